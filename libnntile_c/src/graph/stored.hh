@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Data of a value that outlives its graph: its own shape, cuts, axis names; the tiles themselves belong to
+// runtime/, which derives from this class.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/dtype.hh"
+#include "base/shape.hh"
+
+namespace nntile::graph {
+
+// A factored cut of one dim: (extent, positions), outer factor first; see tile/cuts.hh for the algebra.
+struct Factor {
+    int64_t extent;
+    std::vector<int64_t> positions;
+    friend bool operator==(const Factor&, const Factor&) = default;
+};
+using Cut = std::vector<Factor>;
+
+struct Stored {
+    DType dtype = DType::none;
+    Dims sizes;                         // own (storage order, dense) shape
+    std::vector<Cut> cuts;              // one per dim
+    std::vector<std::string> names;     // axis group of each dim; empty string: none
+    bool undefined = false;             // no tiles: never written (torch.empty)
+    virtual ~Stored() = default;
+    virtual int64_t bytes() const { return 0; }
+};
+using StoredRef = std::shared_ptr<Stored>;
+
+}  // namespace nntile::graph

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What a kernel is: a pure function on strided blocks that share one iteration space.
+// No allocation, no threads, no exceptions. Includes base only.
+//
+// Every operand of a task is a block of one tile, described by strides over the *same* iteration
+// space `sizes` (stride 0: the operand does not have that dim). A gemm of batch dims b.., m, n, k thus
+// sees a with strides (b.., m, 0, k), b with (b.., 0, n, k), y with (b.., m, n, 0). The order of the
+// dims is fixed by the op row (schema/op_row.hh); the last dims are those the kernel names in its doc.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "base/dtype.hh"
+#include "base/small_vector.hh"
+
+namespace nntile::kernels {
+
+union Param {
+    int64_t i;
+    double f;
+};
+
+struct Block {
+    std::byte* data = nullptr;          // first element of the block; nullptr: optional operand absent
+    DType dtype = DType::none;
+    const int64_t* strides = nullptr;   // one per iteration dim, in elements
+};
+
+// ---- map: a list of element-wise primitives run on blocks of about 4 KiB.
+// Registers 0..n_in-1 are the input blocks; the last n_out registers are stored to the output blocks.
+struct Instruction {
+    uint16_t primitive = 0;             // index into map_rows()
+    DType compute = DType::f32;         // f32, f64 or i64: type of the arithmetic (f16, bf16 -> f32; other ints, bool -> i64)
+    uint16_t first_param = 0;           // into Args::params
+    SmallVector<uint8_t, 6> in, out;    // registers
+};
+struct Program {
+    std::vector<Instruction> code;
+    uint8_t n_in = 0, n_out = 0, n_registers = 0;
+};
+
+inline constexpr size_t error_text_bytes = 256;
+
+struct Args {
+    std::span<const int64_t> sizes;     // iteration space of this task, coalesced
+    std::span<const Block> blocks;      // inputs, then outputs, in the order of the kernel's doc
+    std::span<const Param> params;
+    const Program* program = nullptr;   // map only
+    // Position of the task in the whole op: linear row-major index (over the op's unrefined output)
+    // of an element = index_offset + sum(j * index_strides). RNG and arange use it, so that values do not
+    // depend on cuts.
+    int64_t index_offset = 0;
+    const int64_t* index_strides = nullptr;
+    char* error = nullptr;              // error_text_bytes; written if the result is not 0
+};
+
+// 0: done. Otherwise an nntile_status (base/error.hh) and a text in args.error.
+using Function = int (*)(const Args& args);
+
+struct KernelRow {
+    const char* name;                   // "gemm"
+    const char* doc;                    // operands, dims and params, in order
+    Function cpu;
+    Function cuda;                      // nullptr: no CUDA implementation
+};
+
+std::span<const KernelRow> kernel_rows();
+const KernelRow* find_kernel(std::string_view name);    // nullptr: none
+
+// ---- the rows of map.def, one per element-wise primitive
+enum class Types : uint8_t {
+    any,       // T: every dtype -> T
+    floating,  // T: f16 bf16 f32 f64 -> T
+    real,      // T: every dtype but bool -> T
+    integral,  // T: integers and bool -> T
+    compare,   // T: every dtype -> bool
+};
+struct MapParam {
+    const char* name;
+    char kind;                          // 'f': float, run-time scalar; 'i': integer, run-time scalar
+    double initial;                     // default
+    const char* choices;                // nullptr, or "none|tanh": the attribute is a word, the param its index
+};
+struct MapRow {
+    const char* name;
+    const char* doc;                    // formula
+    Types types;
+    // Names; a leading '*' marks an operand whose dtype is bool instead of T, '#' one that is i64.
+    std::vector<const char*> inputs, outputs;
+    std::vector<MapParam> params;
+    bool uses_index;                    // gets the element's linear index
+    int flops;                          // per element, for the cost model
+};
+std::span<const MapRow> map_rows();
+int find_map(std::string_view name);    // -1: none
+
+void single_thread_blas();              // once, before workers start
+const char* isa();                      // "avx512", "avx2" or "baseline": what run-time dispatch chose
+
+}  // namespace nntile::kernels
