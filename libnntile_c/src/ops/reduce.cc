@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Reductions over dims: sum, prod, amax, amin, any, all, sumsq; mean; argmax, argmin.
+#include "ops/common.hh"
+
+namespace nntile::ops {
+namespace {
+
+std::vector<bool> reduced_dims(const Call& call) {
+    const int64_t rank = static_cast<int64_t>(call.inputs[0].sizes.size());
+    const Dims& dims = call.attr("dims").ints;
+    std::vector<bool> reduced(rank, dims.empty());
+    for (int64_t d : dims) {
+        const int64_t w = wrap_dim(call.row, d, rank);
+        if (rank == 0) continue;
+        check(!reduced[w], Status::invalid_argument, call.row.name, ": dim ", w,
+              " appears multiple times in the list of dims");
+        reduced[w] = true;
+    }
+    return reduced;
+}
+
+Dims reduced_sizes(const Call& call) {
+    const auto reduced = reduced_dims(call);
+    Dims sizes;
+    for (size_t d = 0; d < reduced.size(); ++d) {
+        if (!reduced[d]) sizes.push_back(call.inputs[0].sizes[d]);
+        else if (call.attr("keepdim").i) sizes.push_back(1);
+    }
+    return sizes;
+}
+
+void reduce_shape(const Call& call, std::vector<Type>& outputs) {
+    outputs.push_back({call.compute, reduced_sizes(call), false});
+}
+
+void check_not_empty(const Call& call) {
+    const auto reduced = reduced_dims(call);
+    for (size_t d = 0; d < reduced.size(); ++d)
+        check(!reduced[d] || call.inputs[0].sizes[d] > 0, Status::index_error, call.row.name,
+              ": Expected reduction dim ", d, " to have non-zero size.");
+}
+
+void extreme_shape(const Call& call, std::vector<Type>& outputs) {
+    check_not_empty(call);
+    reduce_shape(call, outputs);
+}
+
+void truth_shape(const Call& call, std::vector<Type>& outputs) {
+    const bool byte = call.inputs[0].dtype == DType::u8;
+    outputs.push_back({byte ? DType::u8 : DType::boolean, reduced_sizes(call), false});
+}
+
+void arg_shape(const Call& call, std::vector<Type>& outputs) {
+    check_not_empty(call);
+    outputs.push_back({DType::i64, reduced_sizes(call), false});
+}
+
+// Labels in the order of x's dims; `last`: the reduced dims after the others, and whole.
+void relate(const Call& call, std::span<const Type> outputs, Relation& r, LabelKind kind, bool last) {
+    const auto reduced = reduced_dims(call);
+    const Dims& sizes = call.inputs[0].sizes;
+    Labels x(sizes.size()), y;
+    for (int pass = 0; pass < (last ? 2 : 1); ++pass)
+        for (size_t d = 0; d < sizes.size(); ++d) {
+            if (last && reduced[d] != (pass == 1)) continue;
+            x[d] = static_cast<int8_t>(r.labels.size());
+            r.labels.push_back({sizes[d], reduced[d] ? kind : LabelKind::parallel});
+        }
+    const bool keep = outputs[0].sizes.size() == sizes.size();
+    for (size_t d = 0; d < sizes.size(); ++d) {
+        if (!reduced[d]) y.push_back(x[d]);
+        else if (keep) y.push_back(-1);
+    }
+    r.operands = {x, y};
+}
+void reduce_relate(const Call& call, std::span<const Type> outputs, Relation& r) {
+    relate(call, outputs, r, LabelKind::reduce, false);
+}
+void arg_relate(const Call& call, std::span<const Type> outputs, Relation& r) {
+    relate(call, outputs, r, LabelKind::whole, true);
+}
+
+constexpr const char* kinds[] = {"sum", "prod", "amax", "amin", "any", "all", "sumsq"};
+
+void reduce_params(const Call& call, bool accumulate, std::vector<ParamSpec>& out) {
+    const auto* kind = std::find(std::begin(kinds), std::end(kinds), call.row.name);
+    out = {fixed_param(kind - kinds), fixed_param(accumulate)};
+}
+
+void arg_params(const Call& call, bool, std::vector<ParamSpec>& out) {
+    const auto reduced = reduced_dims(call);
+    out = {fixed_param(std::count(reduced.begin(), reduced.end(), true))};
+}
+
+std::vector<uint32_t> mean(Builder& graph, const Call& call, std::span<const uint32_t> inputs) {
+    const auto reduced = reduced_dims(call);
+    int64_t n = 1;
+    for (size_t d = 0; d < reduced.size(); ++d)
+        if (reduced[d]) n *= call.inputs[0].sizes[d];
+    std::vector<Attr> attrs(call.attrs.begin(), call.attrs.end());
+    const uint32_t sum = graph.op("sum", inputs, attrs, call.compute)[0];
+    const uint32_t count = graph.scalar(call.compute, static_cast<double>(n), n);
+    return graph.op("div", std::vector<uint32_t>{sum, count}, {}, call.compute);
+}
+
+OpRow row_of(const char* name, const char* doc) {
+    return {.name = name, .doc = doc, .inputs = {{"x", "any"}}, .outputs = {{"y"}},
+            .attrs = {{"dims", AttrKind::integers, ""}, {"keepdim", AttrKind::integer, "0"}}};
+}
+
+}  // namespace
+}  // namespace nntile::ops
+
+NNTILE_ROWS(reduce) {
+    struct Kind { const char *name, *doc, *combine; };
+    std::vector<OpRow> rows;
+    for (Kind k : {Kind{"sum", "y = sum of x over dims", "add"}, {"prod", "y = product of x over dims", "mul"},
+                   {"amax", "y = max of x over dims; nan wins", "maximum"},
+                   {"amin", "y = min of x over dims; nan wins", "minimum"},
+                   {"any", "y = any x over dims is not 0", "logical_or"},
+                   {"all", "y = all x over dims are not 0", "logical_and"},
+                   {"sumsq", "y = sum of x * x over dims", "add"}}) {
+        OpRow row = row_of(k.name, k.doc);
+        const std::string name = k.name;
+        row.rule = Rule::reduce;
+        row.shape = name == "amax" || name == "amin" ? extreme_shape
+                    : name == "any" || name == "all" ? truth_shape
+                                                     : reduce_shape;
+        if (row.shape == truth_shape) row.outputs[0].type = "bool";
+        row.relate = reduce_relate;
+        row.kernel = "reduce";
+        row.params = reduce_params;
+        row.combine = k.combine;
+        rows.push_back(std::move(row));
+    }
+    OpRow m = row_of("mean", "y = sum of x over dims / number of summed elements");
+    m.rule = Rule::compose;
+    m.types = Types::floating;
+    m.shape = reduce_shape;
+    m.compose = mean;
+    rows.push_back(std::move(m));
+    for (const char* name : {"argmax", "argmin"}) {
+        OpRow row = row_of(name, "y = row-major index over dims of the first extreme of x; nan wins");
+        row.rule = Rule::whole;
+        row.outputs[0].type = "i64";
+        row.shape = arg_shape;
+        row.relate = arg_relate;
+        row.kernel = name;
+        row.params = arg_params;
+        rows.push_back(std::move(row));
+    }
+    return rows;
+}
