@@ -97,8 +97,6 @@ public:
     virtual uint32_t view(uint32_t base, Layout layout) = 0;
     virtual uint32_t scalar(DType dtype, double f, int64_t i) = 0;
     virtual Type type_of(uint32_t value) const = 0;
-    // Slot of a run-time scalar of the composed node, to be used as attr of a part.
-    virtual double scalar_real(uint32_t slot) const = 0;
 };
 
 struct OpRow {
@@ -106,8 +104,8 @@ struct OpRow {
     std::string doc;           // formula
     Rule rule = Rule::map;
     kernels::Types types = kernels::Types::any;     // what T may be
-    std::vector<ArgRow> inputs, outputs;
-    std::vector<AttrRow> attrs;
+    std::vector<ArgRow> inputs = {}, outputs = {};
+    std::vector<AttrRow> attrs = {};
 
     // Output types from the inputs; fails with a message that names op, argument and shapes.
     void (*shape)(const Call& call, std::vector<Type>& outputs) = nullptr;

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "graph/graph.hh"
+
+#include <algorithm>
+
+#include "base/error.hh"
+
+namespace nntile::graph {
+
+const OpRow& host_row() {
+    static const OpRow row{.name = "host", .doc = "a function of the host on whole dense operands",
+                           .rule = schema::Rule::host, .inputs = {{"x*", "any"}}, .outputs = {{"y*", "any"}}};
+    return row;
+}
+
+const std::string& name_of(const Graph& graph, const Node& node) {
+    return node.host_call >= 0 ? graph.hosts[node.host_call].name : node.row->name;
+}
+
+void Graph::check_value(uint32_t v, std::string_view op) const {
+    check(v < values.size(), Status::not_found, op, ": no value %", v, "; the graph has ", values.size());
+}
+
+uint32_t Graph::add_value(DType dtype, ValueKind kind, uint32_t source, std::span<const int64_t> sizes) {
+    values.push_back({dtype, kind, 0, source, Dims(sizes)});
+    return static_cast<uint32_t>(values.size() - 1);
+}
+
+uint32_t Graph::add_input(DType dtype, std::span<const int64_t> sizes, std::string name, StoredRef stored) {
+    check(dtype != DType::none, Status::type_error, "add_input: input '", name, "' needs a dtype");
+    for (int64_t n : sizes)
+        check(n >= 0, Status::invalid_argument, "add_input: input '", name, "' has a negative extent in ",
+              text_of_dims(sizes));
+    for (const Input& in : inputs)
+        check(name.empty() || in.name != name, Status::invalid_argument, "add_input: there is an input '",
+              name, "' already");
+    const auto index = static_cast<uint32_t>(inputs.size());
+    const uint32_t v = add_value(dtype, ValueKind::input, index, sizes);
+    inputs.push_back({v, std::move(name), std::move(stored), false});
+    return v;
+}
+
+uint32_t Graph::add_scalar(DType dtype, double f, int64_t i) {
+    kernels::Param p;
+    if (is_floating(dtype)) p.f = f;
+    else p.i = i;
+    scalars.push_back(p);
+    return add_value(dtype, ValueKind::scalar, static_cast<uint32_t>(scalars.size() - 1), {});
+}
+
+uint32_t Graph::add_view(uint32_t base, const Layout& layout) {
+    check_value(base, "view");
+    check(values[base].kind != ValueKind::scalar, Status::invalid_argument, "view: %", base, " is a number");
+    if (values[base].kind == ValueKind::view) {
+        // A view of a view is meant in elements of the dense result: only a dense inner view folds.
+        const View& inner = views[values[base].source];
+        check(is_dense({inner.layout.sizes, inner.layout.strides, 0}), Status::unsupported,
+              "view: %", base, " is not dense; copy it first");
+        Layout folded = layout;
+        folded.offset += inner.layout.offset;
+        return add_view(inner.base, folded);
+    }
+    const int64_t numel = product(values[base].sizes);
+    check(layout.sizes.size() == layout.strides.size(), Status::invalid_argument,
+          "view: sizes and strides differ in rank");
+    check(layout.numel() == 0 || (layout.offset >= 0 && layout.last() < numel), Status::invalid_argument,
+          "view: sizes ", text_of_dims(layout.sizes), ", strides ", text_of_dims(layout.strides),
+          ", offset ", layout.offset, " are out of bounds for %", base, " with ", numel, " elements");
+    if (layout.sizes == values[base].sizes && is_dense(layout)) return base;
+    views.push_back({base, layout});
+    return add_value(values[base].dtype, ValueKind::view, static_cast<uint32_t>(views.size() - 1),
+                     layout.sizes);
+}
+
+Type Graph::type_of(uint32_t v) const {
+    return {values[v].dtype, values[v].sizes, values[v].kind == ValueKind::scalar};
+}
+
+std::vector<uint32_t> Graph::add(const OpRow& row, std::span<const uint32_t> in, std::vector<Attr> attrs,
+                                 DType compute, std::span<const Type> wanted, std::string_view place) {
+    std::vector<Type> types(in.size());
+    for (size_t k = 0; k < in.size(); ++k) {
+        if (in[k] == no_value) continue;
+        check_value(in[k], row.name);
+        types[k] = type_of(in[k]);
+        const schema::ArgRow& arg = row.inputs[std::min(k, row.inputs.size() - 1)];
+        if (compute == DType::none && arg.type == "T" && !types[k].scalar) compute = types[k].dtype;
+    }
+    if (compute == DType::none)
+        compute = !wanted.empty() ? wanted[0].dtype : !types.empty() ? types[0].dtype : DType::f32;
+    if (attrs.empty() && !row.attrs.empty()) attrs = schema::default_attrs(row);
+    const schema::Call call{row, types, attrs, compute};
+    schema::verify(call);
+    std::vector<Type> out;
+    row.shape(call, out);
+    for (size_t k = 0; k < wanted.size() && k < out.size(); ++k) {
+        if (wanted[k].dtype == DType::none) continue;
+        check(wanted[k].sizes == out[k].sizes, Status::invalid_argument, row.name, ": output ",
+              row.outputs[k].name, " has shape ", text_of_dims(wanted[k].sizes), ", expected ",
+              text_of_dims(out[k].sizes));
+        if (row.rule == schema::Rule::map) out[k].dtype = wanted[k].dtype;
+    }
+    uint32_t here = composing_where_;
+    if (!place.empty()) {
+        if (where.empty() || where.back() != place) where.emplace_back(place);
+        here = static_cast<uint32_t>(where.size() - 1);
+    }
+    if (row.compose) {
+        const uint32_t outer = composing_where_;
+        composing_where_ = here;
+        auto ids = row.compose(*this, call, in);
+        composing_where_ = outer;
+        return ids;
+    }
+    for (size_t k = 0; k < attrs.size(); ++k) {
+        const schema::AttrKind kind = row.attrs[k].kind;
+        if (kind != schema::AttrKind::real && kind != schema::AttrKind::seed) continue;
+        kernels::Param p;
+        if (kind == schema::AttrKind::real) p.f = attrs[k].f;
+        else p.i = attrs[k].i;
+        attrs[k].slot = static_cast<uint32_t>(scalars.size());
+        scalars.push_back(p);
+    }
+    Node node{&row, compute, -1, here, {}, {}, std::move(attrs)};
+    node.inputs.append(in.begin(), in.end());
+    append(std::move(node), out);
+    return {nodes.back().outputs.begin(), nodes.back().outputs.end()};
+}
+
+std::vector<uint32_t> Graph::add_host(std::string name, uint64_t signature, std::span<const uint32_t> in,
+                                      std::span<const Type> out, std::string_view place) {
+    for (uint32_t v : in)
+        if (v != no_value) check_value(v, name);
+    if (!place.empty()) where.emplace_back(place);
+    Node node{&host_row(), DType::none, static_cast<int32_t>(hosts.size()),
+              place.empty() ? no_value : static_cast<uint32_t>(where.size() - 1), {}, {}, {}};
+    hosts.push_back({std::move(name), signature});
+    node.inputs.append(in.begin(), in.end());
+    append(std::move(node), out);
+    return {nodes.back().outputs.begin(), nodes.back().outputs.end()};
+}
+
+void Graph::append(Node node, std::span<const Type> out) {
+    const auto number = static_cast<uint32_t>(nodes.size());
+    for (size_t k = 0; k < out.size(); ++k) {
+        const uint32_t v = add_value(out[k].dtype, ValueKind::result, number, out[k].sizes);
+        values[v].output = static_cast<uint16_t>(k);
+        node.outputs.push_back(v);
+    }
+    nodes.push_back(std::move(node));
+}
+
+std::vector<uint32_t> Graph::op(std::string_view name, std::span<const uint32_t> in, std::vector<Attr> attrs,
+                                DType compute) {
+    const OpRow* row = schema::find_op(name);
+    check(row, Status::internal, "composition of unknown op ", name);
+    return add(*row, in, std::move(attrs), compute);
+}
+
+void Graph::set_output(uint32_t v, std::string name) {
+    check_value(v, "set_output");
+    check(values[v].kind != ValueKind::scalar, Status::invalid_argument, "set_output: %", v, " is a number");
+    for (const Output& o : outputs)
+        check(name.empty() || o.name != name, Status::invalid_argument, "set_output: there is an output '",
+              name, "' already");
+    outputs.push_back({v, std::move(name)});
+}
+
+void Graph::name_axis(uint32_t v, uint32_t dim, std::string name) {
+    check_value(v, "name_axis");
+    check(dim < values[v].sizes.size(), Status::index_error, "name_axis: dim ", dim, " of %", v,
+          " with shape ", text_of_dims(values[v].sizes));
+    check(!name.empty(), Status::invalid_argument, "name_axis: the name is empty");
+    marks.push_back({v, dim, std::move(name)});
+}
+
+Hash Graph::hash() const {
+    Hash h;
+    for (const Value& v : values) {
+        h.add(static_cast<uint64_t>(v.dtype) << 8 | static_cast<uint64_t>(v.kind));
+        if (v.kind == ValueKind::input || v.kind == ValueKind::result) h.add_all(v.sizes);
+    }
+    for (const View& v : views) {
+        h.add(v.base).add(v.layout.offset).add_all(v.layout.sizes);
+        for (size_t d = 0; d < v.layout.sizes.size(); ++d)     // strides of size-1 dims have no meaning
+            h.add(v.layout.sizes[d] > 1 ? v.layout.strides[d] : 0);
+    }
+    for (const Node& n : nodes) {
+        h.add(n.host_call >= 0 ? hosts[n.host_call].signature : schema::number_of(*n.row));
+        h.add(static_cast<uint64_t>(n.compute)).add_all(n.inputs).add(n.outputs.size());
+        for (size_t k = 0; k < n.attrs.size(); ++k) {
+            const Attr& a = n.attrs[k];
+            if (a.slot != no_value) h.add(a.slot);
+            else h.add(a.i).add_all(a.ints);
+        }
+    }
+    for (const Output& o : outputs) h.add(o.value);
+    for (const Input& i : inputs) h.add(i.value << 1 | (i.overwritable ? 1 : 0));
+    for (const AxisMark& m : marks) h.add(m.value).add(m.dim).add(m.name);
+    return h;
+}
+
+}  // namespace nntile::graph

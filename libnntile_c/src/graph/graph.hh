@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The tensor graph: SSA values and the nodes that make them, in recording order.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/hash.hh"
+#include "graph/stored.hh"
+#include "schema/op_row.hh"
+
+namespace nntile::graph {
+
+using schema::Attr;
+using schema::no_value;
+using schema::OpRow;
+using schema::Type;
+
+enum class ValueKind : uint8_t { input, result, view, scalar };
+
+struct Value {
+    DType dtype;
+    ValueKind kind;
+    uint16_t output = 0;            // result: which output of its node
+    uint32_t source = no_value;     // index into inputs, nodes, views or scalars
+    Dims sizes;
+};
+
+struct View {
+    uint32_t base;                  // never a view itself
+    Layout layout;                  // in elements of the dense base
+};
+
+struct Input {
+    uint32_t value;
+    std::string name;               // empty: recorded from a buffer
+    StoredRef stored;               // nullptr in a graph built by hand
+    bool overwritable = false;      // nobody reads the stored data after this graph
+};
+
+struct Node {
+    const OpRow* row;
+    DType compute;                  // dtype of variable T
+    int32_t host_call = -1;         // rule host: index of the run's host call
+    uint32_t where = no_value;      // index into Graph::where
+    SmallVector<uint32_t, 5> inputs, outputs;
+    std::vector<Attr> attrs;
+};
+
+struct Output {
+    uint32_t value;
+    std::string name;
+};
+
+// The user called dim `dim` of a value by this name.
+struct AxisMark {
+    uint32_t value;
+    uint32_t dim;
+    std::string name;
+};
+
+// How a named axis is cut: nothing: automatic; one size: uniform; else the segments.
+using AxisCut = std::vector<int64_t>;
+
+class Graph final : private schema::Builder {
+public:
+    uint32_t add_input(DType dtype, std::span<const int64_t> sizes, std::string name = {},
+                       StoredRef stored = nullptr);
+    uint32_t add_scalar(DType dtype, double f, int64_t i);
+    uint32_t add_view(uint32_t base, const Layout& layout);     // views of views fold; dense: the base itself
+    // Adds an op (or the parts it is composed of). compute none: dtype of the first T input.
+    // `wanted`: what the caller knows the outputs to be; a map may have another output dtype there.
+    std::vector<uint32_t> add(const OpRow& row, std::span<const uint32_t> inputs, std::vector<Attr> attrs,
+                              DType compute = DType::none, std::span<const Type> wanted = {},
+                              std::string_view where = {});
+    // Rule host: outputs are what `outputs` says; signature stands for everything the function depends on.
+    std::vector<uint32_t> add_host(std::string name, uint64_t signature, std::span<const uint32_t> inputs,
+                                   std::span<const Type> outputs, std::string_view where = {});
+    void set_output(uint32_t value, std::string name = {});
+    void name_axis(uint32_t value, uint32_t dim, std::string name);
+
+    Type type_of(uint32_t value) const override;
+    const Value& value(uint32_t v) const { return values[v]; }
+    // The dense value that a value is stored as, and its layout there (identity unless it is a view).
+    uint32_t base_of(uint32_t v) const {
+        return values[v].kind == ValueKind::view ? views[values[v].source].base : v;
+    }
+    Layout layout_of(uint32_t v) const {
+        return values[v].kind == ValueKind::view ? views[values[v].source].layout
+                                                 : Layout::dense(values[v].sizes);
+    }
+    // Equal structures have equal hashes; run-time scalars, names of inputs and stored data do not count.
+    Hash hash() const;
+
+    std::vector<Value> values;
+    std::vector<Node> nodes;
+    std::vector<View> views;
+    std::vector<kernels::Param> scalars;    // run-time scalars; a value of kind scalar or a real attribute
+    std::vector<Input> inputs;
+    std::vector<Output> outputs;
+    std::vector<AxisMark> marks;
+    std::vector<std::string> where;
+    struct Host {
+        std::string name;
+        uint64_t signature;
+    };
+    std::vector<Host> hosts;                // by Node::host_call
+
+private:
+    std::vector<uint32_t> op(std::string_view name, std::span<const uint32_t> inputs, std::vector<Attr> attrs,
+                             DType compute) override;
+    uint32_t view(uint32_t base, Layout layout) override { return add_view(base, layout); }
+    uint32_t scalar(DType dtype, double f, int64_t i) override { return add_scalar(dtype, f, i); }
+    void append(Node node, std::span<const Type> outputs);
+    uint32_t add_value(DType dtype, ValueKind kind, uint32_t source, std::span<const int64_t> sizes);
+    void check_value(uint32_t v, std::string_view op) const;
+
+    uint32_t composing_where_ = no_value;   // the parts of a composed node share its place
+};
+
+// Display name of a node: its op, or the host function's name.
+const std::string& name_of(const Graph& graph, const Node& node);
+const OpRow& host_row();
+
+}  // namespace nntile::graph
