@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// All stages on one page: graph -> passes -> tiling -> tile graph -> plan. Start reading in pipeline.cc.
+#pragma once
+
+#include <memory>
+
+#include "runtime/runtime.hh"
+#include "tile/lower.hh"
+
+namespace nntile {
+
+// A lowered graph, ready to be launched many times.
+struct Compiled {
+    struct Kept {                           // a value that outlives a run
+        uint32_t value;
+        DType dtype;
+        Dims sizes;
+        std::vector<tile::Cut> cuts;
+        std::vector<std::string> names;
+        std::shared_ptr<runtime::Storage> storage() const;  // without tiles
+    };
+    graph::Graph graph;                     // after passes; for texts
+    tile::Tiling tiling;
+    tile::TileGraph tiles;                  // kept for texts
+    std::vector<uint32_t> inputs;           // values to be bound at launch, in order
+    std::vector<Kept> outputs;              // values that a launch gives, in order
+    std::shared_ptr<runtime::Plan> plan;
+    size_t copies = 0, host_calls = 0;
+
+    std::string text(std::string_view stage) const;     // "graph", "tiles", "plan"
+};
+
+// graph must have its outputs set. Pure but for the plan's slots; throws Error.
+std::shared_ptr<Compiled> compile(const graph::Graph& graph, const tile::AxisCuts& cuts);
+
+}  // namespace nntile

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Tiling (how every value is cut) and lowering (tasks on tiles).
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "graph/graph.hh"
+#include "tile/cut.hh"
+#include "tile/tile_graph.hh"
+
+namespace nntile::tile {
+
+// What the user said about named axes; an axis that is not listed is cut automatically.
+using AxisCuts = std::map<std::string, graph::AxisCut>;
+
+struct ValueTiling {
+    std::vector<Cut> cuts;              // one per dim; empty for views and scalars
+    std::vector<std::string> names;     // axis group of each dim, "" for none
+};
+
+// One row of print_axis_groups().
+struct AxisGroup {
+    std::string name;                   // "" for an axis without a name
+    int64_t extent = 0;
+    std::string cut;                    // "whole", "(64, 64)", "4 x 6 cut (3, 3)"
+    std::string origin;                 // "user", "data", "automatic", ""
+    size_t dims = 0;                    // dims of values that belong to it
+};
+
+struct Tiling {
+    std::vector<ValueTiling> values;    // by value id
+    std::vector<AxisGroup> axes;        // named axes and those that are cut
+    std::vector<std::string> retiles;   // links whose two sides are cut differently, with the op that reads them
+    std::string text() const;           // "axes { batch = 128 cut (64, 64) ... }"
+};
+
+// Pure: depends on the graph (with the stored cuts of its inputs) and the user's cuts, on nothing else.
+Tiling choose_tiling(const graph::Graph& graph, const AxisCuts& cuts);
+
+struct Lowered {
+    TileGraph tiles;
+    std::vector<uint32_t> inputs;       // value ids with tiles of role input
+    std::vector<uint32_t> outputs;      // value ids with tiles of role output: the graph's outputs, then the inputs
+                                        // whose data takes a new grid (retiled once, kept for the next graph)
+    size_t copies = 0;                  // tasks inserted because cuts or layouts did not line up
+    size_t host_calls = 0;
+};
+Lowered lower(const graph::Graph& graph, const Tiling& tiling);
+
+}  // namespace nntile::tile
