@@ -67,9 +67,15 @@ uint32_t Graph::add_view(uint32_t base, const Layout& layout) {
           "view: sizes ", text_of_dims(layout.sizes), ", strides ", text_of_dims(layout.strides),
           ", offset ", layout.offset, " are out of bounds for %", base, " with ", numel, " elements");
     if (layout.sizes == values[base].sizes && is_dense(layout)) return base;
-    views.push_back({base, layout});
-    return add_value(values[base].dtype, ValueKind::view, static_cast<uint32_t>(views.size() - 1),
-                     layout.sizes);
+    Hash key;
+    key.add(base).add(layout.offset).add_all(layout.sizes).add_all(layout.strides);
+    auto [it, fresh] = known_views_.try_emplace(key, no_value);
+    if (fresh) {
+        views.push_back({base, layout});
+        it->second = add_value(values[base].dtype, ValueKind::view,
+                               static_cast<uint32_t>(views.size() - 1), layout.sizes);
+    }
+    return it->second;
 }
 
 Type Graph::type_of(uint32_t v) const {

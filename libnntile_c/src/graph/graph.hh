@@ -2,8 +2,9 @@
 // The tensor graph: SSA values and the nodes that make them, in recording order.
 #pragma once
 
-#include <functional>
+#include <map>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "base/hash.hh"
@@ -62,6 +63,7 @@ struct AxisMark {
 
 // How a named axis is cut: nothing: automatic; one size: uniform; else the segments.
 using AxisCut = std::vector<int64_t>;
+using AxisCuts = std::map<std::string, AxisCut>;
 
 class Graph final : private schema::Builder {
 public:
@@ -116,6 +118,7 @@ private:
     uint32_t add_value(DType dtype, ValueKind kind, uint32_t source, std::span<const int64_t> sizes);
     void check_value(uint32_t v, std::string_view op) const;
 
+    std::unordered_map<Hash, uint32_t> known_views_;    // (base, layout) -> value
     uint32_t composing_where_ = no_value;   // the parts of a composed node share its place
 };
 

@@ -12,8 +12,7 @@
 
 namespace nntile::tile {
 
-// What the user said about named axes; an axis that is not listed is cut automatically.
-using AxisCuts = std::map<std::string, graph::AxisCut>;
+using graph::AxisCuts;  // what the user said about named axes; one that is not listed is cut automatically
 
 struct ValueTiling {
     std::vector<Cut> cuts;              // one per dim; empty for views and scalars

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The recorder: calls on (buffer, layout) become nodes of the open graph. It knows which value a buffer holds now,
+// so in-place writes and writes through views become new SSA values. Thread-safe by one mutex.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "graph/graph.hh"
+
+namespace nntile::record {
+
+class Recorder;
+
+// What a torch storage is to us. Its fields belong to the recorder's mutex.
+struct Buffer {
+    std::shared_ptr<Recorder> owner;
+    int64_t bytes = 0;
+    graph::StoredRef stored;            // data of finished or submitted graphs; nullptr: never written
+    int32_t holder = -1;                // index in the open graph's holders
+};
+
+struct Operand {
+    enum class Kind { absent, tensor, scalar } kind = Kind::absent;
+    DType dtype = DType::none;
+    Buffer* buffer = nullptr;
+    std::span<const int64_t> sizes, strides;
+    int64_t offset = 0;
+    double f = 0;
+    int64_t i = 0;
+};
+
+struct HostCall {
+    std::string name;
+    uint64_t signature = 0;
+    std::function<int(void* const* data, char* error_text)> function;
+};
+
+// What runs graphs; pipeline.cc implements it, so that record/ needs neither tiles nor StarPU.
+class Executor {
+public:
+    virtual ~Executor() = default;
+    struct Result {
+        std::vector<graph::StoredRef> outputs;                              // as graph.outputs
+        std::vector<std::pair<uint32_t, graph::StoredRef>> retiled_inputs;  // index into graph.inputs
+    };
+    virtual void compile(const graph::Graph& graph, const graph::AxisCuts& cuts) = 0;
+    // calls are moved from once the graph is submitted; after an exception nothing has been.
+    virtual Result run(const graph::Graph& graph, std::vector<HostCall>& calls,
+                       const graph::AxisCuts& cuts) = 0;
+    virtual graph::StoredRef write(DType dtype, std::span<const int64_t> sizes, const void* host) = 0;
+    virtual void read(const graph::Stored& stored, void* host) = 0;        // waits; throws a task's error
+    virtual std::string axes(const graph::Graph& graph, const graph::AxisCuts& cuts) = 0;
+    virtual std::string text(std::string_view stage) = 0;                   // of the last lowering
+    virtual void reset() = 0;                                               // forget plans
+};
+
+enum class Mode { eager = 0, graph = 1 };
+
+class Recorder : public std::enable_shared_from_this<Recorder> {
+public:
+    explicit Recorder(std::unique_ptr<Executor> executor) : executor_(std::move(executor)) {}
+
+    Buffer* create_buffer(int64_t bytes);
+    void destroy_buffer(Buffer* buffer);        // never blocks on the recorder's mutex
+
+    // operands: n_inputs inputs, then outputs, in the order of the row.
+    void op(const graph::OpRow& row, std::span<const Operand> operands, size_t n_inputs,
+            std::vector<graph::Attr> attrs, DType compute, std::string_view where);
+    void host(HostCall call, std::span<const Operand> operands, size_t n_inputs, std::string_view where);
+    void write(const Operand& target, const void* host, size_t bytes);
+    void read(const Operand& source, void* host, size_t bytes);
+
+    void set_mode(Mode mode);
+    Mode mode() const { return mode_; }
+    size_t pending();
+    void compile();
+    void run();
+    void reset();
+
+    void name_axis(const Operand& tensor, int64_t dim, std::string name);
+    void cut_axis(const std::string& name, std::span<const int64_t> sizes);
+    std::string axis_text();
+    std::string text(std::string_view stage);
+
+    std::atomic<int64_t> buffers{0}, buffer_bytes{0}, buffer_peak{0};
+    std::atomic<int64_t> ops_recorded{0};
+    Executor& executor() { return *executor_; }
+
+private:
+    struct Holder {
+        Buffer* buffer;                         // nullptr: ended
+        uint32_t leaf = graph::no_value;        // value of its stored data in this graph
+        uint32_t current = graph::no_value;     // value that it holds now
+        uint32_t input = graph::no_value;       // index into graph.inputs, if leaf is one
+    };
+    Holder& hold(Buffer& buffer);
+    uint32_t current_value(Buffer& buffer, DType dtype);
+    uint32_t read_operand(const Operand& operand);
+    void write_operand(const Operand& operand, uint32_t data);
+    void set_current(Buffer& buffer, uint32_t value);
+    void bury();                                // takes the ended buffers into account
+    void flush();
+    void mark_outputs();
+    void finish_call();
+    void drop_graph();
+
+    std::mutex mutex_;
+    std::unique_ptr<Executor> executor_;
+    Mode mode_ = Mode::eager;
+    graph::Graph graph_;
+    std::vector<HostCall> calls_;
+    std::vector<Holder> holders_;
+    size_t pending_ops_ = 0;
+    graph::AxisCuts cuts_;
+    std::map<std::string, std::set<int64_t>> extents_;  // of named axes
+
+    std::mutex dead_mutex_;                     // leaf lock: a garbage collector may hold anything else
+    std::vector<Buffer*> dead_;
+};
+
+}  // namespace nntile::record
