@@ -1,0 +1,67 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Print what Meson needs to know about an installed package, one "key=value" a line.
+
+build_config.py torch | openblas
+
+Packages are located, never imported: `import torch` would load the device that is being built.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import re
+import sys
+from pathlib import Path
+
+
+def package_dir(name: str) -> Path:
+    spec = importlib.util.find_spec(name)
+    if spec is None or not spec.submodule_search_locations:
+        sys.exit(f"{name} is not installed for {sys.executable}")
+    return Path(spec.submodule_search_locations[0])
+
+
+def first_match(pattern: str, path: Path) -> str:
+    found = re.search(pattern, path.read_text(encoding="utf-8"), re.MULTILINE)
+    if found is None:
+        sys.exit(f"{path}: no line matches {pattern}")
+    return found[1]
+
+
+def torch() -> dict[str, str]:
+    root = package_dir("torch")
+    include = root / "include"
+    version = root / "version.py"
+    # Names of std::string in the new ABI of libstdc++ are in std::__cxx11.
+    new_abi = b"__cxx11" in (root / "lib" / "libc10.so").read_bytes()
+    return {
+        "version": first_match(r"^__version__ = '(.+)'", version),
+        "git": first_match(r"^git_version = '(.+)'", version),
+        "cxx11_abi": str(int(new_abi)),
+        "include": f"{include}:{include / 'torch' / 'csrc' / 'api' / 'include'}",
+        "lib": str(root / "lib"),
+    }
+
+
+def openblas() -> dict[str, str]:
+    root = package_dir("scipy_openblas32")
+    return {
+        "version": importlib.metadata.version("scipy-openblas32"),
+        "include": str(root / "include"),
+        "lib": str(root / "lib"),
+        "file": "libscipy_openblas.so",
+    }
+
+
+def main() -> None:
+    packages = {"torch": torch, "openblas": openblas}
+    if len(sys.argv) != 2 or sys.argv[1] not in packages:
+        sys.exit(__doc__)
+    for key, value in packages[sys.argv[1]]().items():
+        print(f"{key}={value}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,58 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Write the C source of a CFFI extension from the public headers.
+
+_cffi_build.py OUT.c MODULE HEADER...                  a module of its own
+_cffi_build.py OUT.c MODULE HEADER... --include MODULE HEADER...
+                                                       it shares the types of another such module
+
+The text between CFFI-BEGIN and CFFI-END in a header is the cdef: there is no second copy. The compiler
+checks it against the header, which the generated source includes.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+from cffi import FFI
+
+SECTION = re.compile(r"^/\* CFFI-BEGIN \*/$(.*?)^/\* CFFI-END \*/$", re.MULTILINE | re.DOTALL)
+
+
+def cdef(header: Path) -> str:
+    sections = SECTION.findall(header.read_text(encoding="utf-8"))
+    if not sections:
+        sys.exit(f"{header}: no section between /* CFFI-BEGIN */ and /* CFFI-END */")
+    return "\n".join(sections)
+
+
+def include_name(header: Path) -> str:
+    """How sources include it: nntile/base.h, or stub.h."""
+    return f"nntile/{header.name}" if header.parent.name == "nntile" else header.name
+
+
+def module(name: str, headers: list[Path], include: FFI | None = None) -> FFI:
+    ffi = FFI()
+    if include is not None:
+        ffi.include(include)
+    for header in headers:
+        ffi.cdef(cdef(header))
+    ffi.set_source(name, "".join(f'#include "{include_name(header)}"\n' for header in headers))
+    return ffi
+
+
+def main() -> None:
+    out, name, *rest = sys.argv[1:]
+    split = rest.index("--include") if "--include" in rest else len(rest)
+    included = None
+    if split < len(rest):
+        included_name, *included_headers = rest[split + 1 :]
+        included = module(included_name, [Path(header) for header in included_headers])
+    ffi = module(name, [Path(header) for header in rest[:split]], included)
+    ffi.emit_c_code(out)
+
+
+if __name__ == "__main__":
+    main()
