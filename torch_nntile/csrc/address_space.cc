@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "address_space.h"
+
+#include <c10/util/Exception.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <bit>
+
+namespace torch_nntile {
+namespace {
+
+constexpr size_t largest_region = size_t{1} << 44;
+constexpr size_t smallest_region = size_t{1} << 26;
+
+// Eight size classes for each doubling, so that freed ranges fit again.
+size_t size_class(size_t nbytes) {
+    if (nbytes <= 64) return 64;
+    const size_t step = std::max<size_t>(std::bit_floor(nbytes) >> 3, 64);
+    return (nbytes + step - 1) / step * step;
+}
+
+}  // namespace
+
+// Containers and `ulimit -v` bound address space: each failure asks for a quarter.
+void AddressSpace::reserve(size_t room) {
+    const size_t least = std::max(room, smallest_region);
+    for (size_t size = std::max(largest_region, least);; size = std::max(size / 4, least)) {
+        void *region = mmap(nullptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (region != MAP_FAILED) {
+            next_ = static_cast<char *>(region);
+            end_ = next_ + size;
+            return;
+        }
+        TORCH_CHECK_WITH(OutOfMemoryError, size > least, "nntile: cannot reserve ", room,
+                         " bytes of address space");
+    }
+}
+
+void AddressSpace::take(size_t nbytes, Home &home) {
+    TORCH_CHECK_WITH(OutOfMemoryError, nbytes <= largest_region, "nntile: a storage of ", nbytes,
+                     " bytes is larger than the address space");
+    home.room = size_class(nbytes);
+    std::lock_guard lock(mutex_);
+    if (auto it = free_.find(home.room); it != free_.end() && !it->second.empty()) {
+        home.address = it->second.back();
+        it->second.pop_back();
+    } else {
+        if (home.room > static_cast<size_t>(end_ - next_)) reserve(home.room);
+        home.address = next_;
+        next_ += home.room;
+    }
+    live_[home.address] = &home;
+}
+
+void AddressSpace::give(const Home &home) {
+    std::lock_guard lock(mutex_);
+    live_.erase(home.address);
+    free_[home.room].push_back(home.address);
+}
+
+const Home *AddressSpace::find(const void *address) {
+    const auto *p = static_cast<const char *>(address);
+    std::lock_guard lock(mutex_);
+    auto it = live_.upper_bound(p);
+    if (it == live_.begin()) return nullptr;
+    --it;
+    return p < it->first + it->second->room ? it->second : nullptr;
+}
+
+AddressSpace &address_space() {
+    static auto *space = new AddressSpace;  // storages may outlive static objects
+    return *space;
+}
+
+}  // namespace torch_nntile

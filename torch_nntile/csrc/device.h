@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The one device. StarPU places tasks on cores and GPUs, so PyTorch sees a single device "nntile:0".
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/CachingDeviceAllocator.h>
+#include <c10/core/Device.h>
+#include <c10/core/DispatchKeySet.h>
+
+#include "nntile/nntile.h"
+
+namespace torch_nntile {
+
+inline constexpr auto device_type = c10::DeviceType::PrivateUse1;
+inline constexpr c10::DeviceIndex device_count = 1;
+inline constexpr c10::DispatchKeySet device_keys(c10::DispatchKey::PrivateUse1);
+
+inline c10::Device device() { return {device_type, 0}; }
+inline bool ours(const at::TensorBase &t) { return t.is_privateuseone(); }
+
+// Fails as PyTorch does for an index that does not exist; -1 means the current device.
+void check_index(c10::DeviceIndex index);
+
+// The recorder of all tensors; made at the first use, never ended.
+nntile_record *record();
+
+// Waits for all that was recorded (in graph mode: submitted); throws the first error of a task.
+void synchronize();
+
+// 1 while a task is pending or running.
+bool busy();
+
+c10::DeviceAllocator &allocator();
+const at::Generator &default_generator();
+at::Generator new_generator();
+
+}  // namespace torch_nntile

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Errors across the two borders: a status of libnntile_c becomes the exception class that PyTorch would
+// raise, and an exception becomes a status of our own C face.
+#pragma once
+
+#include <exception>
+#include <utility>
+
+#include "nntile/nntile.h"
+
+namespace torch_nntile {
+
+// Throws the exception of the status, with the error's message; ends the error.
+[[noreturn]] void raise(nntile_status status, nntile_error *error);
+
+inline void check(nntile_status status, nntile_error *error) {
+    if (status != NNTILE_OK) [[unlikely]]
+        raise(status, error);
+}
+
+// Status of the exception that is being handled; *error (may be NULL) gets its message.
+nntile_status status_of_current_exception(nntile_error **error) noexcept;
+
+template <class Body>
+nntile_status guarded(nntile_error **error, Body &&body) noexcept {
+    if (error) *error = nullptr;
+    try {
+        std::forward<Body>(body)();
+        return NNTILE_OK;
+    } catch (...) {
+        return status_of_current_exception(error);
+    }
+}
+
+}  // namespace torch_nntile
