@@ -133,6 +133,7 @@ const char* name_of(kernels::Types types);
 std::vector<Attr> default_attrs(const OpRow& row);
 size_t attr_index(const OpRow& row, std::string_view name);
 int64_t choice_index(const OpRow& row, const AttrRow& attr, std::string_view word);
+std::string_view choice_word(const AttrRow& attr, int64_t index);
 
 // Dim from the user's side: negative counts from the end. Throws index_error as PyTorch does.
 int64_t wrap_dim(const OpRow& row, int64_t dim, int64_t rank);

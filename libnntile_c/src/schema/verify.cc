@@ -49,6 +49,12 @@ int64_t choice_index(const OpRow& row, const AttrRow& attr, std::string_view wor
     }
 }
 
+std::string_view choice_word(const AttrRow& attr, int64_t index) {
+    std::string_view rest = attr.choices;
+    for (; index > 0; --index) rest.remove_prefix(rest.find('|') + 1);
+    return rest.substr(0, rest.find('|'));
+}
+
 std::vector<Attr> default_attrs(const OpRow& row) {
     std::vector<Attr> attrs(row.attrs.size());
     for (size_t k = 0; k < attrs.size(); ++k) {
