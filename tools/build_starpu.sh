@@ -1,0 +1,21 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Build the StarPU subproject once into build/starpu-KEY, for all builds of this checkout: inside of a Meson
+# build it would be configured again with every reconfiguration. Prints the folder for pkg-config.
+set -eu
+cd "$(dirname "$0")/.."
+key=$(cat subprojects/*.wrap subprojects/packagefiles/starpu/* | sha256sum | cut -c 1-12)
+prefix="$(pwd)/build/starpu-$key"
+if [ ! -f "$prefix/lib/pkgconfig/starpu-1.4.pc" ]; then
+    name=$(python3 tools/fetch_starpu.py)
+    source=subprojects/$(sed -n 's/^directory = //p' "subprojects/$name.wrap")
+    rm -rf "$source" "$prefix-work"
+    {
+        meson subprojects download "$name"
+        meson setup --prefix "$prefix" --libdir lib "$prefix-work" "$source"
+        meson compile -C "$prefix-work" "$(basename "$source")"
+        meson install -C "$prefix-work" --quiet
+    } >&2
+    rm -rf "$prefix-work"
+fi
+echo "$prefix/lib/pkgconfig"

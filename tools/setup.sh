@@ -1,0 +1,81 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Everything that `make` needs, from a fresh Debian 12 on: system packages, .venv, PyTorch, StarPU, an
+# editable install. Ends at once when nothing of what it depends on has changed.
+set -eu
+cd "$(dirname "$0")/.."
+root=$(pwd)
+stamp=build/setup.stamp
+torch=2.13.0
+
+inputs="pyproject.toml VERSION meson.options tools/setup.sh tools/build_starpu.sh tools/fetch_starpu.py"
+key=$(cat $inputs subprojects/*.wrap subprojects/packagefiles/starpu/* | sha256sum)
+if [ -x .venv/bin/python ] && [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$key $root" ]; then
+    exit 0
+fi
+
+say() { printf '\n== %s\n' "$*"; }
+
+# System packages: compiler, hwloc, Python headers; for the ABI gate; 60,000 real images.
+packages="g++ make git pkg-config libhwloc-dev python3-dev python3-venv abigail-tools dataset-fashion-mnist"
+install_packages() {
+    command -v dpkg-query >/dev/null || { echo "No Debian: please see to it that you have $packages"; return; }
+    missing=
+    for package in $packages; do
+        dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing="$missing $package"
+    done
+    [ -n "$missing" ] || return 0
+    say "System packages:$missing"
+    as_root=
+    if [ "$(id -u)" != 0 ]; then
+        as_root=sudo
+        command -v sudo >/dev/null || { echo "Not root, no sudo. Please install:$missing"; exit 1; }
+    fi
+    $as_root apt-get -q update
+    $as_root env DEBIAN_FRONTEND=noninteractive apt-get -qy install --no-install-recommends $missing
+}
+install_packages
+
+python3 -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { echo "Python 3.10 or newer is needed"; exit 1; }
+if ! .venv/bin/python -c '' 2>/dev/null; then
+    say "Python environment in .venv"
+    rm -rf .venv
+    python3 -m venv .venv
+fi
+PATH="$root/.venv/bin:$PATH"
+export PATH PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_REQUIRE_VIRTUALENV=1
+python -m pip install --quiet --upgrade 'pip>=23.1'
+
+# The CPU build, from PyTorch's own index or from wherever pip is told to look: PyPI's builds for Linux
+# bring gigabytes of CUDA. Where there is no such build, PyPI's.
+if ! python -m pip show torch 2>/dev/null | grep -q '^Version: 2\.13\.'; then
+    say "PyTorch $torch"
+    python -m pip install --quiet --retries 1 --extra-index-url https://download.pytorch.org/whl/cpu \
+        "torch==$torch+cpu" || python -m pip install --quiet "torch==$torch"
+fi
+
+say "Python packages"
+python - <<'REQUIREMENTS' | python -m pip install --quiet -r /dev/stdin
+try:
+    import tomllib
+except ImportError:  # Python 3.10
+    from pip._vendor import tomli as tomllib
+with open("pyproject.toml", "rb") as file:
+    project = tomllib.load(file)
+groups = project["project"]["optional-dependencies"]
+print("\n".join([*project["build-system"]["requires"], *project["project"]["dependencies"],
+                 *groups["test"], *groups["lint"]]))
+REQUIREMENTS
+
+setup="-Ddebug=true -Dtests=enabled"
+if ! pkg-config --atleast-version=1.4.5 starpu-1.4; then
+    say "StarPU"
+    setup="$setup -Dpkg_config_path=$(sh tools/build_starpu.sh)"
+fi
+
+say "torch_nntile"
+rm -rf build/dev
+set --
+for option in $setup; do set -- "$@" "-Csetup-args=$option"; done
+python -m pip install --quiet --no-build-isolation --no-deps -Cbuild-dir=build/dev "$@" --editable .
+echo "$key $root" > "$stamp"
