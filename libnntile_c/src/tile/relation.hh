@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The iteration space of one node, as its row states it.
+#pragma once
+
+#include "graph/graph.hh"
+
+namespace nntile::tile {
+
+struct NodeSpace {
+    std::vector<schema::Type> inputs, outputs;
+    schema::Relation relation;
+
+    const SmallVector<int8_t, 8>& labels_of(size_t operand) const { return relation.operands[operand]; }
+};
+
+// Rows of rule move and host have no relation: theirs is empty.
+NodeSpace space_of(const graph::Graph& graph, const graph::Node& node);
+
+// Nodes and values that some output depends on.
+struct Live {
+    std::vector<bool> nodes, values;
+};
+Live live_of(const graph::Graph& graph);
+
+}  // namespace nntile::tile

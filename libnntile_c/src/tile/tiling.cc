@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// How every value is cut: axes from the rows' relations and the views, then the user's cuts, the cuts of stored
+// data, and automatic ones, in this order.
+#include <map>
+
+#include "base/error.hh"
+#include "tile/automatic.hh"
+#include "tile/lower.hh"
+
+namespace nntile::tile {
+
+namespace {
+
+using graph::no_value;
+
+class Tiler {
+public:
+    Tiler(const graph::Graph& graph, const AxisCuts& cuts)
+        : graph_(graph), cuts_(cuts), live_(live_of(graph)), dims_(graph.values.size()) {}
+
+    Tiling run() {
+        for (uint32_t v = 0; v < graph_.values.size(); ++v) add_value(v);
+        for (size_t n = 0; n < graph_.nodes.size(); ++n)
+            if (live_.nodes[n]) relate(graph_.nodes[n]);
+        user_cuts();
+        for (const graph::Input& in : graph_.inputs) {
+            if (!in.stored || !live_.values[in.value]) continue;
+            for (size_t d = 0; d < in.stored->cuts.size(); ++d)
+                if (!is_whole(in.stored->cuts[d]))
+                    axes_.cut(dims_[in.value][d], normal(in.stored->cuts[d]), "data", persistent_cut);
+        }
+        cut_automatically(graph_, live_, dims_, axes_);
+        return result();
+    }
+
+private:
+    void add_value(uint32_t v) {
+        const graph::Value& value = graph_.value(v);
+        if (value.kind == graph::ValueKind::scalar) return;
+        if (value.kind == graph::ValueKind::view && live_.values[v]) {
+            const graph::View& view = graph_.views[value.source];
+            dims_[v] = axes_.view(dims_[view.base], view.layout, "view %" + std::to_string(v));
+        } else {
+            dims_[v] = axes_.value(value.sizes);
+        }
+    }
+
+    void relate(const graph::Node& node) {
+        if (node.row->name == "view_write") {
+            const uint32_t base = node.inputs[0], data = node.inputs[1], out = node.outputs[0];
+            for (size_t d = 0; d < dims_[out].size(); ++d) axes_.same(dims_[base][d], dims_[out][d]);
+            const Layout layout{graph_.value(data).sizes, node.attrs[0].ints, node.attrs[1].i};
+            if (layout.numel()) axes_.link(dims_[out], dims_[data], layout, "view_write");
+            return;
+        }
+        if (!node.row->relate) return;
+        const NodeSpace space = space_of(graph_, node);
+        std::vector<int> first(space.relation.labels.size(), -1);
+        auto unite = [&](uint32_t v, size_t operand) {
+            if (v == no_value) return;
+            const auto& labels = space.labels_of(operand);
+            for (size_t d = 0; d < labels.size() && d < dims_[v].size(); ++d) {
+                if (labels[d] < 0) continue;
+                int& f = first[labels[d]];
+                if (f < 0) f = dims_[v][d];
+                else axes_.same(f, dims_[v][d]);
+            }
+        };
+        for (size_t k = 0; k < node.inputs.size(); ++k) unite(node.inputs[k], k);
+        for (size_t k = 0; k < node.outputs.size(); ++k) unite(node.outputs[k], node.inputs.size() + k);
+    }
+
+    void name(uint32_t v, size_t d, const std::string& name) {
+        named_.push_back({dims_[v][d], name});
+        auto it = cuts_.find(name);
+        if (it == cuts_.end() || it->second.empty()) return;
+        const int64_t extent = graph_.value(v).sizes[d];
+        graph::AxisCut segments = it->second;
+        if (segments.size() == 1) {
+            const int64_t size = segments[0];
+            segments.assign(extent / size, size);
+            if (extent % size) segments.push_back(extent % size);
+        }
+        if (extent > 0) axes_.cut(dims_[v][d], cut_of_segments(extent, segments), name, user_cut);
+    }
+
+    void user_cuts() {
+        for (const graph::AxisMark& m : graph_.marks) name(m.value, m.dim, m.name);
+        for (const graph::Input& in : graph_.inputs) {
+            if (!in.stored) continue;
+            for (size_t d = 0; d < in.stored->names.size(); ++d)
+                if (!in.stored->names[d].empty()) name(in.value, d, in.stored->names[d]);
+        }
+    }
+
+    Tiling result() {
+        Tiling tiling;
+        std::map<int, AxisGroup> groups;        // by the dim that stands for the axis
+        for (const auto& [dim, label] : named_) {
+            std::string& own = groups[axes_.find(dim)].name;
+            if (own.empty()) own = label;
+            else if (own != label && own.find(label) == std::string::npos) own += "+" + label;
+        }
+        std::map<int, std::string> names;       // the first name of an axis is the one that data keeps
+        for (const auto& [dim, label] : named_) names.emplace(axes_.find(dim), label);
+        tiling.values.resize(graph_.values.size());
+        for (uint32_t v = 0; v < graph_.values.size(); ++v) {
+            for (int dim : dims_[v]) {
+                const int root = axes_.find(dim);
+                tiling.values[v].cuts.push_back(axes_.factors(dim));
+                auto it = names.find(root);
+                tiling.values[v].names.push_back(it == names.end() ? "" : it->second);
+                if (!live_.values[v]) continue;
+                if (it != names.end() || !is_whole(tiling.values[v].cuts.back())) ++groups[root].dims;
+            }
+        }
+        for (auto& [root, group] : groups) {
+            const Cut cut = axes_.factors(root);
+            group.extent = axes_.extent(root);
+            group.cut = is_whole(cut) ? "whole" : text_of(cut);
+            auto user = cuts_.find(group.name);
+            group.origin = is_whole(cut) ? "" : user != cuts_.end() && !user->second.empty() ? "user" : "automatic";
+            tiling.axes.push_back(group);
+        }
+        tiling.retiles = axes_.retiles();
+        return tiling;
+    }
+
+    const graph::Graph& graph_;
+    const AxisCuts& cuts_;
+    Live live_;
+    std::vector<std::vector<int>> dims_;        // by value
+    Axes axes_;
+    std::vector<std::pair<int, std::string>> named_;
+};
+
+}  // namespace
+
+Tiling choose_tiling(const graph::Graph& graph, const AxisCuts& cuts) { return Tiler(graph, cuts).run(); }
+
+std::string Tiling::text() const {
+    std::string out = "axes {\n";
+    for (const AxisGroup& a : axes)
+        out += "  " + (a.name.empty() ? "_" : a.name) + " = " + std::to_string(a.extent) + " " + a.cut +
+               (a.origin.empty() ? "" : " (" + a.origin + ")") + ", " + std::to_string(a.dims) + " dims\n";
+    for (const std::string& r : retiles) out += "  retile " + r + "\n";
+    return out + "}\n";
+}
+
+}  // namespace nntile::tile
