@@ -21,6 +21,18 @@ void Graph::check_value(uint32_t v, std::string_view op) const {
     check(v < values.size(), Status::not_found, op, ": no value %", v, "; the graph has ", values.size());
 }
 
+// Extents are not negative and the bytes can be counted: arithmetic on shapes needs no check from here on.
+static void check_sizes(DType dtype, std::span<const int64_t> sizes, std::string_view op, std::string_view name) {
+    int64_t bytes = size_of(dtype);
+    bool fits = true;
+    for (int64_t n : sizes) {
+        check(n >= 0, Status::invalid_argument, op, ": ", name, " has a negative extent in ", text_of_dims(sizes));
+        // A zero extent counts as 1, as in strides.
+        fits = fits && !__builtin_mul_overflow(bytes, std::max<int64_t>(n, 1), &bytes);
+    }
+    check(fits, Status::invalid_argument, op, ": ", name, " with shape ", text_of_dims(sizes), " is too large");
+}
+
 uint32_t Graph::add_value(DType dtype, ValueKind kind, uint32_t source, std::span<const int64_t> sizes) {
     values.push_back({dtype, kind, 0, source, Dims(sizes)});
     return static_cast<uint32_t>(values.size() - 1);
@@ -28,9 +40,7 @@ uint32_t Graph::add_value(DType dtype, ValueKind kind, uint32_t source, std::spa
 
 uint32_t Graph::add_input(DType dtype, std::span<const int64_t> sizes, std::string name, StoredRef stored) {
     check(dtype != DType::none, Status::type_error, "add_input: input '", name, "' needs a dtype");
-    for (int64_t n : sizes)
-        check(n >= 0, Status::invalid_argument, "add_input: input '", name, "' has a negative extent in ",
-              text_of_dims(sizes));
+    check_sizes(dtype, sizes, "add_input", name);
     for (const Input& in : inputs)
         check(name.empty() || in.name != name, Status::invalid_argument, "add_input: there is an input '",
               name, "' already");
@@ -63,9 +73,10 @@ uint32_t Graph::add_view(uint32_t base, const Layout& layout) {
     const int64_t numel = product(values[base].sizes);
     check(layout.sizes.size() == layout.strides.size(), Status::invalid_argument,
           "view: sizes and strides differ in rank");
-    check(layout.numel() == 0 || (layout.offset >= 0 && layout.last() < numel), Status::invalid_argument,
-          "view: sizes ", text_of_dims(layout.sizes), ", strides ", text_of_dims(layout.strides),
-          ", offset ", layout.offset, " are out of bounds for %", base, " with ", numel, " elements");
+    check_sizes(values[base].dtype, layout.sizes, "view", "the view");
+    check(schema::in_bounds(layout, numel), Status::invalid_argument, "view: sizes ",
+          text_of_dims(layout.sizes), ", strides ", text_of_dims(layout.strides), ", offset ", layout.offset,
+          " are out of bounds for %", base, " with ", numel, " elements");
     if (layout.sizes == values[base].sizes && is_dense(layout)) return base;
     Hash key;
     key.add(base).add(layout.offset).add_all(layout.sizes).add_all(layout.strides);
@@ -89,6 +100,7 @@ std::vector<uint32_t> Graph::add(const OpRow& row, std::span<const uint32_t> in,
         if (in[k] == no_value) continue;
         check_value(in[k], row.name);
         types[k] = type_of(in[k]);
+        if (row.inputs.empty()) continue;           // verify() refuses it
         const schema::ArgRow& arg = row.inputs[std::min(k, row.inputs.size() - 1)];
         if (compute == DType::none && arg.type == "T" && !types[k].scalar) compute = types[k].dtype;
     }
@@ -106,6 +118,7 @@ std::vector<uint32_t> Graph::add(const OpRow& row, std::span<const uint32_t> in,
               text_of_dims(out[k].sizes));
         if (row.rule == schema::Rule::map) out[k].dtype = wanted[k].dtype;
     }
+    for (size_t k = 0; k < out.size(); ++k) check_sizes(out[k].dtype, out[k].sizes, row.name, "the result");
     uint32_t here = composing_where_;
     if (!place.empty()) {
         if (where.empty() || where.back() != place) where.emplace_back(place);
@@ -177,7 +190,31 @@ void Graph::name_axis(uint32_t v, uint32_t dim, std::string name) {
     check(dim < values[v].sizes.size(), Status::index_error, "name_axis: dim ", dim, " of %", v,
           " with shape ", text_of_dims(values[v].sizes));
     check(!name.empty(), Status::invalid_argument, "name_axis: the name is empty");
-    marks.push_back({v, dim, std::move(name)});
+    // Sorted, so that the order of naming makes no other graph; the last name of a dim counts.
+    const auto before = [](const AxisMark& a, const AxisMark& b) {
+        return a.value != b.value ? a.value < b.value : a.dim < b.dim;
+    };
+    AxisMark mark{v, dim, std::move(name)};
+    const auto at = std::lower_bound(marks.begin(), marks.end(), mark, before);
+    if (at != marks.end() && !before(mark, *at)) *at = std::move(mark);
+    else marks.insert(at, std::move(mark));
+}
+
+void Graph::check_cut(std::string_view name, const AxisCut& cut) const {
+    int64_t sum = 0;
+    for (int64_t n : cut) {
+        check(n > 0, Status::invalid_argument, "axis ", name, ": a segment of ", n, " elements");
+        check(!__builtin_add_overflow(sum, n, &sum), Status::invalid_argument, "axis ", name, ": too long a cut");
+    }
+    bool known = false;
+    for (const AxisMark& m : marks) {
+        if (m.name != name) continue;
+        known = true;
+        const int64_t extent = values[m.value].sizes[m.dim];
+        check(cut.size() < 2 || sum == extent, Status::invalid_argument, "axis ", name, " has extent ", extent,
+              ", but the segments ", text_of_dims(cut), " sum to ", sum);
+    }
+    check(known, Status::not_found, "no axis is named '", name, "'");
 }
 
 Hash Graph::hash() const {

@@ -81,6 +81,8 @@ public:
                                    std::span<const Type> outputs, std::string_view where = {});
     void set_output(uint32_t value, std::string name = {});
     void name_axis(uint32_t value, uint32_t dim, std::string name);
+    // not_found for a name that no dim has; invalid_argument where the segments do not fill its extent.
+    void check_cut(std::string_view name, const AxisCut& cut) const;
 
     Type type_of(uint32_t value) const override;
     const Value& value(uint32_t v) const { return values[v]; }
@@ -101,7 +103,7 @@ public:
     std::vector<kernels::Param> scalars;    // run-time scalars; a value of kind scalar or a real attribute
     std::vector<Input> inputs;
     std::vector<Output> outputs;
-    std::vector<AxisMark> marks;
+    std::vector<AxisMark> marks;            // by value and dim
     std::vector<std::string> where;
     struct Host {
         std::string name;

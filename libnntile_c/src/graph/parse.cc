@@ -286,9 +286,9 @@ private:
     void cut(NamedCuts* cuts) {
         const std::string name = s_.word_or_string();
         const Dims sizes = s_.dims();
-        for (int64_t n : sizes)
-            if (n <= 0) s_.fail("axis ", name, ": a segment of ", n);
-        if (cuts) (*cuts)[name].assign(sizes.begin(), sizes.end());
+        AxisCut segments(sizes.begin(), sizes.end());
+        g_.check_cut(name, segments);
+        if (cuts) (*cuts)[name] = std::move(segments);
     }
 
     Scanner s_;
