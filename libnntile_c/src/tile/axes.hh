@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Axes: which dims must be cut alike, and how cuts travel through views.
+//
+// Dims are united (union-find) in two ways only: relate("mk,kn->mn", ..) for dims with one letter,
+// and link() for a view, slice or reshape; cat, stack and pad are links with the roles exchanged
+// (an input is a slice of the output). A view dim that is a whole base dim is united, any other
+// stays an edge.
+//
+// Conflicts. Sources come in order: user cuts, cuts of persistent data, automatic ones; in a level
+// by order of definition. Sources of a level are set on their own axes first, then travel along the
+// links until nothing changes. An axis that has a cut takes another only on factors (or, from
+// slices, ranges) where it was whole; otherwise the earlier cut stays and the link is a retile.
+// Never an error.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tile/cuts.hh"
+
+namespace nntile::tile {
+
+enum CutLevel : int { user_cut = 0, persistent_cut = 1, automatic_cut = 2 };
+
+class Axes {
+public:
+    int dim(int64_t extent);
+    std::vector<int> value(std::span<const int64_t> sizes);
+
+    // One axis from now on, unless the extents differ (one is broadcast) or are 1.
+    void same(int a, int b);
+    // An einsum-like row, one term per operand; '.' is a dim without relation.
+    void relate(std::string_view spec, std::span<const std::vector<int>> operands);
+
+    // `where` names the op that reads the view; it appears in retiles().
+    void link(std::span<const int> base, std::span<const int> view, const Layout& layout,
+              std::string_view where);
+    std::vector<int> view(std::span<const int> base, const Layout& layout,
+                          std::string_view where = {});
+
+    // A source. An axis that the user leaves whole takes no other cut either.
+    void cut(int dim, const Cut& cut, std::string_view label, int level = user_cut);
+    // Works out all cuts anew from the sources; returns the number of rounds over the links. Call
+    // it after the last same(), relate(), link() or cut(), as often as there are more.
+    int propagate();
+
+    int find(int dim) const;            // the dim that stands for the axis
+    int64_t extent(int dim) const { return dims_[dim].extent; }
+    Cut factors(int dim) const;         // whole before propagate()
+    Grid grid(std::span<const int> dims) const;
+
+    // Links whose cuts do not line up, with both sides' cuts, and sources that lost to an earlier
+    // one.
+    std::vector<std::string> retiles() const;
+    const std::vector<std::string>& notes() const { return notes_; }
+
+private:
+    struct Node {
+        int64_t extent;
+        int parent;
+    };
+    struct Link {                       // a view between dims that are not all united
+        std::vector<int> base, view;
+        AccessMap map;
+        std::string where;
+    };
+    struct Source {
+        int level;
+        int dim;
+        Cut cut;
+        std::string label;
+    };
+    // What propagate() knows about an axis; kept at the dim that stands for it.
+    struct State {
+        Cut cut;                        // empty: none yet
+        std::vector<Range> ranges;      // slices that have spoken; empty: the whole axis is decided
+        bool fixed = false;             // a source's own axis
+        uint64_t changed = 0;           // time of the last change
+    };
+
+    bool propose(int dim, const Cut& cut, const std::optional<Range>& range);
+    bool update(State& state, const Cut& cut, const std::optional<Range>& range);
+    void set_sources(int level);
+    bool visit(const Link& link);
+    std::vector<Cut> cuts_of(std::span<const int> dims) const;
+    std::string describe(std::span<const int> dims) const;
+
+    mutable std::vector<Node> dims_;    // find() shortens paths
+    std::vector<Link> links_;
+    std::vector<Source> sources_;
+    std::vector<std::string> notes_;
+    std::vector<State> states_;         // of propagate(), by dim
+    uint64_t time_ = 0;
+};
+
+}  // namespace nntile::tile

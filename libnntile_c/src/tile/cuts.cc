@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "tile/cuts.hh"
+
+#include <set>
+
+#include "base/error.hh"
+
+namespace nntile::tile {
+
+Cut normal(const Cut& cut) {
+    Cut out;
+    for (const Factor& f : cut) {
+        if (f.extent <= 1) continue;
+        if (!out.empty() && f.positions.empty()) {
+            out.back().extent *= f.extent;
+            for (int64_t& p : out.back().positions) p *= f.extent;
+            continue;
+        }
+        out.push_back(f);
+        std::vector<int64_t>& at = out.back().positions;
+        std::sort(at.begin(), at.end());
+        at.erase(std::unique(at.begin(), at.end()), at.end());
+    }
+    return out;
+}
+
+Cut whole(int64_t extent) { return extent > 1 ? Cut{{extent, {}}} : Cut{}; }
+
+bool is_whole(const Cut& cut) {
+    return std::all_of(cut.begin(), cut.end(), [](const Factor& f) { return f.positions.empty(); });
+}
+
+Cut cut_of_segments(int64_t extent, std::span<const int64_t> segments) {
+    Factor factor{extent, {}};
+    int64_t end = 0;
+    for (int64_t s : segments) {
+        check(s > 0 && s <= extent - end, Status::invalid_argument, "segments ",
+              text_of_dims(segments), " do not fill an axis of extent ", extent);
+        end += s;
+        if (end < extent) factor.positions.push_back(end);
+    }
+    check(end == extent, Status::invalid_argument, "segments ", text_of_dims(segments),
+          " do not fill an axis of extent ", extent);
+    return normal({factor});
+}
+
+std::string text_of(const Cut& cut) {
+    constexpr size_t most = 8;  // segments shown
+    std::string out;
+    for (const Factor& f : cut) {
+        out += (out.empty() ? "" : " x ") + std::to_string(f.extent);
+        if (f.positions.empty()) continue;
+        size_t segments = f.positions.size() + 1;
+        int64_t begin = 0;
+        for (size_t i = 0; i < std::min(segments, most); ++i) {
+            int64_t end = i + 1 < segments ? f.positions[i] : f.extent;
+            out += (i ? ", " : " cut (") + std::to_string(end - begin);
+            begin = end;
+        }
+        if (segments > most) out += ", ... " + std::to_string(segments) + " segments";
+        out += ")";
+    }
+    return out.empty() ? "1" : out;
+}
+
+namespace {
+
+struct Halves {
+    std::vector<int64_t> outer, inner;
+};
+
+// One factor of extent n as outer n / r and inner r: possible only if the positions are all those
+// of the product, i.e. every outer border and the same inner positions within each outer index.
+std::optional<Halves> halve(const Factor& f, int64_t r) {
+    Halves h;
+    for (int64_t p : f.positions) {
+        if (p < r) h.inner.push_back(p);
+        if (p % r == 0) h.outer.push_back(p / r);
+    }
+    size_t rows = static_cast<size_t>(f.extent / r);
+    if (!h.inner.empty() && h.outer.size() != rows - 1) return std::nullopt;
+    if (f.positions.size() != h.outer.size() + rows * h.inner.size()) return std::nullopt;
+    for (int64_t p : f.positions)
+        if (p % r != 0 && !std::binary_search(h.inner.begin(), h.inner.end(), p % r))
+            return std::nullopt;
+    return h;
+}
+
+int64_t inner_extent(const Cut& cut) {  // of all factors but the outermost
+    int64_t n = 1;
+    for (size_t i = 1; i < cut.size(); ++i) n *= cut[i].extent;
+    return n;
+}
+
+bool is_all(int64_t extent, int64_t offset, int64_t step, int64_t n) {
+    return offset == 0 && step == 1 && n == extent;
+}
+
+Cut with_outer(const Cut& cut, int64_t extent, const std::set<int64_t>& positions) {
+    Factor outer{extent, {}};
+    for (int64_t p : positions)
+        if (0 < p && p < extent) outer.positions.push_back(p);
+    Cut out = cut;
+    out[0] = std::move(outer);
+    return normal(out);
+}
+
+}  // namespace
+
+std::optional<Peeled> peel(const Cut& cut, int64_t r) {
+    Cut rest = cut, inner;  // inner: innermost factor first
+    while (r > 1) {
+        if (rest.empty()) return std::nullopt;
+        Factor f = std::move(rest.back());
+        rest.pop_back();
+        if (f.extent > 0 && r % f.extent == 0) {
+            r /= f.extent;
+            inner.push_back(std::move(f));
+        } else if (f.extent % r == 0) {
+            std::optional<Halves> h = halve(f, r);
+            if (!h) return std::nullopt;
+            inner.push_back({r, std::move(h->inner)});
+            rest.push_back({f.extent / r, std::move(h->outer)});
+            r = 1;
+        } else {
+            return std::nullopt;
+        }
+    }
+    std::reverse(inner.begin(), inner.end());
+    return Peeled{normal(rest), normal(inner)};
+}
+
+std::optional<std::vector<Cut>> split(const Cut& cut, std::span<const int64_t> radix) {
+    std::vector<Cut> out(radix.size());
+    Cut rest = cut;
+    for (size_t i = radix.size(); i-- > 0;) {
+        std::optional<Peeled> pair = peel(rest, radix[i]);
+        if (!pair) return std::nullopt;
+        rest = std::move(pair->outer);
+        out[i] = std::move(pair->inner);
+    }
+    return out;
+}
+
+Cut merge(std::span<const Cut> cuts) {
+    Cut all;
+    for (const Cut& c : cuts) all.insert(all.end(), c.begin(), c.end());
+    return normal(all);
+}
+
+std::optional<Cut> take(const Cut& cut, int64_t extent, int64_t offset, int64_t step, int64_t n) {
+    if (cut.empty() || is_all(extent, offset, step, n)) return cut;
+    int64_t block = inner_extent(cut);
+    if (block > 1 && (step != 1 || offset % block || n % block)) return std::nullopt;
+    std::set<int64_t> seen;
+    int64_t first = offset / block;
+    for (int64_t p : cut[0].positions)
+        if (p > first) seen.insert((p - first + step - 1) / step);
+    return with_outer(cut, n / block, seen);
+}
+
+std::optional<Cut> put(const Cut& cut, int64_t extent, int64_t offset, int64_t step, int64_t n) {
+    if (cut.empty() || is_all(extent, offset, step, n)) return cut;
+    int64_t block = inner_extent(cut);
+    if (block > 1 && (step != 1 || offset % block || extent % block)) return std::nullopt;
+    std::set<int64_t> at;
+    if (!cut[0].positions.empty()) {
+        int64_t first = offset / block;
+        first -= first % step;
+        at = {first, first + step * (n / block)};
+        for (int64_t p : cut[0].positions) at.insert(first + step * p);
+    }
+    return with_outer(cut, extent / block, at);
+}
+
+std::optional<Cut> join(const Cut& a, const Cut& b) {
+    Cut left = a, right = b, out;  // out: innermost factor first
+    while (!left.empty() && !right.empty()) {
+        int64_t r = std::min(left.back().extent, right.back().extent);
+        std::optional<Peeled> p = peel(left, r), q = peel(right, r);
+        if (!p || !q || p->inner.size() > 1 || q->inner.size() > 1) return std::nullopt;
+        std::vector<int64_t> x, y;
+        if (!p->inner.empty()) x = std::move(p->inner[0].positions);
+        if (!q->inner.empty()) y = std::move(q->inner[0].positions);
+        if (!x.empty() && !y.empty() && x != y) return std::nullopt;
+        out.push_back({r, x.empty() ? std::move(y) : std::move(x)});
+        left = std::move(p->outer);
+        right = std::move(q->outer);
+    }
+    Cut all = left;
+    all.insert(all.end(), right.begin(), right.end());
+    all.insert(all.end(), out.rbegin(), out.rend());
+    return normal(all);
+}
+
+Pieces tile_pieces(const Grid& base, const Layout& layout, const Grid& view, size_t limit) {
+    if (limit == 0) limit = std::max<size_t>(4096, 64 * static_cast<size_t>(view.tiles()));
+    return pieces(base, refined_layout(layout, view), view, limit);
+}
+
+}  // namespace nntile::tile
