@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "base/text.hh"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 
@@ -160,6 +161,14 @@ void Scanner::end_line() {
         else if (text_[at_] == '#') comment();
         else break;
     }
+}
+
+void Scanner::skip_block() {
+    const size_t end = text_.find('}', at_);
+    if (end == std::string_view::npos) fail("a '}' is missing");
+    line_ += static_cast<int>(std::count(text_.begin() + at_, text_.begin() + end, '\n'));
+    at_ = end + 1;
+    end_line();
 }
 
 bool Scanner::at_end() {

@@ -35,6 +35,7 @@ public:
     Dims dims();                            // "(2, 3)", "(4,)", "()"
     std::string comment();                  // the rest of the line after '#'; "" if there is none
     void end_line();                        // and the blank lines and comments that follow
+    void skip_block();                      // the rest of "name {..}"
     bool at_end();
 
     template <class... Parts>

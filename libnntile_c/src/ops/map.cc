@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Element-wise ops: one op row per row of kernels/map.def, made here, written nowhere.
+#include "base/text.hh"
 #include "ops/common.hh"
 
 namespace nntile::ops {
@@ -48,7 +49,7 @@ std::string initial_of(const kernels::MapParam& p) {
         for (int i = static_cast<int>(p.initial); i > 0; --i) words.remove_prefix(words.find('|') + 1);
         return std::string(words.substr(0, words.find('|')));
     }
-    return p.kind == 'f' ? std::to_string(p.initial) : std::to_string(static_cast<int64_t>(p.initial));
+    return p.kind == 'f' ? text_of_real(p.initial) : std::to_string(static_cast<int64_t>(p.initial));
 }
 
 }  // namespace
