@@ -2,17 +2,25 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """List source files for Meson, so that a new file needs no line in any list.
 
-list_sources.py find ROOT GLOB...
-    Prints the files below ROOT that match, one a line, relative to ROOT.
-list_sources.py ops FOLDER OUT DEPFILE ROOT...
-    Writes NNTILE_OPS(stem) for each FOLDER/stem.cc that has NNTILE_ROWS(stem). The depfile names every
-    folder below the ROOTs: Meson then runs again when a file is added or removed anywhere there.
+list_sources.py find ROOT GLOB...    prints the files below ROOT that match, relative to ROOT
+list_sources.py all                  prints all that the build finds: tools/setup.sh compares it with what
+                                     was found when Meson ran last, and makes it run again
+list_sources.py ops FOLDER           prints NNTILE_OPS(stem) for each FOLDER/stem.cc with NNTILE_ROWS(stem)
 """
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+ALL = [
+    "libnntile_c/src/**/*.cc",
+    "torch_nntile/csrc/**/*.cc",
+    "torch_nntile/**/*.py",
+    "torch_nntile/**/*.pyi",
+    "tests/**/test_*.cc",
+]
 
 
 def find(root: Path, globs: list[str]) -> list[str]:
@@ -27,24 +35,17 @@ def op_stems(folder: Path) -> list[str]:
     return sorted(path.stem for path in folder.glob("*.cc") if has_rows(path))
 
 
-def folders(root: Path) -> list[Path]:
-    below = [path for path in root.rglob("*") if path.is_dir() and path.name != "__pycache__"]
-    return [root, *sorted(below)]
-
-
 def main() -> None:
-    command, *arguments = sys.argv[1:]
+    command, *arguments = sys.argv[1:] or ["help"]
     if command == "find":
-        root, *globs = arguments
-        print("\n".join(find(Path(root), globs)))
+        lines = find(Path(arguments[0]), arguments[1:])
+    elif command == "all":
+        lines = find(ROOT, ALL)
     elif command == "ops":
-        folder, out, depfile, *roots = arguments
-        lines = [f"NNTILE_OPS({stem})\n" for stem in op_stems(Path(folder))]
-        Path(out).write_text("".join(lines), encoding="utf-8")
-        watched = [str(path) for root in roots for path in folders(Path(root))]
-        Path(depfile).write_text(f"{out}: {' '.join(watched)}\n", encoding="utf-8")
+        lines = [f"NNTILE_OPS({stem})" for stem in op_stems(Path(arguments[0]))]
     else:
         sys.exit(__doc__)
+    print("\n".join(lines))
 
 
 if __name__ == "__main__":
