@@ -67,7 +67,7 @@ Number number_of(const c10::Scalar &scalar) {
         const double f = scalar.toDouble();
         return {ScalarType::Double, f, 0};
     }
-    TORCH_CHECK_NOT_IMPLEMENTED(!scalar.isComplex(), "nntile: complex numbers are not supported");
+    if (scalar.isComplex()) return {ScalarType::ComplexDouble, 0, 0};
     const int64_t i = scalar.isBoolean() ? int64_t{scalar.toBool()} : scalar.toLong();
     return {scalar.isBoolean() ? ScalarType::Bool : ScalarType::Long, static_cast<double>(i), i};
 }

@@ -19,7 +19,7 @@ c10::ScalarType type_of(nntile_dtype dtype);
 // By the name that op rows use; NNTILE_NONE for an unknown one.
 nntile_dtype dtype_named(const char *name);
 
-// A number that is an argument: a Scalar, or a 0-dim CPU tensor.
+// A number that is an argument: a Scalar, or a 0-dim CPU tensor. Of a complex one only the type is kept.
 struct Number {
     c10::ScalarType type = c10::ScalarType::Undefined;
     double f = 0;

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Ops without a row: PyTorch's CPU kernel, as a task of the graph where the result's shape is known
+// beforehand, else at once on the host.
+#pragma once
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/stack.h>
+
+#include <atomic>
+#include <memory>
+#include <string>
+
+#include "meta.h"
+
+namespace torch_nntile {
+
+struct FallbackCounter {
+    std::atomic<int64_t> calls{0}, bytes{0}, nanoseconds{0};
+};
+
+// What is known of one overload that runs on the host.
+struct FallbackOp {
+    explicit FallbackOp(const c10::OperatorHandle &op);
+
+    FallbackCounter counter;
+    MetaCache shapes{true};
+    bool synchronous;           // the result's shape depends on data, or it is not a tensor
+    bool view;
+    int generator = -1;
+    std::vector<bool> written;  // arguments, those too that the schema forgets
+    std::atomic<bool> warned{false};
+};
+
+// The boxed kernel of PrivateUse1 for all ops without a row.
+void fallback(const c10::OperatorHandle &op, torch::jit::Stack *stack);
+
+// Records the op as a host function. False: it has no such form, nothing was recorded.
+bool record_on_host(const c10::OperatorHandle &op, FallbackOp &known, torch::jit::Stack *stack);
+
+void set_fallback_mode(int mode);
+std::string fallback_report();
+void reset_fallback_report();
+
+}  // namespace torch_nntile

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The C face: unpack, guard, forward.
+#include "stub.h"
+
+#include <ATen/Context.h>
+#include <ATen/ops/empty.h>
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <thread>
+
+#include "address_space.h"
+#include "device.h"
+#include "errors.h"
+#include "fallback.h"
+#include "rng.h"
+#include "rows.h"
+#include "torch_version.h"
+
+using namespace torch_nntile;
+
+const char *nntile_stub_torch_version(void) { return TORCH_VERSION; }
+
+nntile_record *nntile_stub_record(void) {
+    nntile_record *found = nullptr;
+    (void)guarded(nullptr, [&] { found = record(); });
+    return found;
+}
+
+nntile_buffer *nntile_stub_buffer(uint64_t storage_address, int64_t *byte_offset) {
+    const auto *address = reinterpret_cast<const char *>(storage_address);
+    const Home *home = address_space().find(address);
+    if (!home) return nullptr;
+    *byte_offset = address - home->address;
+    return home->buffer;
+}
+
+nntile_status nntile_stub_register_row(const char *aten_name, const char *overload, const char *op,
+                                       const char *arguments, int flags, nntile_error **error) {
+    return guarded(error, [&] { register_row(aten_name, overload, op, arguments, flags); });
+}
+
+void nntile_stub_fallback_mode(int mode) { set_fallback_mode(mode); }
+
+size_t nntile_stub_fallback_report(char *out, size_t size) {
+    std::string text;
+    (void)guarded(nullptr, [&] { text = fallback_report(); });
+    if (size) {
+        const size_t n = std::min(size - 1, text.size());
+        std::memcpy(out, text.data(), n);
+        out[n] = 0;
+    }
+    return text.size() + 1;
+}
+
+void nntile_stub_fallback_reset(void) { reset_fallback_report(); }
+
+int64_t nntile_stub_meta_calls(void) { return infer_calls(); }
+
+nntile_status nntile_stub_synchronize(nntile_error **error) {
+    return guarded(error, [] { synchronize(); });
+}
+
+void nntile_stub_rng_get(uint64_t *seed, uint64_t *offset) {
+    const Draw state = default_state();
+    *seed = state.seed;
+    *offset = state.offset;
+}
+
+void nntile_stub_rng_set(uint64_t seed, uint64_t offset) { set_default_state({seed, offset}); }
+
+uint64_t nntile_stub_rng_reseed(void) {
+    set_default_state({c10::detail::getNonDeterministicRandom(), 0});
+    return default_state().seed;
+}
+
+// A worker of autograd frees the graph of the last backward() after the caller has gone on. That graph holds
+// Python objects, so the worker asks for the GIL; in an interpreter that ends this is the end of the process.
+// One more backward, from a thread that never saw Python, is only begun when the old graph is gone.
+void nntile_stub_drain(void) {
+    if (nntile_context_forked()) return;
+    std::thread([] {
+        (void)guarded(nullptr, [] {
+            const at::Tensor x = at::empty({1}, at::TensorOptions(device()).requires_grad(true));
+            x.view({1, 1}).backward(at::empty({1, 1}, at::TensorOptions(device())));
+        });
+    }).join();
+}
