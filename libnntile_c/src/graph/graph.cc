@@ -185,6 +185,15 @@ void Graph::set_output(uint32_t v, std::string name) {
     outputs.push_back({v, std::move(name)});
 }
 
+void Graph::own_outputs() {
+    std::vector<uint32_t> owned;
+    for (Output& o : outputs) {
+        if (values[o.value].kind != ValueKind::result || std::count(owned.begin(), owned.end(), o.value))
+            o.value = op("copy", std::vector<uint32_t>{o.value}, {}, values[o.value].dtype)[0];
+        owned.push_back(o.value);
+    }
+}
+
 void Graph::name_axis(uint32_t v, uint32_t dim, std::string name) {
     check_value(v, "name_axis");
     check(dim < values[v].sizes.size(), Status::index_error, "name_axis: dim ", dim, " of %", v,

@@ -80,6 +80,8 @@ public:
     std::vector<uint32_t> add_host(std::string name, uint64_t signature, std::span<const uint32_t> inputs,
                                    std::span<const Type> outputs, std::string_view where = {});
     void set_output(uint32_t value, std::string name = {});
+    // An output owns its data: one that is a view, an input or an output twice becomes a copy.
+    void own_outputs();
     void name_axis(uint32_t value, uint32_t dim, std::string name);
     // not_found for a name that no dim has; invalid_argument where the segments do not fill its extent.
     void check_cut(std::string_view name, const AxisCut& cut) const;

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "nntile/context.h"
+
+#include <algorithm>
+
+#include "abi/guard.hh"
+#include "runtime/runtime.hh"
+
+using namespace nntile;
+using namespace nntile::abi;
+
+namespace {
+
+// A struct of a caller that knows fewer or more fields than we do: missing ones are zero, additional ones must be.
+nntile_context_config config_of(const nntile_context_config* given) {
+    nntile_context_config config{};
+    if (!given) return config;
+    check(given->struct_size >= sizeof(size_t), Status::invalid_argument,
+          "nntile_context_create: struct_size is ", given->struct_size,
+          "; set it to sizeof(nntile_context_config)");
+    const auto* bytes = reinterpret_cast<const char*>(given);
+    std::memcpy(&config, bytes, std::min(given->struct_size, sizeof config));
+    for (size_t k = sizeof config; k < given->struct_size; ++k)
+        check(bytes[k] == 0, Status::unsupported,
+              "nntile_context_create: a setting is given that this version of the library does not know");
+    return config;
+}
+
+}  // namespace
+
+nntile_status nntile_context_create(const nntile_context_config* config, nntile_error** error) {
+    return guard(error, [&] {
+        const nntile_context_config c = config_of(config);
+        check(c.ncpu >= -1 && c.ncuda >= -1 && c.memory_bytes >= 0, Status::invalid_argument,
+              "nntile_context_create: ncpu ", c.ncpu, ", ncuda ", c.ncuda, ", memory_bytes ", c.memory_bytes,
+              ": a setting is negative");
+        runtime::Config settings;
+        if (c.ncpu != 0) settings.ncpu = c.ncpu;
+        if (c.ncuda != 0) settings.ncuda = c.ncuda;
+        settings.memory_bytes = c.memory_bytes;
+        if (c.spin_seconds > 0) settings.spin_seconds = c.spin_seconds;
+        settings.verbose = c.verbose != 0;
+        runtime::start(settings);
+    });
+}
+
+nntile_status nntile_context_shutdown(nntile_error** error) {
+    return guard(error, [] { runtime::shutdown(); });
+}
+
+int nntile_context_active(void) {
+    return guard_value(0, [] { return runtime::active() ? 1 : 0; });
+}
+
+int nntile_context_forked(void) {
+    return guard_value(0, [] { return runtime::forked() ? 1 : 0; });
+}
+
+nntile_status nntile_context_wait(nntile_error** error) {
+    return guard(error, [] { runtime::wait(); });
+}
+
+nntile_status nntile_context_restrict(const char* where, nntile_error** error) {
+    return guard(error, [&] {
+        need(where, "nntile_context_restrict", "where");
+        runtime::restrict_to(where);
+    });
+}
+
+nntile_status nntile_context_stats_get(nntile_context_stats* stats, nntile_error** error) {
+    return guard(error, [&] {
+        need(stats, "nntile_context_stats_get", "stats");
+        const size_t size = stats->struct_size;
+        check(size >= sizeof(size_t), Status::invalid_argument, "nntile_context_stats_get: struct_size is ", size,
+              "; set it to sizeof(nntile_context_stats)");
+        const runtime::Stats s = runtime::stats();
+        const nntile_context_stats now{size,         s.tasks,      s.launches,   s.in_flight, s.tiles,
+                                       s.tile_bytes, s.pool_bytes, s.peak_bytes, s.ncpu,      s.ncuda};
+        std::memcpy(stats, &now, std::min(size, sizeof now));
+    });
+}
+
+const char* nntile_context_describe(void) {
+    thread_local std::string text;
+    return guard_value("", [] { return (text = runtime::describe()).c_str(); });
+}
