@@ -32,6 +32,7 @@ void shutdown();                       // waits, stops; stored tiles become unus
 bool active();
 bool forked();
 void wait();                           // all submitted tasks; throws and forgets the first task error
+void trim();                           // gives free tiles of the pool back to the system
 void restrict_to(std::string_view where);
 Stats stats();
 std::string describe();                // "key: value" lines

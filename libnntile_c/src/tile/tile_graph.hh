@@ -38,6 +38,8 @@ struct Operand {
     DType dtype = DType::none;
     int64_t offset = 0;         // elements into the tile
     Dims strides;               // one per iteration dim of the task
+    // A number: index into the run's scalars, read as one element of dtype f64 or i64; all strides are 0.
+    uint32_t scalar = none;
 };
 
 // A parameter is either fixed by the structure or read from the run's scalars at launch.
@@ -65,6 +67,9 @@ struct TileGraph {
     std::vector<Task> tasks;
     std::vector<std::string> op_names;  // by graph node: "gelu", for messages and traces
     std::vector<std::string> where;     // by graph node: user's line, may be empty
+
+    // By tile: the first tile of its chain of `reuses`; tiles of one chain live in the same memory.
+    std::vector<uint32_t> memories() const;
 
     // Edges (from, to) that follow from the order of the tasks and their accesses, transitively reduced as far
     // as one pass over the tasks can; from < to.

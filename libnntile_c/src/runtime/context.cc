@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Start and end of StarPU; what happens at fork and at exit.
+#include <pthread.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <thread>
+
+#include "base/error.hh"
+#include "runtime/engine.hh"
+#include "runtime/environment.hh"
+#include "runtime/policy.hh"
+
+namespace nntile::runtime {
+
+namespace {
+
+constexpr auto exit_patience = std::chrono::seconds(5);
+
+struct Context {
+    std::mutex mutex;                   // start and shutdown
+    std::atomic<bool> active{false}, forked{false};
+    std::atomic<uint64_t> generation{0};
+    bool hooked = false;
+    bool verbose = false;
+    int ncpu = 0;
+};
+
+Context& context() {
+    static Context* const c = new Context;
+    return *c;
+}
+
+void in_forked_child() {
+    // The child has our memory but no workers. Without a context nothing is lost and it may start its own.
+    if (context().active.load()) context().forked.store(true);
+}
+
+// The process ends without a shutdown. Tasks that have not begun are skipped, those that run are waited for:
+// afterwards no kernel touches what static destructors take away. Workers sleep until the process is gone.
+void at_exit() {
+    if (!active() || starpu_worker_get_id() >= 0) return;
+    Engine& e = engine();
+    e.abandon.store(true);
+    // Never waits without an end: a task may wait for something that the end of the process has stopped.
+    const auto until = std::chrono::steady_clock::now() + exit_patience;
+    std::unique_lock lock(e.mutex, std::defer_lock);
+    while (!lock.try_lock()) {
+        if (std::chrono::steady_clock::now() > until) return;
+        std::this_thread::yield();
+    }
+    e.open = false;
+    e.changed.wait_until(lock, until, [&] { return e.active_runs == 0; });
+}
+
+void start_locked(const Config& config) {
+    Context& c = context();
+    const int ncpu = config.ncpu < 0 ? cpu_workers() : config.ncpu;
+    const int ncuda = config.ncuda < 0 ? cuda_workers() : config.ncuda;
+    check(ncuda == 0, Status::unsupported, "context: ", ncuda,
+          " CUDA workers are asked for, but this build of nntile has no CUDA kernels; use ncuda = 0",
+          config.ncuda < 0 ? " (the number comes from STARPU_NCUDA)" : "");
+    check(ncpu > 0, Status::invalid_argument, "context: no worker at all (ncpu = 0, ncuda = 0)");
+    check(config.memory_bytes >= 0, Status::invalid_argument, "context: memory of ", config.memory_bytes,
+          " bytes");
+    starpu_conf conf;
+    starpu_conf_init(&conf);
+    conf.precedence_over_environment_variables = 1;
+    conf.catch_signals = 0;
+    conf.sched_policy = depth_first_policy(config.spin_seconds < 0 ? 100e-6 : config.spin_seconds);
+    conf.ncpus = ncpu;
+    conf.ncuda = conf.nopencl = conf.nhip = 0;
+    conf.reserve_ncpus = 0;
+    kernels::single_thread_blas();
+    {
+        StartEnvironment environment(config.verbose);
+        const int result = starpu_init(&conf);
+        check(result == 0, Status::runtime, "context: StarPU does not start (", result, ")");
+    }
+    memory::install_hooks();
+    c.ncpu = static_cast<int>(starpu_cpu_worker_get_count());
+    c.verbose = config.verbose;
+    if (!c.hooked) {
+        pthread_atfork(nullptr, nullptr, in_forked_child);
+        std::atexit(at_exit);
+        c.hooked = true;
+    }
+    Engine& e = engine();
+    std::lock_guard lock(e.mutex);
+    e.pool.budget = config.memory_bytes > 0 ? config.memory_bytes : memory_budget();
+    e.pool.workers = c.ncpu;
+    e.pool.peak_bytes = 0;
+    e.launches = 0;
+    e.submitted = e.done = 0;
+    e.where = 0;
+    e.open = true;
+    ++c.generation;
+    c.active = true;
+    if (config.verbose)
+        std::fprintf(stderr, "nntile: %d CPU workers, %lld bytes for tiles\n", c.ncpu,
+                     static_cast<long long>(e.pool.budget));
+}
+
+void check_not_forked() {
+    check(!forked(), Status::invalid_state,
+          "the runtime cannot be used in a forked child process; use multiprocessing with the spawn "
+          "start method");
+}
+
+}  // namespace
+
+bool active() { return context().active.load() && !forked(); }
+bool forked() { return context().forked.load(); }
+uint64_t generation() { return context().generation.load(); }
+
+void start(const Config& config) {
+    check_not_forked();
+    Context& c = context();
+    std::lock_guard lock(c.mutex);
+    check(!c.active, Status::invalid_state, "a context is already active; call shutdown first");
+    start_locked(config);
+}
+
+void ensure_started() {
+    check_not_forked();
+    Context& c = context();
+    if (c.active) return;
+    std::lock_guard lock(c.mutex);
+    if (!c.active) start_locked({});
+}
+
+void shutdown() {
+    check_not_forked();
+    Context& c = context();
+    std::lock_guard only(c.mutex);
+    if (!c.active) return;
+    Engine& e = engine();
+    {
+        std::unique_lock lock(e.mutex);
+        e.open = false;                 // launches that wait for memory give up
+        e.changed.notify_all();
+        e.changed.wait(lock, [&] { return e.active_runs == 0 && e.guests == 0; });
+        starpu_task_wait_for_all();     // StarPU's own end of tasks that we have seen end
+        e.pool.end_all();
+    }
+    e.forget_error();
+    keep_awake();
+    starpu_shutdown();
+    memory::release_all();
+    c.active = false;
+    if (c.verbose) std::fprintf(stderr, "nntile: stopped\n");
+}
+
+void wait() {
+    check_not_forked();
+    if (!active()) return;
+    Engine& e = engine();
+    {
+        std::unique_lock lock(e.mutex);
+        e.drain(lock);
+    }
+    e.throw_error();
+}
+
+void restrict_to(std::string_view where) {
+    check(where == "any" || where == "cpu" || where == "cuda", Status::invalid_argument,
+          "restrict: workers are \"cpu\", \"cuda\" or \"any\", not \"", where, "\"");
+    check(where != "cuda", Status::unsupported, "restrict: this build of nntile has no CUDA kernels");
+    engine().where = where == "cpu" ? STARPU_CPU : 0;
+}
+
+void trim() {
+    if (!active()) return;
+    Engine& e = engine();
+    std::lock_guard lock(e.mutex);
+    e.pool.trim(INT64_MAX);
+    memory::release_all();
+}
+
+Stats stats() {
+    Stats s;
+    if (!active()) return s;
+    Engine& e = engine();
+    std::lock_guard lock(e.mutex);
+    s.tasks = e.done;
+    s.launches = e.launches;
+    s.in_flight = e.submitted - s.tasks;
+    s.tiles = e.pool.tiles;
+    s.tile_bytes = e.pool.bytes;
+    s.pool_bytes = e.pool.bytes - e.pool.used_bytes;
+    s.peak_bytes = e.pool.peak_bytes;
+    s.ncpu = context().ncpu;
+    return s;
+}
+
+std::string describe() {
+    int major = 0, minor = 0, release = 0;
+    starpu_get_version(&major, &minor, &release);
+    std::string text = text_of("starpu: ", major, ".", minor, ".", release, "\nisa: ", kernels::isa(),
+                               "\ncuda: not built\n");
+    if (forked()) return text + "context: lost by fork\n";
+    if (!active()) return text + "context: none\n";
+    const Stats s = stats();
+    return text + text_of("context: active\ncpu workers: ", s.ncpu, "\nmemory budget: ", engine().pool.budget,
+                          " bytes\nmemory in use: ", s.tile_bytes - s.pool_bytes, " bytes\npolicy: depth "
+                          "first, sleeping\n");
+}
+
+}  // namespace nntile::runtime

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "runtime/engine.hh"
+
+#include <cstdlib>
+
+#include "runtime/compiled_plan.hh"
+
+namespace nntile::runtime {
+
+Engine& engine() {
+    static Engine* const e = new Engine;        // never destroyed: workers may outlive static objects
+    return *e;
+}
+
+void Engine::report(Status status, std::string text) {
+    std::lock_guard lock(error_mutex_);
+    if (failed_.load(std::memory_order_relaxed)) return;
+    status_ = status;
+    text_ = std::move(text);
+    failed_.store(true, std::memory_order_release);
+}
+
+void Engine::throw_error() {
+    if (!failed_.load(std::memory_order_acquire)) return;
+    std::lock_guard lock(error_mutex_);
+    if (!failed_.exchange(false)) return;
+    throw Error(status_, std::exchange(text_, {}));
+}
+
+void Engine::check_open() const {
+    check(!forked(), Status::invalid_state,
+          "the runtime cannot be used in a forked child process; use multiprocessing with the spawn "
+          "start method");
+    check(open, Status::invalid_state, "no context is active");
+}
+
+std::vector<Physical*> Engine::reserve(const std::vector<Pool::Need>& needs, int64_t need_bytes,
+                                       bool prefer_idle, std::unique_lock<std::mutex>& lock) {
+    std::vector<Physical*> taken;
+    while (!pool.reserve(needs, prefer_idle, taken)) {
+        if (need_bytes > pool.budget || active_runs == 0)
+            fail(Status::out_of_memory, "out of memory: ", need_bytes, " bytes in ", needs.size(),
+                 " tiles are asked for, the budget is ", pool.budget, " bytes, ", pool.used_bytes,
+                 " bytes are in use; the largest holders: ", pool.holders());
+        changed.wait(lock);
+        check_open();
+    }
+    return taken;
+}
+
+void Engine::drain(std::unique_lock<std::mutex>& lock) {
+    changed.wait(lock, [this] { return active_runs == 0; });
+}
+
+Guest::Guest(Engine& engine, uint64_t generation) : engine_(engine) {
+    check(!forked(), Status::invalid_state,
+          "the runtime cannot be used in a forked child process; use multiprocessing with the spawn "
+          "start method");
+    std::lock_guard lock(engine_.mutex);
+    check(engine_.open && generation == runtime::generation(), Status::invalid_state,
+          "this value belongs to a context that has been shut down");
+    ++engine_.guests;
+}
+
+Guest::~Guest() {
+    std::lock_guard lock(engine_.mutex);
+    if (--engine_.guests == 0) engine_.changed.notify_all();
+}
+
+namespace {
+
+void end_run(Run* run) {
+    Engine& e = engine();
+    std::shared_ptr<CompiledPlan> plan = std::move(run->plan);
+    std::vector<HostCall> host_calls = std::move(run->host_calls);      // ended without the lock
+    std::lock_guard lock(e.mutex);
+    for (size_t m = 0; m < run->memory.size(); ++m)
+        if (plan->memories[m].kind == MemoryKind::slot) e.pool.count_end(run->memory[m]);
+    run->state->run = nullptr;
+    run->self = {};
+    run->late.clear();
+    plan->spare.emplace_back(run);
+    --e.active_runs;
+    e.changed.notify_all();
+}
+
+// StarPU's callback: the task has ended and its tiles are free for others.
+void completed(void* arg) {
+    RunTask& task = *static_cast<RunTask*>(arg);
+    Run* run = task.run;
+    // What is released last is popped first: first tasks of later runs, then our successors from the last to
+    // the first.
+    for (Late *late = task.close(), *next; late; late = next) {
+        next = late->next;              // the entry dies with its run or its waiter
+        if (late->task) release(*late->task);
+        else late->waiter->remove();
+    }
+    const std::span<const uint32_t> successors = run->plan->tasks[task.index].successors;
+    for (auto s = successors.rbegin(); s != successors.rend(); ++s) release(run->tasks[*s]);
+    engine().done.fetch_add(1, std::memory_order_relaxed);
+    finish_one(run);
+}
+
+void submit(RunTask& task) {
+    const Run& run = *task.run;
+    const PlanTask& p = run.plan->tasks[task.index];
+    starpu_task* t = starpu_task_create();
+    t->cl = p.codelet;
+    t->cl_arg = &task;
+    t->callback_func = completed;
+    t->callback_arg = &task;
+    t->sequential_consistency = 0;
+    if (uint32_t where = engine().where.load(std::memory_order_relaxed)) t->where = static_cast<int>(where);
+    const size_t n = p.entries.size();
+    t->nbuffers = static_cast<int>(n);
+    starpu_data_handle_t* handles = t->handles;
+    starpu_data_access_mode* modes = t->modes;
+    if (n > STARPU_NMAXBUFS) {          // StarPU frees them with the task
+        handles = t->dyn_handles = static_cast<starpu_data_handle_t*>(std::malloc(n * sizeof *handles));
+        modes = t->dyn_modes = static_cast<starpu_data_access_mode*>(std::malloc(n * sizeof *modes));
+    }
+    for (size_t i = 0; i < n; ++i) {
+        handles[i] = run.memory[p.entries[i].memory]->handle;
+        modes[i] = p.entries[i].mode;
+    }
+    if (int result = starpu_task_submit(t); result != 0) [[unlikely]] {
+        engine().report(Status::runtime, text_of(p.codelet->name, ": no worker can run this task (StarPU: ",
+                                                 result, ")"));
+        t->destroy = 0;
+        starpu_task_destroy(t);
+        completed(&task);
+    }
+}
+
+}  // namespace
+
+void release(RunTask& task) {
+    if (task.pending.fetch_sub(1, std::memory_order_acq_rel) == 1) submit(task);
+}
+
+void finish_one(Run* run) {
+    if (run->left.fetch_sub(1, std::memory_order_acq_rel) == 1) end_run(run);
+}
+
+}  // namespace nntile::runtime

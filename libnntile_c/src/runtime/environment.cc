@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "runtime/environment.hh"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+namespace nntile::runtime {
+
+namespace {
+
+// -1: not set, or no number.
+int number_of(const char* name) {
+    const char* text = std::getenv(name);
+    if (!text || !*text) return -1;
+    char* end = nullptr;
+    const long n = std::strtol(text, &end, 10);
+    return *end == 0 && n >= 0 && n < 1 << 20 ? static_cast<int>(n) : -1;
+}
+
+int cores() {
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) == 0) return std::max(1, CPU_COUNT(&set));
+    return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
+
+int64_t group_limit() {
+    for (const char* path : {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
+        std::ifstream file(path);
+        int64_t bytes = 0;
+        if (file >> bytes && bytes > 0) return bytes;
+    }
+    return INT64_MAX;
+}
+
+std::string fresh_folder() {
+    std::error_code ignored;
+    std::string pattern = (std::filesystem::temp_directory_path(ignored) / "nntile-XXXXXX").string();
+    for (std::string place : {pattern, std::string("/dev/shm/nntile-XXXXXX")})
+        if (mkdtemp(place.data())) return place;
+    return "";
+}
+
+}  // namespace
+
+int cpu_workers() {
+    const int n = number_of("STARPU_NCPU");
+    return n >= 0 ? n : cores();
+}
+
+int cuda_workers() { return std::max(0, number_of("STARPU_NCUDA")); }
+
+int64_t memory_budget() {
+    const int64_t physical = int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
+    return std::min(physical, group_limit()) / 10 * 9;
+}
+
+StartEnvironment::StartEnvironment(bool verbose) : folder_(fresh_folder()) {
+    if (!verbose) set("STARPU_SILENT", "1");
+    if (!std::getenv("STARPU_WORKERS_NOBIND")) set("STARPU_WORKERS_NOBIND", "1");
+    for (const char* name : {"STARPU_LIMIT_CPU_MEM", "STARPU_LIMIT_CPU_NUMA_MEM", "STARPU_PERF_MODEL_DIR",
+                             "STARPU_PERF_MODEL_PATH"})
+        if (std::getenv(name)) set(name, nullptr);
+    if (folder_.empty()) return;
+    set("XDG_CACHE_HOME", folder_.c_str());     // StarPU 1.4 looks here first, later ones at STARPU_HOME
+    set("STARPU_HOME", folder_.c_str());
+}
+
+StartEnvironment::~StartEnvironment() {
+    for (const auto& [name, old] : before_)
+        old.first ? setenv(name.c_str(), old.second.c_str(), 1) : unsetenv(name.c_str());
+    std::error_code ignored;
+    if (!folder_.empty()) std::filesystem::remove_all(folder_, ignored);
+}
+
+void StartEnvironment::set(const char* name, const char* value) {
+    const char* old = std::getenv(name);
+    before_.emplace_back(name, std::pair(old != nullptr, std::string(old ? old : "")));
+    value ? setenv(name, value, 1) : unsetenv(name);
+}
+
+}  // namespace nntile::runtime

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What the machine and the user's environment give: cores, memory, and a quiet, file-less start of StarPU.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace nntile::runtime {
+
+int cpu_workers();              // STARPU_NCPU, else the cores of this process's affinity mask
+int cuda_workers();             // STARPU_NCUDA, else 0
+int64_t memory_budget();        // 90 % of physical memory, or of the control group's limit if lower
+
+// Environment variables that StarPU reads at its start, set for the lifetime of the object:
+// - no banners, no binding of workers to cores (a neighbour's load then moves them), unless the user says so;
+// - a private, empty folder for the bus model, which StarPU otherwise keeps in the user's home: it aborts if
+//   that cannot be written and reads half-written files if two processes start at once;
+// - no memory limit: StarPU waits for ever when it meets one; the budget is kept by pool.cc.
+class StartEnvironment {
+public:
+    explicit StartEnvironment(bool verbose);
+    ~StartEnvironment();
+    StartEnvironment(const StartEnvironment&) = delete;
+
+private:
+    void set(const char* name, const char* value);      // nullptr: unset
+    std::string folder_;
+    std::vector<std::pair<std::string, std::pair<bool, std::string>>> before_;
+};
+
+}  // namespace nntile::runtime

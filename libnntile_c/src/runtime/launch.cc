@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// One launch: take memory, bind tiles, link to the tasks of earlier runs, submit what is ready.
+#include "base/error.hh"
+#include "runtime/compiled_plan.hh"
+#include "runtime/engine.hh"
+
+namespace nntile::runtime {
+
+namespace {
+
+void check_arguments(const CompiledPlan& plan, const Launch& launch) {
+    check(launch.inputs.size() == plan.inputs.size() && launch.outputs.size() == plan.outputs.size(),
+          Status::invalid_argument, "launch: ", launch.inputs.size(), " inputs and ", launch.outputs.size(),
+          " outputs given, the plan has ", plan.inputs.size(), " and ", plan.outputs.size());
+    check(launch.scalars.size() >= plan.scalars, Status::invalid_argument, "launch: ",
+          launch.scalars.size(), " scalars given, the plan reads ", plan.scalars);
+    check(launch.host_calls.size() >= plan.host_calls, Status::invalid_argument, "launch: ",
+          launch.host_calls.size(), " host calls given, the plan makes ", plan.host_calls);
+}
+
+// An input that was never written gets tiles of unspecified bytes: reading torch.empty() is legal.
+void define_inputs(const Launch& launch) {
+    for (const std::shared_ptr<Storage>& storage : launch.inputs) {
+        if (!storage->tiles.empty()) continue;
+        allocate(*storage);
+        storage->undefined = false;
+    }
+}
+
+void check_inputs(const CompiledPlan& plan, const Launch& launch) {
+    for (size_t i = 0; i < plan.inputs.size(); ++i) {
+        const Storage& storage = *launch.inputs[i];
+        const std::vector<uint32_t>& memory = plan.inputs[i].memory;
+        check(storage.generation == generation(), Status::invalid_state, "launch: input ", i,
+              " belongs to a context that has been shut down");
+        check(storage.tiles.size() >= memory.size(), Status::internal, "launch: input ", i, " has ",
+              storage.tiles.size(), " tiles, the plan reads ", memory.size());
+        for (size_t t = 0; t < memory.size(); ++t)
+            check(memory[t] == tile::none ||
+                      storage.tiles[t]->size_class >= plan.memories[memory[t]].size_class,
+                  Status::internal, "launch: tile ", t, " of input ", i, " is smaller than the plan's");
+    }
+}
+
+std::unique_ptr<Run> spare_run(CompiledPlan& plan) {
+    if (plan.spare.empty()) return std::make_unique<Run>(plan.tasks.size());
+    std::unique_ptr<Run> run = std::move(plan.spare.back());
+    plan.spare.pop_back();
+    return run;
+}
+
+// `later` waits for `earlier`, unless that has already ended.
+void wait_for(Run& run, const TaskRef& earlier, RunTask& later) {
+    RunTask* task = earlier.running();
+    if (!task) return;
+    Late& entry = run.late.emplace_back();
+    entry.task = &later;
+    later.pending.fetch_add(1, std::memory_order_relaxed);
+    if (task->enter(entry)) return;
+    later.pending.fetch_sub(1, std::memory_order_relaxed);
+    run.late.pop_back();
+}
+
+void link(Run& run, const CompiledPlan& plan) {
+    for (size_t m = 0; m < run.memory.size(); ++m) {
+        const Accesses& a = plan.memories[m].accesses;
+        const Physical& tile = *run.memory[m];
+        for (uint32_t head : a.heads) wait_for(run, tile.writer, run.tasks[head]);
+        if (a.first_writer == tile::none) continue;
+        RunTask& writer = run.tasks[a.first_writer];
+        wait_for(run, tile.writer, writer);
+        for (const TaskRef& reader : tile.readers) wait_for(run, reader, writer);
+    }
+}
+
+// What later runs have to wait for.
+void remember(Run& run, const CompiledPlan& plan) {
+    for (size_t m = 0; m < run.memory.size(); ++m) {
+        const Accesses& a = plan.memories[m].accesses;
+        Physical& tile = *run.memory[m];
+        if (a.last_writer == tile::none) {
+            for (uint32_t head : a.heads) tile.add_reader({run.state, head});
+            continue;
+        }
+        tile.writer = {run.state, a.last_writer};
+        tile.readers.clear();
+        for (uint32_t tail : a.tails) tile.add_reader({run.state, tail});
+    }
+}
+
+void bind_inputs(Run& run, const CompiledPlan& plan, const Launch& launch) {
+    for (size_t i = 0; i < plan.inputs.size(); ++i) {
+        const std::vector<uint32_t>& memory = plan.inputs[i].memory;
+        for (size_t t = 0; t < memory.size(); ++t)
+            if (memory[t] != tile::none) run.memory[memory[t]] = launch.inputs[i]->tiles[t].get();
+    }
+}
+
+// An output in the memory of an input shares its tile; all others get an owner.
+void bind_outputs(const Run& run, const CompiledPlan& plan, const Launch& launch,
+                  std::vector<std::vector<PhysicalRef>>& bound) {
+    std::vector<PhysicalRef> owners(plan.external);
+    for (size_t i = 0; i < plan.inputs.size() && plan.updates_inputs; ++i) {
+        const std::vector<uint32_t>& memory = plan.inputs[i].memory;
+        for (size_t t = 0; t < memory.size(); ++t)
+            if (memory[t] != tile::none) owners[memory[t]] = launch.inputs[i]->tiles[t];
+    }
+    for (size_t i = 0; i < plan.outputs.size(); ++i) {
+        const Storage& storage = *launch.outputs[i];
+        for (uint32_t m : plan.outputs[i].memory) {
+            if (!owners[m]) owners[m] = engine().pool.own(run.memory[m], storage.dtype, storage.sizes);
+            bound[i].push_back(owners[m]);
+        }
+    }
+}
+
+void prepare(Run& run, std::shared_ptr<CompiledPlan> plan, Launch& launch) {
+    run.state = new RunState{&run};
+    run.self = TaskRef(run.state, 0);
+    run.scalars.assign(launch.scalars.begin(), launch.scalars.end());
+    run.host_calls = std::move(launch.host_calls);
+    run.left.store(plan->tasks.size() + 1, std::memory_order_relaxed);     // + 1: the launch itself
+    for (size_t t = 0; t < plan->tasks.size(); ++t) {
+        run.tasks[t].pending.store(plan->tasks[t].predecessors, std::memory_order_relaxed);
+        run.tasks[t].late.store(nullptr, std::memory_order_relaxed);
+    }
+    for (uint32_t t : plan->roots) run.tasks[t].pending.store(1, std::memory_order_relaxed);
+    run.plan = std::move(plan);
+}
+
+}  // namespace
+
+void CompiledPlan::launch(Launch launch) {
+    Engine& e = engine();
+    check_arguments(*this, launch);
+    if (!active()) e.check_open();
+    define_inputs(launch);
+    std::vector<std::vector<PhysicalRef>> bound(outputs.size());
+    std::unique_ptr<Run> run;
+    {
+        std::unique_lock lock(e.mutex);
+        e.check_open();
+        check_inputs(*this, launch);
+        const std::vector<Physical*> taken = e.reserve(needs, need_bytes, false, lock);
+        run = spare_run(*this);
+        run->memory.assign(memories.size(), nullptr);
+        for (size_t i = 0; i < needed_by.size(); ++i) run->memory[needed_by[i]] = taken[i];
+        bind_inputs(*run, *this, launch);
+        bind_outputs(*run, *this, launch, bound);
+        prepare(*run, shared_from_this(), launch);
+        link(*run, *this);
+        remember(*run, *this);
+        // Slots go back at once: the next run may take them and then waits for this one's tasks.
+        for (size_t m = 0; m < memories.size(); ++m)
+            if (memories[m].kind == MemoryKind::slot) {
+                e.pool.count_use(run->memory[m]);
+                e.pool.give(run->memory[m]);
+            }
+        ++e.active_runs;
+        ++e.launches;
+        e.submitted.fetch_add(static_cast<int64_t>(tasks.size()), std::memory_order_relaxed);
+    }
+    for (size_t i = 0; i < outputs.size(); ++i) {       // what they held is dropped without the lock
+        launch.outputs[i]->tiles = std::move(bound[i]);
+        launch.outputs[i]->generation = generation();
+        launch.outputs[i]->undefined = false;
+    }
+    Run* started = run.release();       // its end gives it back to `spare`
+    for (uint32_t t : roots) release(started->tasks[t]);
+    finish_one(started);
+}
+
+}  // namespace nntile::runtime

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A task made ready by a worker (its last predecessor ended there) goes on that worker's stack and is taken
+// last in, first out: the worker goes on with the data that it has just written. Tasks from other threads go
+// into one queue, first in, first out. A worker takes from its stack, then from the queue, then steals the
+// oldest task of another stack, then polls for spin_seconds, then sleeps on its own condition variable.
+//
+// A push wakes a sleeper only if nobody awake will take the task: the pushing worker will pop one itself, each
+// polling worker another. Without this rule each step of a chain costs a futex call and moves to a cold core.
+#include "runtime/policy.hh"
+
+#include <pthread.h>
+#include <time.h>
+
+#include <atomic>
+#include <deque>
+
+namespace nntile::runtime {
+
+namespace {
+
+constexpr double steal_after = 3e-6;    // the owner gets this long to take what was just pushed for it
+constexpr long sleep_ns = 50'000'000;   // StarPU's own requests (stop, transfers) are looked at this often
+
+struct Worker {
+    std::deque<starpu_task*> stack;     // back: newest
+    pthread_cond_t wake;
+    bool asleep = false;
+    bool rested = false;                // only this worker: nothing came since it last slept
+};
+
+struct Policy {
+    pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;  // never held around a wait of StarPU
+    std::deque<starpu_task*> queue;
+    Worker workers[STARPU_NMAXWORKERS];
+    std::atomic<int> ready{0}, polling{0};
+    int sleeping = 0;
+    bool stopping = false;
+};
+
+Policy* policy;
+double spin_seconds;
+
+double now() {
+    timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
+}
+
+void pause() {
+#if defined(__x86_64__)
+    for (int i = 0; i < 20; ++i) __builtin_ia32_pause();
+#endif
+}
+
+void init(unsigned context) {
+    policy = new Policy;
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    for (Worker& w : policy->workers) pthread_cond_init(&w.wake, &attributes);
+    pthread_condattr_destroy(&attributes);
+    starpu_sched_ctx_set_policy_data(context, policy);
+}
+
+void deinit(unsigned) {
+    for (Worker& w : policy->workers) pthread_cond_destroy(&w.wake);
+    delete policy;
+    policy = nullptr;
+}
+
+void rouse(Worker& w) {     // mutex held
+    w.asleep = false;
+    --policy->sleeping;
+    pthread_cond_signal(&w.wake);
+}
+
+int push(starpu_task* task) {
+    const int self = starpu_worker_get_id();
+    pthread_mutex_lock(&policy->mutex);
+    (self >= 0 ? policy->workers[self].stack : policy->queue).push_back(task);
+    const int ready = policy->ready.fetch_add(1) + 1;
+    starpu_push_task_end(task);
+    if (policy->sleeping && ready > policy->polling.load() + (self >= 0))
+        for (Worker& w : policy->workers)
+            if (w.asleep) {
+                rouse(w);
+                break;
+            }
+    pthread_mutex_unlock(&policy->mutex);
+    return 0;
+}
+
+starpu_task* take(int self, bool steal) {       // mutex held
+    starpu_task* task = nullptr;
+    if (auto& own = policy->workers[self].stack; !own.empty()) {
+        task = own.back();
+        own.pop_back();
+    } else if (!policy->queue.empty()) {
+        task = policy->queue.front();
+        policy->queue.pop_front();
+    } else if (steal) {
+        for (Worker& w : policy->workers)
+            if (!w.stack.empty()) {
+                task = w.stack.front();
+                w.stack.pop_front();
+                break;
+            }
+    }
+    if (task) policy->ready.fetch_sub(1);
+    return task;
+}
+
+starpu_task* sleep(Worker& me, int self) {
+    starpu_worker_relax_on();   // StarPU may now stop, or wait for, this worker
+    pthread_mutex_lock(&policy->mutex);
+    if (!policy->ready.load() && !policy->stopping) {
+        timespec until;
+        clock_gettime(CLOCK_MONOTONIC, &until);
+        until.tv_nsec += sleep_ns;
+        until.tv_sec += until.tv_nsec / 1'000'000'000;
+        until.tv_nsec %= 1'000'000'000;
+        me.asleep = true;
+        ++policy->sleeping;
+        pthread_cond_timedwait(&me.wake, &policy->mutex, &until);
+        if (me.asleep) {
+            me.asleep = false;
+            --policy->sleeping;
+            me.rested = true;
+        }
+    }
+    starpu_task* task = policy->ready.load() ? take(self, true) : nullptr;
+    pthread_mutex_unlock(&policy->mutex);
+    starpu_worker_relax_off();
+    return task;
+}
+
+// Polls while there is nothing to do; a worker that slept through a whole period does not poll again.
+void poll(Worker& me) {
+    if (me.rested || spin_seconds <= 0) return;
+    policy->polling.fetch_add(1);
+    for (double end = now() + spin_seconds; !policy->ready.load() && now() < end;) pause();
+    policy->polling.fetch_sub(1);
+}
+
+starpu_task* pop(unsigned) {
+    const int self = starpu_worker_get_id();
+    Worker& me = policy->workers[self];
+    if (!policy->ready.load()) poll(me);
+    starpu_task* task = nullptr;
+    if (policy->ready.load()) {
+        pthread_mutex_lock(&policy->mutex);
+        task = take(self, false);
+        if (!task && policy->ready.load()) {    // only other workers have tasks
+            pthread_mutex_unlock(&policy->mutex);
+            for (double end = now() + steal_after; now() < end;) pause();
+            pthread_mutex_lock(&policy->mutex);
+            task = take(self, true);
+        }
+        pthread_mutex_unlock(&policy->mutex);
+    }
+    if (!task) task = sleep(me, self);
+    if (task) me.rested = false;
+    return task;
+}
+
+}  // namespace
+
+starpu_sched_policy* depth_first_policy(double seconds) {
+    static starpu_sched_policy p{};
+    spin_seconds = seconds;
+    p.init_sched = init;
+    p.deinit_sched = deinit;
+    p.push_task = push;
+    p.pop_task = pop;
+    p.policy_name = "nntile";
+    p.policy_description = "depth first, sleeping";
+    p.worker_type = STARPU_WORKER_LIST;
+    return &p;
+}
+
+void keep_awake() {
+    pthread_mutex_lock(&policy->mutex);
+    policy->stopping = true;
+    for (Worker& w : policy->workers)
+        if (w.asleep) rouse(w);
+    pthread_mutex_unlock(&policy->mutex);
+}
+
+}  // namespace nntile::runtime

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// One execution of a plan, and how tasks of different runs wait for each other.
+//
+// Inside a run every task counts its predecessors; the worker that ends the last one submits the task to
+// StarPU. A task of a later run that must wait for one of an earlier run enters itself in that task's list
+// (Late); the list is closed when the task ends.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "runtime/runtime.hh"
+
+namespace nntile::runtime {
+
+class CompiledPlan;
+class Physical;
+struct Run;
+
+// Lets a thread sleep until some tasks have ended.
+class Waiter {
+public:
+    void add() { ++count_; }            // before the task is entered in a list
+    void remove() {
+        std::lock_guard lock(mutex_);   // notified under the lock: the waiter may go away right after
+        if (--count_ == 0) zero_.notify_one();
+    }
+    void wait() {
+        std::unique_lock lock(mutex_);
+        zero_.wait(lock, [this] { return count_ == 0; });
+    }
+
+private:
+    std::mutex mutex_;
+    std::condition_variable zero_;
+    std::atomic<int64_t> count_{0};
+};
+
+struct RunTask;
+struct Late {
+    Late* next = nullptr;
+    RunTask* task = nullptr;            // one of these two
+    Waiter* waiter = nullptr;
+};
+
+struct RunTask {
+    Run* run = nullptr;
+    uint32_t index = 0;
+    std::atomic<int32_t> pending{0};
+    std::atomic<Late*> late{nullptr};
+
+    bool done() const { return late.load(std::memory_order_acquire) == closed(); }
+    // False: the task has already ended, and its effects are visible to the caller.
+    bool enter(Late& entry) {
+        Late* head = late.load(std::memory_order_acquire);
+        do {
+            if (head == closed()) return false;
+            entry.next = head;
+        } while (!late.compare_exchange_weak(head, &entry, std::memory_order_acq_rel,
+                                             std::memory_order_acquire));
+        return true;
+    }
+    Late* close() { return late.exchange(closed(), std::memory_order_acq_rel); }
+
+private:
+    static Late* closed() {
+        static Late mark;
+        return &mark;
+    }
+};
+
+// What tiles remember of a run; outlives it. Everything here is guarded by the engine's mutex.
+struct RunState {
+    Run* run = nullptr;                 // nullptr: ended
+    uint32_t references = 0;
+};
+
+// A task of a run. Copies and destruction: engine's mutex held.
+class TaskRef {
+public:
+    TaskRef() = default;
+    TaskRef(RunState* state, uint32_t task) : state_(state), task_(task) { ++state_->references; }
+    TaskRef(const TaskRef& other) : state_(other.state_), task_(other.task_) {
+        if (state_) ++state_->references;
+    }
+    TaskRef(TaskRef&& other) noexcept : state_(other.state_), task_(other.task_) {
+        other.state_ = nullptr;
+    }
+    TaskRef& operator=(TaskRef other) noexcept {
+        std::swap(state_, other.state_);
+        std::swap(task_, other.task_);
+        return *this;
+    }
+    ~TaskRef() {
+        if (state_ && --state_->references == 0) delete state_;
+    }
+    RunTask* running() const;           // nullptr: ended, or no task
+
+private:
+    RunState* state_ = nullptr;
+    uint32_t task_ = 0;
+};
+
+struct Run {
+    explicit Run(size_t task_count) : tasks(new RunTask[task_count]) {
+        for (size_t t = 0; t < task_count; ++t) {
+            tasks[t].run = this;
+            tasks[t].index = static_cast<uint32_t>(t);
+        }
+    }
+    std::shared_ptr<CompiledPlan> plan;
+    std::unique_ptr<RunTask[]> tasks;
+    std::vector<Physical*> memory;      // by memory of the plan
+    std::vector<kernels::Param> scalars;
+    std::vector<HostCall> host_calls;
+    std::deque<Late> late;              // entries of this run's tasks in lists of earlier runs
+    std::atomic<size_t> left{0};
+    TaskRef self;                       // keeps the state alive
+    RunState* state = nullptr;
+};
+
+inline RunTask* TaskRef::running() const {
+    if (!state_ || !state_->run) return nullptr;
+    RunTask* task = &state_->run->tasks[task_];
+    return task->done() ? nullptr : task;
+}
+
+}  // namespace nntile::runtime

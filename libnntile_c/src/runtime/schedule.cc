@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "runtime/schedule.hh"
+
+#include <deque>
+#include <queue>
+
+#include "runtime/memory.hh"
+
+namespace nntile::runtime {
+
+namespace {
+
+using tile::none;
+
+// Runs the tasks on virtual workers as the policy would: own stack last in first out, then the queue, then the
+// oldest task of another worker.
+class Simulation {
+public:
+    Simulation(const Workload& work, int workers) : work_(work), stacks_(workers) {
+        successors_.resize(work.tasks);
+        pending_.assign(work.tasks, 0);
+        for (auto [from, to] : work.edges) {
+            successors_[from].push_back(to);
+            ++pending_[to];
+        }
+        for (const Accesses& a : work.accesses) touches_left_.push_back(a.count);
+        out_.slot.assign(work.accesses.size(), none);
+        free_.resize(memory::class_count);
+    }
+
+    Schedule run() {
+        for (uint32_t t = 0; t < work_.tasks; ++t)
+            if (pending_[t] == 0) queue_.push_back(t);
+        for (int w = static_cast<int>(stacks_.size()); w-- > 0;) resting_.push_back(w);
+        start_all();
+        while (!running_.empty()) {
+            const Running r = running_.top();
+            running_.pop();
+            now_ = r.end;
+            finish(r);
+            resting_.push_back(r.worker);
+            start_all();
+        }
+        return std::move(out_);
+    }
+
+private:
+    struct Running {
+        double end;
+        uint32_t task;
+        int worker;
+        bool operator<(const Running& other) const {    // top: earliest end
+            return end != other.end ? end > other.end : task > other.task;
+        }
+    };
+
+    void start_all() {
+        for (size_t i = resting_.size(); i-- > 0;) {
+            const int worker = resting_[i];
+            const uint32_t task = next(worker);
+            if (task == none) continue;
+            resting_.erase(resting_.begin() + static_cast<std::ptrdiff_t>(i));
+            out_.order.push_back(task);
+            for (uint32_t m : work_.touches[task])
+                if (work_.temporary[m] && out_.slot[m] == none) move_in(m);
+            running_.push({now_ + work_.seconds[task], task, worker});
+        }
+    }
+
+    uint32_t next(int worker) {
+        uint32_t task = none;
+        auto& own = stacks_[worker];
+        if (!own.empty()) {
+            task = own.back();
+            own.pop_back();
+            --stacked_;
+        } else if (!queue_.empty()) {
+            task = queue_.front();
+            queue_.pop_front();
+        } else if (stacked_ > 0) {
+            for (auto& other : stacks_)
+                if (!other.empty()) {
+                    task = other.front();
+                    other.pop_front();
+                    --stacked_;
+                    break;
+                }
+        }
+        return task;
+    }
+
+    void finish(const Running& r) {
+        for (uint32_t m : work_.touches[r.task])
+            if (--touches_left_[m] == 0 && work_.temporary[m]) move_out(m);
+        const auto& list = successors_[r.task];
+        for (auto s = list.rbegin(); s != list.rend(); ++s)
+            if (--pending_[*s] == 0) {
+                stacks_[r.worker].push_back(*s);
+                ++stacked_;
+            }
+    }
+
+    // The slot that has been free for the longest time, so that its last readers are likely to have ended.
+    void move_in(uint32_t m) {
+        const Accesses& in = work_.accesses[m];
+        auto& free = free_[work_.size_class[m]];
+        if (free.empty()) {
+            out_.slot[m] = static_cast<uint32_t>(out_.slot_class.size());
+            out_.slot_class.push_back(work_.size_class[m]);
+            out_.slot_accesses.push_back(in);
+            out_.bytes += memory::class_bytes(work_.size_class[m]);
+            return;
+        }
+        const uint32_t slot = free.front();
+        free.pop_front();
+        out_.slot[m] = slot;
+        Accesses& before = out_.slot_accesses[slot];
+        for (uint32_t head : in.heads) out_.edges.emplace_back(before.last_writer, head);
+        if (before.tails.empty() && in.heads.empty())
+            out_.edges.emplace_back(before.last_writer, in.first_writer);
+        for (uint32_t tail : before.tails) out_.edges.emplace_back(tail, in.first_writer);
+        before.last_writer = in.last_writer;
+        before.tails = in.tails;
+    }
+
+    void move_out(uint32_t m) {
+        if (work_.accesses[m].first_writer == none) return;     // only read: nobody may follow
+        free_[work_.size_class[m]].push_back(out_.slot[m]);
+    }
+
+    const Workload& work_;
+    std::vector<std::vector<uint32_t>> successors_;
+    std::vector<uint32_t> pending_, touches_left_;
+    std::vector<std::deque<uint32_t>> stacks_, free_;   // per worker; slots per size class
+    std::deque<uint32_t> queue_;
+    std::vector<int> resting_;
+    std::priority_queue<Running> running_;
+    size_t stacked_ = 0;
+    double now_ = 0;
+    Schedule out_;
+};
+
+}  // namespace
+
+Schedule make_schedule(const Workload& work, int workers) { return Simulation(work, workers).run(); }
+
+}  // namespace nntile::runtime

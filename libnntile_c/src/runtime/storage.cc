@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Stored values: their tiles, and copies from and to dense host bytes.
+#include <cstring>
+#include <deque>
+
+#include "runtime/copy.hh"
+#include "runtime/engine.hh"
+#include "tile/cut.hh"
+
+namespace nntile::runtime {
+
+namespace {
+
+enum class Direction { to_tiles, to_host };
+
+// Sleeps until the tasks in flight that write these tiles (with_readers: or read them) have ended.
+void wait_for_tiles(const std::vector<PhysicalRef>& tiles, bool with_readers) {
+    Engine& e = engine();
+    Waiter waiter;
+    std::deque<Late> entries;
+    waiter.add();                       // this thread
+    auto enter = [&](const TaskRef& ref) {
+        RunTask* task = ref.running();
+        if (!task) return;
+        Late& entry = entries.emplace_back();
+        entry.waiter = &waiter;
+        waiter.add();
+        if (!task->enter(entry)) waiter.remove();
+    };
+    {
+        std::lock_guard lock(e.mutex);
+        for (const PhysicalRef& tile : tiles) {
+            enter(tile->writer);
+            if (!with_readers) continue;
+            for (const TaskRef& reader : tile->readers) enter(reader);
+        }
+    }
+    waiter.remove();
+    waiter.wait();
+}
+
+void copy_tiles(const Storage& storage, std::byte* host, Direction direction) {
+    const tile::Grid grid = tile::grid_of(storage.sizes, storage.cuts);
+    const int64_t bytes = size_of(storage.dtype);
+    Dims extents;
+    for (const tile::GridDim& d : grid.dims) extents.push_back(d.extent);
+    const Dims host_strides = dense_strides(extents);
+    check(grid.tiles() == static_cast<int64_t>(storage.tiles.size()), Status::internal,
+          "storage: ", storage.tiles.size(), " tiles for a grid of ", grid.tiles());
+    for (int64_t t = 0; t < grid.tiles(); ++t) {
+        const Dims at = grid.segments_of(t);
+        const Dims sizes = grid.sizes_of(at);
+        const Dims tile_strides = dense_strides(sizes);
+        int64_t offset = 0;
+        for (size_t i = 0; i < at.size(); ++i)
+            offset += grid.dims[i].starts[static_cast<size_t>(at[i])] * host_strides[i];
+        std::byte* outside = host + offset * bytes;
+        starpu_data_handle_t handle = storage.tiles[static_cast<size_t>(t)]->handle;
+        starpu_data_acquire(handle, direction == Direction::to_tiles ? STARPU_W : STARPU_R);
+        auto* inside = static_cast<std::byte*>(starpu_data_get_local_ptr(handle));
+        if (direction == Direction::to_tiles)
+            copy_block(inside, tile_strides, outside, host_strides, sizes, bytes);
+        else copy_block(outside, host_strides, inside, tile_strides, sizes, bytes);
+        starpu_data_release(handle);
+    }
+}
+
+}  // namespace
+
+int64_t Storage::bytes() const {
+    return tiles.empty() ? 0 : product(sizes) * size_of(dtype);
+}
+
+void allocate(Storage& storage) {
+    ensure_started();
+    Engine& e = engine();
+    const tile::Grid grid = tile::grid_of(storage.sizes, storage.cuts);
+    std::vector<Pool::Need> needs;
+    int64_t need_bytes = 0;
+    for (int64_t t = 0; t < grid.tiles(); ++t) {
+        const int64_t bytes = product(grid.sizes_of(grid.segments_of(t))) * size_of(storage.dtype);
+        needs.push_back({memory::class_of(bytes), 1});
+        need_bytes += memory::class_bytes(needs.back().size_class);
+    }
+    std::vector<PhysicalRef> tiles;
+    {
+        std::unique_lock lock(e.mutex);
+        e.check_open();
+        for (Physical* tile : e.reserve(needs, need_bytes, true, lock))
+            tiles.push_back(e.pool.own(tile, storage.dtype, storage.sizes));
+        storage.generation = generation();
+    }
+    storage.tiles = std::move(tiles);
+}
+
+void write(Storage& storage, const void* host) {
+    if (storage.tiles.empty()) allocate(storage);
+    Engine& e = engine();
+    Guest guest(e, storage.generation);
+    wait_for_tiles(storage.tiles, true);        // a tile may come from the pool with tasks in flight
+    // Never written through: the direction says so.
+    copy_tiles(storage, static_cast<std::byte*>(const_cast<void*>(host)), Direction::to_tiles);
+    storage.undefined = false;
+}
+
+void read(const Storage& storage, void* host) {
+    if (storage.tiles.empty()) {                // never written: unspecified, but always the same
+        std::memset(host, 0, static_cast<size_t>(product(storage.sizes) * size_of(storage.dtype)));
+        return;
+    }
+    Engine& e = engine();
+    {
+        Guest guest(e, storage.generation);
+        wait_for_tiles(storage.tiles, false);
+        copy_tiles(storage, static_cast<std::byte*>(host), Direction::to_host);
+    }
+    e.throw_error();
+}
+
+}  // namespace nntile::runtime
