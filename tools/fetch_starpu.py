@@ -105,7 +105,9 @@ def main() -> None:
     elif from_debian(dfsg, debian["source_hash"]):
         print("starpu-dfsg")
     else:
-        sys.exit("StarPU's source could not be had. Put " + tarball.name + f" into {tarball.parent}.")
+        sys.exit(
+            "StarPU's source could not be had. Put " + tarball.name + f" into {tarball.parent}."
+        )
 
 
 if __name__ == "__main__":

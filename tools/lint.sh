@@ -1,0 +1,45 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# The rules of the house that a machine can check. Runs all of them, then fails if any did.
+set -u
+cd "$(dirname "$0")/.."
+PATH="$(pwd)/.venv/bin:$PATH"
+failed=0
+
+check() {  # check "rule" command...: the command ends with 0
+    rule=$1
+    shift
+    "$@" || { echo "lint: $rule" >&2; failed=1; }
+}
+no_match() {  # no_match "rule" REGEX FILE...: prints what matches
+    rule=$1
+    regex=$2
+    shift 2
+    [ $# -gt 0 ] || return 0
+    if grep -nE "$regex" "$@" /dev/null; then echo "lint: $rule" >&2; failed=1; fi
+}
+files() { git ls-files --cached --others --exclude-standard -- "$@"; }
+
+check "Python style: ruff check" ruff check --quiet .
+check "Python format: ruff format" ruff format --check --quiet .
+check "Python types: mypy" mypy --no-error-summary
+check "includes go one way" python tools/check_layers.py
+
+no_match "only src/runtime includes <starpu.h>" '#include <starpu' \
+    $(files libnntile_c torch_nntile | grep -v '^libnntile_c/src/runtime/')
+no_match "only _c.py says lib." '\blib\.' $(files 'torch_nntile/*.py' | grep -v '/_c\.py$')
+no_match "no torch in libnntile_c" '#include <(torch|ATen|c10)/' $(files libnntile_c)
+no_match "catch only at the ABI and in codelets" '\bcatch *\(' \
+    $(files libnntile_c/src | grep -vE '^libnntile_c/src/(abi/|runtime/codelet)')
+no_match "no line over 120 columns" '^.{121,}' $(files '*.cc' '*.hh' '*.h' '*.def' '*.c' '*.sh' '*meson.build')
+no_match "no space at the end of a line" '[[:blank:]]+$' $(files '*.cc' '*.hh' '*.h' '*.c' '*.py' '*.sh' '*meson.build')
+
+for file in $(files '*.cc' '*.hh' '*.h' '*.c' '*.def' '*.map' '*.py' '*.sh' '*meson.build' Makefile); do
+    head -n 2 "$file" | grep -q 'SPDX-License-Identifier: BSD-3-Clause' ||
+        case "$file" in *.map) ;; *) echo "$file: no SPDX line"; failed=1 ;; esac
+done
+for file in $(files '*.cc' '*.hh' '*.h' '*.py'); do
+    [ "$(wc -l < "$file")" -le 400 ] || { echo "lint: $file has over 400 lines: split it" >&2; failed=1; }
+done
+
+exit $failed
