@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "base/error.hh"
+#include "graph/text.hh"
 
 namespace nntile::record {
 
@@ -473,7 +474,9 @@ std::string Recorder::axis_text() {
 
 std::string Recorder::text(std::string_view stage) {
     std::lock_guard lock(mutex_);
-    return executor_->text(stage);
+    if (stage != "pending") return executor_->text(stage);
+    mark_outputs();
+    return graph::print(graph_);
 }
 
 }  // namespace nntile::record

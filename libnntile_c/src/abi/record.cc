@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "nntile/record.h"
+
+#include "abi/attrs.hh"
+#include "abi/guard.hh"
+#include "abi/record.hh"
+
+using namespace nntile;
+using namespace nntile::abi;
+
+namespace {
+
+DType dtype_of_number(int32_t dtype, const char* function) {
+    check(dtype >= 0 && dtype < dtype_count, Status::type_error, function, ": unknown dtype ", dtype);
+    return static_cast<DType>(dtype);
+}
+
+record::Operand operand_of(const nntile_operand& o, const char* function) {
+    record::Operand out;
+    if (o.kind == NNTILE_OPERAND_ABSENT) return out;
+    out.dtype = dtype_of_number(o.dtype, function);
+    if (o.kind == NNTILE_OPERAND_SCALAR) {
+        out.kind = record::Operand::Kind::scalar;
+        out.f = o.f;
+        out.i = o.i;
+        return out;
+    }
+    check(o.kind == NNTILE_OPERAND_TENSOR, Status::invalid_argument, function, ": operand of kind ", o.kind);
+    check(o.ndim >= 0 && (o.ndim == 0 || (o.sizes && o.strides)), Status::invalid_argument, function,
+          ": operand with ndim ", o.ndim, " and no sizes or strides");
+    out.kind = record::Operand::Kind::tensor;
+    out.buffer = buffer_of(o.buffer);
+    out.sizes = {o.sizes, static_cast<size_t>(o.ndim)};
+    out.strides = {o.strides, static_cast<size_t>(o.ndim)};
+    out.offset = o.offset;
+    return out;
+}
+
+std::vector<record::Operand> operands_of(const nntile_operand* operands, size_t n, const char* function) {
+    if (n) need(operands, function, "operands");
+    std::vector<record::Operand> out;
+    out.reserve(n);
+    for (size_t k = 0; k < n; ++k) out.push_back(operand_of(operands[k], function));
+    return out;
+}
+
+record::Recorder& recorder_of(nntile_record* record, const char* function) {
+    need(record, function, "record");
+    return *record->recorder;
+}
+
+const schema::OpRow& row_of(uint32_t op) {
+    check(op < schema::op_rows().size(), Status::not_found, "nntile_record_op: no op number ", op);
+    return schema::op_rows()[op];
+}
+
+std::string_view view_of(const char* text) { return text ? text : std::string_view{}; }
+
+}  // namespace
+
+nntile_status nntile_record_create(nntile_record** out, nntile_error** error) {
+    return guard(error, [&] {
+        need(out, "nntile_record_create", "out");
+        auto executor = std::make_unique<PlanExecutor>();
+        PlanExecutor* view = executor.get();
+        *out = new nntile_record{std::make_shared<record::Recorder>(std::move(executor)), view};
+    });
+}
+
+void nntile_record_destroy(nntile_record* record) {
+    if (!record) return;
+    guard(nullptr, [&] {
+        record->recorder->reset();
+        if (runtime::active()) runtime::wait();
+    });
+    delete record;
+}
+
+nntile_status nntile_record_op(nntile_record* record, uint32_t op, const nntile_operand* operands, size_t n_inputs,
+                               size_t n_outputs, const nntile_attr* attrs, size_t n_attrs, nntile_dtype compute,
+                               const char* where, nntile_error** error) {
+    return guard(error, [&] {
+        record::Recorder& recorder = recorder_of(record, "nntile_record_op");
+        const schema::OpRow& row = row_of(op);
+        const auto own = operands_of(operands, n_inputs + n_outputs, row.name.c_str());
+        recorder.op(row, own, n_inputs, attrs_of(row, attrs, n_attrs),
+                    dtype_of_number(compute, row.name.c_str()), view_of(where));
+    });
+}
+
+nntile_status nntile_record_host(nntile_record* record, const char* name, uint64_t signature,
+                                 nntile_host_function function, void* user, void (*destroy)(void* user),
+                                 const nntile_operand* operands, size_t n_inputs, size_t n_outputs, const char* where,
+                                 nntile_error** error) {
+    // From here on the shared pointer owns `user`, whatever fails.
+    return guard(error, [&] {
+        std::shared_ptr<void> owned(user, [destroy](void* p) {
+            if (destroy) destroy(p);
+        });
+        record::Recorder& recorder = recorder_of(record, "nntile_record_host");
+        need(name, "nntile_record_host", "name");
+        check(function != nullptr, Status::invalid_argument, "nntile_record_host: function is NULL");
+        const auto own = operands_of(operands, n_inputs + n_outputs, name);
+        record::HostCall call{name, signature, [function, owned](void* const* data, char* text) {
+                                  return function(owned.get(), data, text);
+                              }};
+        recorder.host(std::move(call), own, n_inputs, view_of(where));
+    });
+}
+
+nntile_status nntile_record_write(nntile_record* record, const nntile_operand* target, const void* host, size_t nbytes,
+                                  nntile_error** error) {
+    return guard(error, [&] {
+        record::Recorder& recorder = recorder_of(record, "nntile_record_write");
+        need(target, "nntile_record_write", "target");
+        if (nbytes) need(host, "nntile_record_write", "host");
+        recorder.write(operand_of(*target, "nntile_record_write"), host, nbytes);
+    });
+}
+
+nntile_status nntile_record_read(nntile_record* record, const nntile_operand* source, void* host, size_t nbytes,
+                                 nntile_error** error) {
+    return guard(error, [&] {
+        record::Recorder& recorder = recorder_of(record, "nntile_record_read");
+        need(source, "nntile_record_read", "source");
+        if (nbytes) need(host, "nntile_record_read", "host");
+        recorder.read(operand_of(*source, "nntile_record_read"), host, nbytes);
+    });
+}
+
+nntile_status nntile_record_mode_set(nntile_record* record, nntile_mode mode, nntile_error** error) {
+    return guard(error, [&] {
+        record::Recorder& recorder = recorder_of(record, "nntile_record_mode_set");
+        check(mode == NNTILE_EAGER || mode == NNTILE_GRAPH, Status::invalid_argument,
+              "nntile_record_mode_set: unknown mode ", static_cast<int>(mode));
+        recorder.set_mode(static_cast<record::Mode>(mode));
+    });
+}
+
+nntile_mode nntile_record_mode(nntile_record* record) {
+    return record ? static_cast<nntile_mode>(record->recorder->mode()) : NNTILE_EAGER;
+}
+
+size_t nntile_record_pending(nntile_record* record) {
+    return guard_value<size_t>(0, [&] { return record ? record->recorder->pending() : 0; });
+}
+
+nntile_status nntile_record_compile(nntile_record* record, nntile_error** error) {
+    return guard(error, [&] { recorder_of(record, "nntile_record_compile").compile(); });
+}
+
+nntile_status nntile_record_run(nntile_record* record, nntile_error** error) {
+    return guard(error, [&] { recorder_of(record, "nntile_record_run").run(); });
+}
+
+void nntile_record_reset(nntile_record* record) {
+    if (record) guard(nullptr, [&] { record->recorder->reset(); });
+}
+
+nntile_status nntile_record_axis_name(nntile_record* record, const nntile_operand* tensor, int32_t dim,
+                                      const char* name, nntile_error** error) {
+    return guard(error, [&] {
+        record::Recorder& recorder = recorder_of(record, "nntile_record_axis_name");
+        need(tensor, "nntile_record_axis_name", "tensor");
+        recorder.name_axis(operand_of(*tensor, "nntile_record_axis_name"), dim, std::string(view_of(name)));
+    });
+}
+
+nntile_status nntile_record_axis_tiling(nntile_record* record, const char* name, const int64_t* sizes, size_t n,
+                                        nntile_error** error) {
+    return guard(error, [&] {
+        record::Recorder& recorder = recorder_of(record, "nntile_record_axis_tiling");
+        if (n) need(sizes, "nntile_record_axis_tiling", "sizes");
+        recorder.cut_axis(std::string(view_of(name)), {sizes, n});
+    });
+}
+
+nntile_status nntile_record_axis_text(nntile_record* record, char** text, nntile_error** error) {
+    return guard(error, [&] {
+        need(text, "nntile_record_axis_text", "text");
+        *text = copy_text(recorder_of(record, "nntile_record_axis_text").axis_text());
+    });
+}
+
+nntile_status nntile_record_text(nntile_record* record, const char* stage, char** text, nntile_error** error) {
+    return guard(error, [&] {
+        need(stage, "nntile_record_text", "stage");
+        need(text, "nntile_record_text", "text");
+        *text = copy_text(recorder_of(record, "nntile_record_text").text(stage));
+    });
+}
+
+nntile_status nntile_record_stats_get(nntile_record* record, nntile_record_stats* stats, nntile_error** error) {
+    return guard(error, [&] {
+        record::Recorder& recorder = recorder_of(record, "nntile_record_stats_get");
+        need(stats, "nntile_record_stats_get", "stats");
+        const PlanExecutor& e = *record->executor;
+        const nntile_record_stats all{sizeof(nntile_record_stats), recorder.ops_recorded, e.graphs, e.lowerings,
+                                      e.plan_hits, e.plans, e.tasks, e.copies, e.host_calls};
+        // An older caller's struct is shorter; a newer one's has fields that we do not know.
+        const size_t size = std::min(stats->struct_size, sizeof all);
+        check(size >= sizeof(size_t), Status::invalid_argument, "nntile_record_stats_get: struct_size is not set");
+        const size_t given = stats->struct_size;
+        std::memcpy(stats, &all, size);
+        stats->struct_size = given;
+    });
+}

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What stands behind nntile_record and nntile_buffer.
+#pragma once
+
+#include "executor.hh"
+#include "nntile/record.h"
+
+struct nntile_record {
+    std::shared_ptr<nntile::record::Recorder> recorder;
+    nntile::PlanExecutor* executor;         // the recorder's
+};
+
+namespace nntile::abi {
+
+inline record::Buffer* buffer_of(nntile_buffer* b) { return reinterpret_cast<record::Buffer*>(b); }
+inline nntile_buffer* handle_of(record::Buffer* b) { return reinterpret_cast<nntile_buffer*>(b); }
+
+}  // namespace nntile::abi

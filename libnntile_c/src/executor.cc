@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "executor.hh"
+
+#include "base/error.hh"
+
+namespace nntile {
+
+namespace {
+
+constexpr size_t most_cached_tasks = 1'000'000;     // about 300 bytes each
+constexpr size_t most_cached_plans = 4096;
+
+// Everything that lowering depends on.
+Hash key_of(const graph::Graph& graph, const graph::AxisCuts& cuts) {
+    Hash key = graph.hash();
+    for (const graph::Input& in : graph.inputs) {
+        if (!in.stored) continue;
+        for (const graph::Cut& cut : in.stored->cuts) {
+            key.add(cut.size());
+            for (const graph::Factor& f : cut) key.add(f.extent).add_all(f.positions);
+        }
+        for (const std::string& name : in.stored->names) key.add(name);
+    }
+    for (const auto& [name, sizes] : cuts) key.add(name).add_all(sizes);
+    return key;
+}
+
+std::shared_ptr<runtime::Storage> storage_of(const graph::StoredRef& stored) {
+    auto s = std::static_pointer_cast<runtime::Storage>(stored);
+    check(s->generation == runtime::generation(), Status::invalid_state,
+          "the data of a tensor was dropped when the context was shut down");
+    return s;
+}
+
+}  // namespace
+
+PlanExecutor::Entry& PlanExecutor::find(const graph::Graph& graph, const graph::AxisCuts& cuts) {
+    const Hash key = key_of(graph, cuts);
+    if (auto known = by_key_.find(key); known != by_key_.end()) {
+        ++plan_hits;
+        entries_.splice(entries_.begin(), entries_, known->second);
+        return entries_.front();
+    }
+    runtime::ensure_started();
+    last_ = nntile::compile(graph, cuts);
+    ++lowerings;
+    Entry entry{key, last_->plan, {}, last_->outputs, last_->copies, last_->host_calls};
+    for (uint32_t v : last_->inputs) entry.inputs.push_back(last_->graph.value(v).source);
+    cached_tasks_ += entry.plan->task_count();
+    entries_.push_front(std::move(entry));
+    by_key_[key] = entries_.begin();
+    while (entries_.size() > 1 && (cached_tasks_ > most_cached_tasks || entries_.size() > most_cached_plans)) {
+        cached_tasks_ -= entries_.back().plan->task_count();
+        by_key_.erase(entries_.back().key);
+        entries_.pop_back();
+    }
+    plans = static_cast<int64_t>(entries_.size());
+    return entries_.front();
+}
+
+record::Executor::Result PlanExecutor::run(const graph::Graph& graph, std::vector<record::HostCall>& calls,
+                                           const graph::AxisCuts& cuts) {
+    runtime::ensure_started();
+    Entry& entry = find(graph, cuts);
+    std::vector<std::shared_ptr<runtime::Storage>> inputs, outputs;
+    for (uint32_t i : entry.inputs) inputs.push_back(storage_of(graph.inputs[i].stored));
+    for (const Compiled::Kept& kept : entry.outputs) outputs.push_back(kept.storage());
+    std::vector<runtime::HostCall> host;
+    for (const record::HostCall& call : calls) host.push_back({call.name, call.function});
+    entry.plan->launch({inputs, outputs, graph.scalars, std::move(host)});
+    calls.clear();
+    ++graphs;
+    tasks += static_cast<int64_t>(entry.plan->task_count());
+    copies += static_cast<int64_t>(entry.copies);
+    host_calls += static_cast<int64_t>(entry.host_calls);
+    Result result;
+    for (size_t k = 0; k < outputs.size(); ++k) {
+        if (k < graph.outputs.size()) result.outputs.push_back(outputs[k]);
+        else result.retiled_inputs.emplace_back(graph.value(entry.outputs[k].value).source, outputs[k]);
+    }
+    return result;
+}
+
+graph::StoredRef PlanExecutor::write(DType dtype, std::span<const int64_t> sizes, const void* host) {
+    runtime::ensure_started();
+    auto storage = std::make_shared<runtime::Storage>();
+    storage->dtype = dtype;
+    storage->sizes = Dims(sizes);
+    storage->cuts.resize(sizes.size());             // whole: the first graph that reads it knows a better cut
+    for (size_t d = 0; d < sizes.size(); ++d)
+        if (sizes[d] > 1) storage->cuts[d] = {{sizes[d], {}}};
+    storage->names.resize(sizes.size());
+    runtime::allocate(*storage);
+    runtime::write(*storage, host);
+    return storage;
+}
+
+void PlanExecutor::read(const graph::Stored& stored, void* host) {
+    const auto& storage = static_cast<const runtime::Storage&>(stored);
+    check(storage.generation == runtime::generation(), Status::invalid_state,
+          "the data of a tensor was dropped when the context was shut down");
+    runtime::read(storage, host);
+}
+
+std::string PlanExecutor::axes(const graph::Graph& graph, const graph::AxisCuts& cuts) {
+    const tile::Tiling tiling = tile::choose_tiling(graph, cuts);
+    std::string out;
+    for (const tile::AxisGroup& a : tiling.axes)
+        out += (a.name.empty() ? "_" : a.name) + " = " + std::to_string(a.extent) + "  cut " + a.cut +
+               (a.origin.empty() ? "" : "  (" + a.origin + ")") + "  in " + std::to_string(a.dims) + " dims\n";
+    for (const std::string& r : tiling.retiles) out += "retile: " + r + "\n";
+    return out;
+}
+
+std::string PlanExecutor::text(std::string_view stage) {
+    check(last_ != nullptr, Status::invalid_state, "text: nothing has been lowered yet");
+    return last_->text(stage);
+}
+
+void PlanExecutor::reset() {
+    entries_.clear();
+    by_key_.clear();
+    cached_tasks_ = 0;
+    plans = 0;
+    last_.reset();
+}
+
+}  // namespace nntile

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Runs the recorder's graphs: finds or makes their plans and launches them.
+#pragma once
+
+#include <atomic>
+#include <list>
+#include <unordered_map>
+
+#include "pipeline.hh"
+#include "record/recorder.hh"
+
+namespace nntile {
+
+class PlanExecutor final : public record::Executor {
+public:
+    void compile(const graph::Graph& graph, const graph::AxisCuts& cuts) override { find(graph, cuts); }
+    Result run(const graph::Graph& graph, std::vector<record::HostCall>& calls,
+               const graph::AxisCuts& cuts) override;
+    graph::StoredRef write(DType dtype, std::span<const int64_t> sizes, const void* host) override;
+    void read(const graph::Stored& stored, void* host) override;
+    std::string axes(const graph::Graph& graph, const graph::AxisCuts& cuts) override;
+    std::string text(std::string_view stage) override;
+    void reset() override;
+
+    // Counters, since the recorder was made.
+    std::atomic<int64_t> graphs{0}, lowerings{0}, plan_hits{0}, plans{0}, tasks{0}, copies{0}, host_calls{0};
+
+private:
+    // What a launch needs of a Compiled; equal graphs share it.
+    struct Entry {
+        Hash key;
+        std::shared_ptr<runtime::Plan> plan;
+        std::vector<uint32_t> inputs;               // index into graph.inputs, by position in the plan
+        std::vector<Compiled::Kept> outputs;
+        size_t copies, host_calls;
+    };
+    using Entries = std::list<Entry>;               // least recently used last
+    Entry& find(const graph::Graph& graph, const graph::AxisCuts& cuts);
+
+    Entries entries_;
+    std::unordered_map<Hash, Entries::iterator> by_key_;
+    size_t cached_tasks_ = 0;
+    std::shared_ptr<Compiled> last_;                // of the last lowering, for texts
+};
+
+}  // namespace nntile

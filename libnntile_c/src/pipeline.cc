@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "pipeline.hh"
+
+#include "base/error.hh"
+#include "graph/text.hh"
+#include "tile/text.hh"
+
+namespace nntile {
+
+std::shared_ptr<Compiled> compile(const graph::Graph& recorded, const tile::AxisCuts& cuts) {
+    auto c = std::make_shared<Compiled>();
+    c->graph = recorded;
+    c->graph.own_outputs();
+    c->tiling = tile::choose_tiling(c->graph, cuts);            // how every value is cut
+    tile::Lowered lowered = tile::lower(c->graph, c->tiling);   // tasks on tiles
+    c->tiles = lowered.tiles;
+    c->inputs = lowered.inputs;
+    c->copies = lowered.copies;
+    c->host_calls = lowered.host_calls;
+    for (uint32_t v : lowered.outputs) {
+        const graph::Value& value = c->graph.value(v);
+        c->outputs.push_back({v, value.dtype, value.sizes, c->tiling.values[v].cuts, c->tiling.values[v].names});
+    }
+    c->plan = runtime::make_plan(std::move(lowered.tiles), lowered.inputs, lowered.outputs);
+    return c;
+}
+
+std::shared_ptr<runtime::Storage> Compiled::Kept::storage() const {
+    auto s = std::make_shared<runtime::Storage>();
+    s->dtype = dtype;
+    s->sizes = sizes;
+    s->cuts = cuts;
+    s->names = names;
+    return s;
+}
+
+std::string Compiled::text(std::string_view stage) const {
+    if (stage == "graph") return graph::print(graph);
+    if (stage == "tiles") return tiling.text() + tile::print(tiles);
+    if (stage == "plan") return plan->text();
+    fail(Status::invalid_argument, "text: stage must be 'pending', 'graph', 'tiles' or 'plan', got '", stage, "'");
+}
+
+}  // namespace nntile

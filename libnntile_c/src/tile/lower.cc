@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The driver of lowering: inputs, then every live node in recording order.
+#include "base/error.hh"
+#include "tile/lowering.hh"
+
+namespace nntile::tile {
+
+using graph::no_value;
+
+Lowering::Lowering(const graph::Graph& graph, const Tiling& tiling)
+    : graph_(graph), tiling_(tiling), live_(live_of(graph)), grids_(graph.values.size()),
+      tiles_(graph.values.size()), last_use_(graph.values.size(), none), is_output_(graph.values.size()),
+      overwritable_(graph.values.size()), copy_(kernels::find_kernel("copy")) {
+    for (uint32_t v = 0; v < graph.values.size(); ++v)
+        if (live_.values[v]) grids_[v] = grid_of(graph.value(v).sizes, tiling.values[v].cuts);
+    for (uint32_t n = 0; n < graph.nodes.size(); ++n)
+        for (uint32_t v : graph.nodes[n].inputs)
+            if (live_.nodes[n] && v != no_value) last_use_[graph.base_of(v)] = n;
+    for (const graph::Output& o : graph.outputs) is_output_[o.value] = true;
+    for (const graph::Input& in : graph.inputs) overwritable_[in.value] = in.overwritable;
+}
+
+bool Lowering::dies_at(uint32_t v, uint32_t number) const {
+    const graph::ValueKind kind = graph_.value(v).kind;
+    if (kind != graph::ValueKind::result && !(kind == graph::ValueKind::input && overwritable_[v])) return false;
+    return !is_output_[v] && last_use_[v] == number;
+}
+
+void Lowering::bind_input(const graph::Input& input) {
+    const uint32_t v = input.value;
+    const graph::Value& value = graph_.value(v);
+    std::vector<Cut> stored;
+    if (input.stored)
+        for (const Cut& c : input.stored->cuts) stored.push_back(normal(c));
+    out_.inputs.push_back(v);
+    if (!input.stored || stored == tiling_.values[v].cuts ||
+        (stored.empty() && grids_[v].tiles() == 1)) {
+        tiles_[v] = add_tiles(v, grids_[v], value.dtype, TileRole::input);
+        return;
+    }
+    // Stored under other cuts: retile once; the new tiles stay with the data unless it is about to be overwritten.
+    const Grid old = grid_of(value.sizes, stored);
+    const auto from = add_tiles(v, old, value.dtype, TileRole::input);
+    tiles_[v] = add_tiles(v, grids_[v], value.dtype, overwritable_[v] ? TileRole::temporary : TileRole::output);
+    std::vector<OperandTile> to;
+    for (size_t i = 0; i < tiles_[v].size(); ++i)
+        to.push_back({tiles_[v][i], 0,
+                      dense_strides(grids_[v].sizes_of(grids_[v].segments_of(static_cast<int64_t>(i))))});
+    copy_pieces(old, from, Layout::dense(value.sizes), grids_[v], to, value.dtype, value.dtype, false, none);
+}
+
+Lowered Lowering::run() {
+    for (const graph::Node& node : graph_.nodes) {
+        out_.tiles.op_names.push_back(graph::name_of(graph_, node));
+        out_.tiles.where.push_back(node.where == no_value ? "" : graph_.where[node.where]);
+    }
+    for (const graph::Output& o : graph_.outputs)
+        if (std::find(out_.outputs.begin(), out_.outputs.end(), o.value) == out_.outputs.end())
+            out_.outputs.push_back(o.value);
+    for (const graph::Input& in : graph_.inputs) {
+        if (!live_.values[in.value]) continue;
+        bind_input(in);
+        const Tile& first = out_.tiles.tiles[tiles_[in.value][0]];
+        if (first.role == TileRole::output) out_.outputs.push_back(in.value);
+    }
+    for (node_ = 0; node_ < graph_.nodes.size(); ++node_) {
+        if (!live_.nodes[node_]) continue;
+        const std::string& name = graph_.nodes[node_].row->name;
+        if (graph_.nodes[node_].row->relate) lower_node(node_);
+        else if (graph_.nodes[node_].host_call >= 0) lower_host(node_);
+        else if (name == "empty") lower_empty(node_);
+        else if (name == "view_write") lower_view_write(node_);
+        else if (name == "bits") lower_bits(node_);
+        else fail(Status::internal, "lowering: no rule for op ", name);
+    }
+    return std::move(out_);
+}
+
+Lowered lower(const graph::Graph& graph, const Tiling& tiling) { return Lowering(graph, tiling).run(); }
+
+}  // namespace nntile::tile

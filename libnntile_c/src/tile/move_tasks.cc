@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Tasks of nodes without a relation: empty, view_write, bits, and functions of the host.
+#include "base/error.hh"
+#include "tile/lowering.hh"
+
+namespace nntile::tile {
+
+using graph::no_value;
+
+void Lowering::lower_empty(uint32_t number) {
+    const uint32_t v = graph_.nodes[number].outputs[0];
+    tiles_[v] = add_tiles(v, grids_[v], graph_.value(v).dtype, role_of(v));
+}
+
+void Lowering::lower_view_write(uint32_t number) {
+    const graph::Node& node = graph_.nodes[number];
+    const uint32_t base = node.inputs[0], data = node.inputs[1], v = node.outputs[0];
+    const Layout layout{graph_.value(data).sizes, node.attrs[0].ints, node.attrs[1].i};
+    const DType dtype = graph_.value(v).dtype;
+    const OperandTiles& old = operand(base, tiling_.values[v].cuts);
+    tiles_[v] = add_tiles(v, grids_[v], dtype, role_of(v));
+    if (old.own && dies_at(base, number) && graph_.base_of(data) != base) {
+        for (size_t i = 0; i < tiles_[v].size(); ++i) out_.tiles.tiles[tiles_[v][i]].reuses = tiles_[base][i];
+    } else {
+        for (size_t i = 0; i < tiles_[v].size(); ++i) {
+            const Dims sizes = grids_[v].sizes_of(grids_[v].segments_of(static_cast<int64_t>(i)));
+            add_copy(dtype, old.tiles[i], dtype, {tiles_[v][i], 0, dense_strides(sizes)}, sizes, Access::write, number);
+        }
+    }
+    if (layout.numel() == 0) return;
+    const OperandTiles& source = operand(data, tiling_.values[data].cuts);
+    copy_pieces(grids_[v], tiles_[v], layout, source.grid, source.tiles, dtype, graph_.value(data).dtype, true, number);
+}
+
+uint32_t Lowering::dense_input(uint32_t v) {
+    if (graph_.base_of(v) == v) return whole_tile(v);
+    std::vector<Cut> uncut;
+    for (int64_t n : graph_.value(v).sizes) uncut.push_back(whole(n));
+    const OperandTile& tile = operand(v, uncut).tiles[0];
+    const Layout own{graph_.value(v).sizes, tile.strides, tile.offset};
+    return is_dense(own) ? tile.tile : operand(v, uncut, true).tiles[0].tile;
+}
+
+uint32_t Lowering::whole_output(uint32_t v) {
+    const graph::Value& value = graph_.value(v);
+    tiles_[v] = add_tiles(v, grids_[v], value.dtype, role_of(v));
+    if (tiles_[v].size() == 1) return tiles_[v][0];
+    return add_tiles(none, grid_of(value.sizes, {}), value.dtype, TileRole::temporary)[0];
+}
+
+void Lowering::finish_whole(uint32_t v, uint32_t tile, uint32_t node) {
+    if (tiles_[v].size() > 1) copy_whole(grids_[v], tiles_[v], tile, graph_.value(v).dtype, false, node);
+}
+
+void Lowering::lower_bits(uint32_t number) {
+    const graph::Node& node = graph_.nodes[number];
+    const uint32_t from = dense_input(node.inputs[0]), to = whole_output(node.outputs[0]);
+    const graph::Value& value = graph_.value(node.outputs[0]);
+    // The same bytes on both sides, so a copy in the new dtype.
+    add_copy(value.dtype, {from, 0, {1}}, value.dtype, {to, 0, {1}}, value.sizes, Access::write, number);
+    finish_whole(node.outputs[0], to, number);
+}
+
+void Lowering::lower_host(uint32_t number) {
+    const graph::Node& node = graph_.nodes[number];
+    Task task;
+    task.host_call = node.host_call;
+    task.node = number;
+    auto add = [&](uint32_t tile, DType dtype, Access access) {
+        Operand o;
+        o.tile = tile;
+        o.dtype = dtype;
+        o.access = access;
+        task.operands.push_back(std::move(o));
+        if (tile != none) task.bytes += static_cast<double>(out_.tiles.tiles[tile].bytes);
+    };
+    for (uint32_t v : node.inputs) {
+        if (v == no_value) add(none, DType::none, Access::read);
+        else add(dense_input(v), graph_.value(v).dtype, Access::read);
+    }
+    std::vector<uint32_t> made;
+    for (uint32_t v : node.outputs) {
+        made.push_back(whole_output(v));
+        add(made.back(), graph_.value(v).dtype, Access::write);
+    }
+    push(std::move(task));
+    ++out_.host_calls;
+    for (size_t k = 0; k < made.size(); ++k) finish_whole(node.outputs[k], made[k], number);
+}
+
+}  // namespace nntile::tile

@@ -1,0 +1,403 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Tasks of a node whose row has a relation: one for every tile of its iteration space. Labels of kind whole are not
+// cut; partial results over cut reduce labels are accumulated in a fixed number of lanes, joined by a fixed tree, so
+// that the bits depend on nothing but the cuts.
+#include "base/error.hh"
+#include "tile/lowering.hh"
+
+namespace nntile::tile {
+
+using graph::no_value;
+using schema::LabelKind;
+
+namespace {
+
+constexpr int64_t most_lanes = 4;
+constexpr int64_t enough_chains = 8;    // so many output tiles need no lanes to keep workers busy
+
+DType compute_class(DType dtype) {
+    if (dtype == DType::f64) return DType::f64;
+    return is_floating(dtype) ? DType::f32 : DType::i64;
+}
+
+std::shared_ptr<const kernels::Program> one_instruction(int map_row, DType compute) {
+    const kernels::MapRow& row = kernels::map_rows()[map_row];
+    auto program = std::make_shared<kernels::Program>();
+    kernels::Instruction code;
+    code.primitive = static_cast<uint16_t>(map_row);
+    code.compute = compute_class(compute);
+    program->n_in = static_cast<uint8_t>(row.inputs.size());
+    program->n_out = static_cast<uint8_t>(row.outputs.size());
+    program->n_registers = program->n_in + program->n_out;
+    for (uint8_t r = 0; r < program->n_in; ++r) code.in.push_back(r);
+    for (uint8_t r = program->n_in; r < program->n_registers; ++r) code.out.push_back(r);
+    program->code.push_back(std::move(code));
+    return program;
+}
+
+// A blas operand: one of the two strides is 1, the other a leading dimension.
+bool blas_layout(int64_t rows, int64_t cols, int64_t row_stride, int64_t col_stride) {
+    auto unit = [](int64_t n, int64_t stride) { return n == 1 || stride == 1; };
+    if (unit(cols, col_stride) && (rows == 1 || row_stride >= cols)) return true;
+    return unit(rows, row_stride) && (cols == 1 || col_stride >= rows);
+}
+
+}  // namespace
+
+class NodeTasks {
+public:
+    NodeTasks(Lowering& all, uint32_t number)
+        : all_(all), graph_(all.graph_), node_(graph_.nodes[number]), number_(number),
+          row_(*node_.row), info_(space_of(graph_, node_)) {
+        cut_labels();
+        n_in_ = node_.inputs.size();
+        n_out_ = node_.outputs.size();
+        for (size_t k = 0; k < n_in_ + n_out_; ++k) place_operand(k);
+        if (row_.map_row >= 0) program_ = one_instruction(row_.map_row, node_.compute);
+        kernel_ = kernels::find_kernel(row_.map_row >= 0 ? "map" : row_.kernel);
+        check(kernel_, Status::internal, row_.name, ": no kernel '", row_.kernel, "'");
+    }
+
+    void run() {
+        inputs_.resize(n_in_);
+        for (size_t k = 0; k < n_in_; ++k) bind_input(k, false);
+        for (size_t k = 0; k < n_out_; ++k) make_output(k);
+        const int64_t parallel = count(LabelKind::parallel), reduced = count(LabelKind::reduce);
+        for (int64_t p = 0; p < parallel; ++p) {
+            Dims segments(iteration_.dims.size(), 0);
+            at(LabelKind::parallel, p, segments);
+            add_chain(segments, reduced, parallel);
+        }
+        for (size_t k = 0; k < n_out_; ++k)
+            if (!outputs_[k].own)
+                all_.spread(node_.outputs[k], outputs_[k].grid, outputs_[k].tiles, dtypes_[k], number_);
+    }
+
+private:
+    using Cuts = std::vector<Cut>;
+
+    uint32_t value_of(size_t operand) const {
+        return operand < n_in_ ? node_.inputs[operand] : node_.outputs[operand - n_in_];
+    }
+
+    // The cut of each label is that of an output dim, else of an input dim; whole labels are not cut.
+    void cut_labels() {
+        const auto& labels = info_.relation.labels;
+        std::vector<bool> known(labels.size());
+        label_cuts_.resize(labels.size());
+        Dims extents;
+        for (size_t l = 0; l < labels.size(); ++l) {
+            extents.push_back(labels[l].extent);
+            known[l] = labels[l].kind == LabelKind::whole;
+            label_cuts_[l] = whole(labels[l].extent);
+        }
+        auto look = [&](uint32_t v, size_t operand) {
+            if (v == no_value) return;
+            const auto& own = info_.labels_of(operand);
+            for (size_t d = 0; d < own.size() && d < all_.tiling_.values[v].cuts.size(); ++d) {
+                if (own[d] < 0 || known[own[d]]) continue;
+                known[own[d]] = true;
+                label_cuts_[own[d]] = all_.tiling_.values[v].cuts[d];
+            }
+        };
+        for (size_t k = 0; k < node_.outputs.size(); ++k) look(node_.outputs[k], node_.inputs.size() + k);
+        for (size_t k = 0; k < node_.inputs.size(); ++k) look(node_.inputs[k], k);
+        iteration_ = grid_of(extents, label_cuts_);
+    }
+
+    void place_operand(size_t k) {
+        Cuts cuts;
+        std::vector<int> place;
+        if (value_of(k) != no_value)
+            for (int8_t label : info_.labels_of(k)) {
+                cuts.push_back(label < 0 ? Cut{} : label_cuts_[label]);
+                if (label < 0) place.push_back(-1);
+                for (size_t i = 0; label >= 0 && i < iteration_.dims.size(); ++i)
+                    if (iteration_.dims[i].dim == static_cast<uint32_t>(label)) place.push_back(static_cast<int>(i));
+            }
+        cuts_.push_back(std::move(cuts));
+        places_.push_back(std::move(place));
+    }
+
+    void bind_input(size_t k, bool dense) {
+        const uint32_t v = node_.inputs[k];
+        if (v == no_value || graph_.value(v).kind == graph::ValueKind::scalar) return;
+        inputs_[k] = &all_.operand(v, cuts_[k], dense);
+    }
+
+    int64_t count(LabelKind kind) const {
+        int64_t n = 1;
+        for (const GridDim& d : iteration_.dims)
+            if (info_.relation.labels[d.dim].kind == kind) n *= d.segments();
+        return n;
+    }
+    void at(LabelKind kind, int64_t index, Dims& segments) const {
+        for (size_t i = iteration_.dims.size(); i-- > 0;) {
+            const GridDim& d = iteration_.dims[i];
+            if (info_.relation.labels[d.dim].kind != kind) continue;
+            segments[i] = index % d.segments();
+            index /= d.segments();
+        }
+    }
+
+    // The value's own tiles where the cuts agree; else temporaries that are spread over them afterwards. Partial sums
+    // of short floats are kept in f32.
+    void make_output(size_t k) {
+        const uint32_t v = node_.outputs[k];
+        const Cuts& cuts = cuts_[n_in_ + k];
+        const graph::Value& value = graph_.value(v);
+        const bool widen = (value.dtype == DType::f16 || value.dtype == DType::bf16) && count(LabelKind::reduce) > 1;
+        const Grid grid = grid_of(value.sizes, cuts);
+        const bool own = cuts == all_.tiling_.values[v].cuts && !widen;
+        const DType dtype = widen ? DType::f32 : value.dtype;
+        auto ids = all_.add_tiles(own ? v : none, grid, dtype, own ? all_.role_of(v) : TileRole::temporary);
+        if (own) {
+            all_.tiles_[v] = ids;
+            if (row_.rule == schema::Rule::map) reuse_input(k, ids);
+        } else {
+            all_.tiles_[v] = all_.add_tiles(v, all_.grids_[v], value.dtype, all_.role_of(v));
+        }
+        OperandTiles made{grid, {}, own};
+        for (size_t i = 0; i < ids.size(); ++i)
+            made.tiles.push_back({ids[i], 0, dense_strides(grid.sizes_of(grid.segments_of(static_cast<int64_t>(i))))});
+        outputs_.push_back(std::move(made));
+        dtypes_.push_back(dtype);
+    }
+
+    // An element-wise result may take the memory of an operand that nobody reads later; first the one with its name
+    // (an optimizer's p, m, v).
+    void reuse_input(size_t k, std::span<const uint32_t> ids) {
+        const uint32_t out = node_.outputs[k];
+        auto fits = [&](size_t i) {
+            const uint32_t v = node_.inputs[i];
+            if (v == no_value || !inputs_[i] || !inputs_[i]->own || taken_.count(v)) return false;
+            const graph::Value& value = graph_.value(v);
+            if (size_of(value.dtype) != size_of(graph_.value(out).dtype) || value.sizes != graph_.value(out).sizes)
+                return false;
+            if (!all_.dies_at(v, number_)) return false;
+            for (size_t j = 0; j < n_in_; ++j)  // no other operand sees the same data in another way
+                if (j != i && node_.inputs[j] != no_value && node_.inputs[j] != v &&
+                    graph_.base_of(node_.inputs[j]) == v)
+                    return false;
+            return true;
+        };
+        std::optional<size_t> found;
+        for (size_t i = 0; i < n_in_ && !found; ++i)
+            if (row_.inputs[i].name == row_.outputs[k].name && fits(i)) found = i;
+        for (size_t i = 0; i < n_in_ && !found && n_out_ == 1; ++i)
+            if (fits(i)) found = i;
+        if (!found) return;
+        const uint32_t v = node_.inputs[*found];
+        taken_.insert({v, k});
+        for (size_t t = 0; t < ids.size(); ++t) all_.out_.tiles.tiles[ids[t]].reuses = all_.tiles_[v][t];
+    }
+
+    OperandTile tile_at(const OperandTiles& tiles, size_t k, const Dims& segments) const {
+        int64_t index = 0;
+        for (size_t r = 0; r < tiles.grid.dims.size(); ++r) {
+            const int place = places_[k][r];
+            index = index * tiles.grid.dims[r].segments() + (place < 0 ? 0 : segments[place]);
+        }
+        return tiles.tiles[index];
+    }
+
+    Operand operand_of(size_t k, const OperandTile& tile, DType dtype, Access access) const {
+        Operand o;
+        o.tile = tile.tile;
+        o.access = access;
+        o.dtype = dtype;
+        o.offset = tile.offset;
+        o.strides.assign(iteration_.dims.size(), 0);
+        for (size_t r = 0; r < tile.strides.size(); ++r)
+            if (places_[k][r] >= 0) o.strides[places_[k][r]] += tile.strides[r];
+        return o;
+    }
+
+    Operand input_at(size_t k, const Dims& segments, bool accumulate) const {
+        const uint32_t v = node_.inputs[k];
+        if (v == no_value) return {};
+        const graph::Value& value = graph_.value(v);
+        if (value.kind == graph::ValueKind::scalar) {
+            Operand o;
+            o.dtype = is_floating(value.dtype) ? DType::f64 : DType::i64;
+            o.scalar = value.source;
+            o.strides.assign(iteration_.dims.size(), 0);
+            return o;
+        }
+        // A gemm adds its c once, with the first partial product.
+        if (accumulate && row_.rule == schema::Rule::contract && k == 2) return {};
+        return operand_of(k, tile_at(*inputs_[k], k, segments), value.dtype, Access::read);
+    }
+
+    Task make_task(const Dims& segments, bool accumulate, std::span<const OperandTile> outs) {
+        Task task;
+        task.kernel = kernel_;
+        task.program = program_;
+        task.node = number_;
+        task.sizes = iteration_.sizes_of(segments);
+        task.flops = row_.flops;
+        for (int64_t n : task.sizes) task.flops *= static_cast<double>(n);
+        for (size_t k = 0; k < n_in_; ++k) task.operands.push_back(input_at(k, segments, accumulate));
+        for (size_t k = 0; k < n_out_; ++k)
+            task.operands.push_back(operand_of(n_in_ + k, outs[k], dtypes_[k],
+                                               accumulate ? Access::read_write : Access::write));
+        for (const Operand& o : task.operands)
+            if (o.tile != none) task.bytes += static_cast<double>(all_.out_.tiles.tiles[o.tile].bytes);
+        set_params(task, accumulate);
+        if (row_.map_row >= 0 && kernels::map_rows()[row_.map_row].uses_index) set_index(task, segments);
+        return task;
+    }
+
+    void set_params(Task& task, bool accumulate) const {
+        std::vector<schema::ParamSpec> specs;
+        if (row_.params) row_.params({row_, info_.inputs, node_.attrs, node_.compute}, accumulate, specs);
+        else
+            for (size_t a = 0; a < row_.attrs.size(); ++a)
+                if (row_.attrs[a].kind == schema::AttrKind::real || row_.attrs[a].kind == schema::AttrKind::seed)
+                    specs.push_back({static_cast<int>(a), {}});
+        for (const schema::ParamSpec& s : specs) {
+            ParamRef p;
+            p.fixed = s.fixed;
+            if (s.attr >= 0) {
+                const schema::Attr& a = node_.attrs[s.attr];
+                p.scalar = a.slot != no_value;
+                p.slot = a.slot;
+                p.fixed.i = a.i;
+            }
+            task.params.push_back(p);
+        }
+    }
+
+    // Linear index over the unrefined output, so that random numbers do not depend on cuts.
+    void set_index(Task& task, const Dims& segments) const {
+        const Dims own = dense_strides(info_.outputs[0].sizes);
+        task.index_strides.assign(iteration_.dims.size(), 0);
+        for (size_t i = 0; i < iteration_.dims.size(); ++i) {
+            const GridDim& d = iteration_.dims[i];
+            int64_t stride = own[d.dim];
+            for (size_t j = i + 1; j < iteration_.dims.size() && iteration_.dims[j].dim == d.dim; ++j)
+                stride *= iteration_.dims[j].extent;
+            task.index_strides[i] = stride;
+            task.index_offset += d.starts[segments[i]] * stride;
+        }
+    }
+
+    // Which dims of the task may be merged, for its kernel; false: a gemm operand has to be dense first.
+    bool finish(Task& task) const {
+        const size_t rank = iteration_.dims.size();
+        std::vector<bool> merge(rank, true), keep(rank, false);
+        auto label = [&](size_t i) { return iteration_.dims[i].dim; };
+        if (row_.rule != schema::Rule::contract) {
+            for (size_t i = 0; i < rank; ++i) {
+                keep[i] = info_.relation.labels[label(i)].kind == LabelKind::whole;
+                merge[i] = !keep[i];
+            }
+            coalesce_task(task, merge, keep);
+            return true;
+        }
+        const uint32_t m = static_cast<uint32_t>(info_.relation.labels.size()) - 3;
+        for (size_t i = 0; i < rank; ++i) {
+            merge[i] = i + 1 < rank && (label(i) == label(i + 1) || (label(i) < m && label(i + 1) < m));
+            bool ones = true;                   // the last dim of a group of size-1 dims stays
+            for (size_t j = 0; j < rank; ++j) ones = ones && (label(j) != label(i) || task.sizes[j] == 1);
+            keep[i] = label(i) >= m && ones && (i + 1 == rank || label(i + 1) != label(i));
+        }
+        const auto left = coalesce_task(task, merge, keep);
+        const size_t n = left.size();
+        if (n < 3 || (n > 3 && label(left[n - 4]) >= m)) return false;
+        for (size_t j = 0; j < 3; ++j)
+            if (label(left[n - 3 + j]) != m + j) return false;
+        const int64_t M = task.sizes[n - 3], N = task.sizes[n - 2], K = task.sizes[n - 1];
+        const Dims &a = task.operands[0].strides, &b = task.operands[1].strides;
+        return blas_layout(M, K, a[n - 3], a[n - 1]) && blas_layout(K, N, b[n - 1], b[n - 2]);
+    }
+
+    void add(const Dims& segments, bool accumulate, std::span<const OperandTile> outs) {
+        Task task = make_task(segments, accumulate, outs);
+        if (!finish(task)) {
+            for (size_t k = 0; k < n_in_; ++k) bind_input(k, true);
+            task = make_task(segments, accumulate, outs);
+            check(finish(task), Status::internal, row_.name, ": dense operands do not fit the kernel");
+        }
+        all_.push(std::move(task));
+    }
+
+    // All partial results of one output tile.
+    void add_chain(Dims segments, int64_t partials, int64_t chains) {
+        const int64_t lanes = partials == 1 ? 1
+                                            : std::clamp<int64_t>(enough_chains / chains, 1,
+                                                                  std::min(partials, most_lanes));
+        std::vector<std::vector<OperandTile>> outs(lanes);
+        for (size_t k = 0; k < n_out_; ++k) {
+            const OperandTile own = tile_at(outputs_[k], n_in_ + k, segments);
+            outs[0].push_back(own);
+            for (int64_t lane = 1; lane < lanes; ++lane) {
+                Tile tile = all_.out_.tiles.tiles[own.tile];
+                tile.value = none;
+                tile.role = TileRole::temporary;
+                all_.out_.tiles.tiles.push_back(tile);
+                OperandTile partial = own;
+                partial.tile = static_cast<uint32_t>(all_.out_.tiles.tiles.size() - 1);
+                outs[lane].push_back(std::move(partial));
+            }
+        }
+        for (int64_t r = 0; r < partials; ++r) {
+            at(LabelKind::reduce, r, segments);
+            add(segments, r >= lanes, outs[r % lanes]);
+        }
+        for (int64_t step = 1; step < lanes; step *= 2)
+            for (int64_t lane = 0; lane + step < lanes; lane += 2 * step)
+                for (size_t k = 0; k < n_out_; ++k) combine(outs[lane][k], outs[lane + step][k], dtypes_[k]);
+    }
+
+    void combine(const OperandTile& into, const OperandTile& from, DType dtype) {
+        const int row = kernels::find_map(row_.combine);
+        check(row >= 0, Status::internal, row_.name, ": no map row '", row_.combine, "' joins partial results");
+        Task task;
+        task.kernel = kernels::find_kernel("map");
+        task.program = one_instruction(row, dtype);
+        task.node = number_;
+        const Tile& tile = all_.out_.tiles.tiles[into.tile];
+        task.sizes = {tile.bytes / size_of(dtype)};
+        task.flops = static_cast<double>(task.sizes[0]);
+        task.bytes = 3.0 * static_cast<double>(tile.bytes);
+        for (auto [id, access] : {std::pair{into.tile, Access::read}, {from.tile, Access::read},
+                                  {into.tile, Access::write}}) {
+            Operand o;
+            o.tile = id;
+            o.access = access;
+            o.dtype = dtype;
+            o.strides = {1};
+            task.operands.push_back(std::move(o));
+        }
+        for (const kernels::MapParam& p : kernels::map_rows()[row].params) {
+            ParamRef ref;                       // defaults: a + 1 * b
+            if (p.kind == 'f') ref.fixed.f = p.initial;
+            else ref.fixed.i = static_cast<int64_t>(p.initial);
+            task.params.push_back(ref);
+        }
+        all_.push(std::move(task));
+    }
+
+    Lowering& all_;
+    const graph::Graph& graph_;
+    const graph::Node& node_;
+    const uint32_t number_;
+    const schema::OpRow& row_;
+    const NodeSpace info_;
+    size_t n_in_ = 0, n_out_ = 0;
+    Cuts label_cuts_;
+    Grid iteration_;                            // refined dims; GridDim::dim is the label
+    std::vector<Cuts> cuts_;                    // by operand: how the node wants it cut
+    std::vector<std::vector<int>> places_;      // by operand and its refined dim: iteration dim, or -1
+    std::vector<const OperandTiles*> inputs_;   // nullptr: absent or a number
+    std::vector<OperandTiles> outputs_;
+    std::vector<DType> dtypes_;                 // of the output tiles as the tasks write them
+    std::map<uint32_t, size_t> taken_;          // values whose memory an output has taken
+    std::shared_ptr<const kernels::Program> program_;
+    const kernels::KernelRow* kernel_ = nullptr;
+};
+
+void Lowering::lower_node(uint32_t number) { NodeTasks(*this, number).run(); }
+
+}  // namespace nntile::tile

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Which blocks of which tiles a node reads: a view of aligned tiles is strided blocks in place; where cuts do
+// not line up, the fewest copies make dense tiles.
+#include "base/error.hh"
+#include "tile/lowering.hh"
+
+namespace nntile::tile {
+
+void Lowering::push(Task task) {
+    if (task.node == none) task.node = node_;
+    out_.tiles.tasks.push_back(std::move(task));
+}
+
+uint32_t Lowering::add_tile(uint32_t value, uint32_t index, std::span<const int64_t> sizes, DType dtype,
+                            TileRole role) {
+    Tile tile;
+    tile.value = value;
+    tile.index = index;
+    tile.bytes = std::max<int64_t>(product(sizes), 1) * size_of(dtype);  // StarPU has no empty handles
+    tile.role = role;
+    out_.tiles.tiles.push_back(tile);
+    return static_cast<uint32_t>(out_.tiles.tiles.size() - 1);
+}
+
+std::vector<uint32_t> Lowering::add_tiles(uint32_t value, const Grid& grid, DType dtype, TileRole role) {
+    std::vector<uint32_t> ids;
+    for (int64_t i = 0; i < grid.tiles(); ++i)
+        ids.push_back(add_tile(value, static_cast<uint32_t>(i), grid.sizes_of(grid.segments_of(i)), dtype, role));
+    return ids;
+}
+
+void Lowering::add_copy(DType from_dtype, const OperandTile& from, DType to_dtype, const OperandTile& to,
+                        std::span<const int64_t> sizes, Access access, uint32_t node) {
+    Task task;
+    task.kernel = copy_;
+    task.sizes = Dims(sizes);
+    Operand x, y;
+    x.tile = from.tile;
+    x.dtype = from_dtype;
+    x.offset = from.offset;
+    x.strides = from.strides;
+    y.tile = to.tile;
+    y.access = access;
+    y.dtype = to_dtype;
+    y.offset = to.offset;
+    y.strides = to.strides;
+    task.operands = {std::move(x), std::move(y)};
+    task.node = node;
+    task.bytes = static_cast<double>(product(sizes) * (size_of(from_dtype) + size_of(to_dtype)));
+    const std::vector<bool> all(task.sizes.size(), true), no(task.sizes.size(), false);
+    coalesce_task(task, all, no);
+    push(std::move(task));
+    ++out_.copies;
+}
+
+void Lowering::copy_pieces(const Grid& base_grid, std::span<const uint32_t> base_tiles, const Layout& layout,
+                           const Grid& view_grid, std::span<const OperandTile> view_tiles, DType base_dtype,
+                           DType view_dtype, bool into_base, uint32_t node) {
+    const Pieces found = tile_pieces(base_grid, layout, view_grid);
+    if (found.irregular) {                      // make the base whole, then every layout is regular
+        int64_t numel = 1;
+        for (const GridDim& d : base_grid.dims) numel *= d.extent;
+        const Grid one{{{numel, 0, {0}}}};
+        const auto all = add_tiles(none, one, base_dtype, TileRole::temporary);
+        copy_whole(base_grid, base_tiles, all[0], base_dtype, true, node);
+        copy_pieces(one, all, layout, view_grid, view_tiles, base_dtype, view_dtype, into_base, node);
+        if (into_base) copy_whole(base_grid, base_tiles, all[0], base_dtype, false, node);
+        return;
+    }
+    for (const Piece& p : found.list) {
+        const OperandTile& own = view_tiles[p.view_tile];
+        const Dims segments = view_grid.segments_of(p.view_tile);
+        const Dims sizes = view_grid.sizes_of(segments);
+        const Dims dense = dense_strides(sizes);
+        // The piece speaks of a dense view tile; the real one may itself be a strided block.
+        OperandTile view{own.tile, own.offset, {}};
+        int64_t rest = p.view_offset;
+        for (size_t d = 0; d < sizes.size(); ++d) {
+            view.offset += rest / dense[d] * own.strides[d];
+            rest %= dense[d];
+        }
+        for (size_t a = 0; a < p.dims.size(); ++a) {
+            const size_t d = p.dims[a];
+            view.strides.push_back(p.view_strides[a] / dense[d] * own.strides[d]);
+        }
+        const OperandTile base{base_tiles[p.base_tile], p.base_offset, p.base_strides};
+        const OperandTile& to = into_base ? base : view;
+        const int64_t covered = p.numel() * size_of(into_base ? base_dtype : view_dtype);
+        const bool full = covered == out_.tiles.tiles[to.tile].bytes;
+        add_copy(into_base ? view_dtype : base_dtype, into_base ? view : base, into_base ? base_dtype : view_dtype,
+                 to, p.sizes, full ? Access::write : Access::read_write, node);
+    }
+}
+
+static std::vector<OperandTile> dense_tiles(const Grid& grid, std::span<const uint32_t> ids) {
+    std::vector<OperandTile> tiles;
+    for (size_t i = 0; i < ids.size(); ++i)
+        tiles.push_back({ids[i], 0, dense_strides(grid.sizes_of(grid.segments_of(static_cast<int64_t>(i))))});
+    return tiles;
+}
+
+void Lowering::copy_whole(const Grid& grid, std::span<const uint32_t> tiles, uint32_t all, DType dtype,
+                          bool into_whole, uint32_t node) {
+    Dims extents;
+    for (const GridDim& d : grid.dims) extents.push_back(d.extent);
+    const Dims strides = dense_strides(extents);
+    for (size_t i = 0; i < tiles.size(); ++i) {
+        const Dims segments = grid.segments_of(static_cast<int64_t>(i));
+        const Dims sizes = grid.sizes_of(segments);
+        OperandTile block{all, 0, strides};
+        for (size_t d = 0; d < sizes.size(); ++d) block.offset += grid.dims[d].starts[segments[d]] * strides[d];
+        const OperandTile own{tiles[i], 0, dense_strides(sizes)};
+        const bool part = into_whole && tiles.size() > 1;
+        add_copy(dtype, into_whole ? own : block, dtype, into_whole ? block : own, sizes,
+                 part ? Access::read_write : Access::write, node);
+    }
+}
+
+uint32_t Lowering::whole_tile(uint32_t base) {
+    if (tiles_[base].size() == 1) return tiles_[base][0];
+    auto [at, fresh] = whole_.try_emplace(base, none);
+    if (fresh) {
+        const graph::Value& value = graph_.value(base);
+        at->second = add_tiles(none, grid_of(value.sizes, {}), value.dtype, TileRole::temporary)[0];
+        copy_whole(grids_[base], tiles_[base], at->second, value.dtype, true, node_);
+    }
+    return at->second;
+}
+
+OperandTiles Lowering::gather(uint32_t v, const Grid& grid) {
+    const uint32_t base = graph_.base_of(v);
+    const graph::Value& value = graph_.value(base);
+    const Layout layout = graph_.layout_of(v);
+    OperandTiles made{grid, dense_tiles(grid, add_tiles(none, grid, value.dtype, TileRole::temporary))};
+    if (layout.numel() == 0) return made;
+    copy_pieces(grids_[base], tiles_[base], layout, grid, made.tiles, value.dtype, value.dtype, false, node_);
+    return made;
+}
+
+const OperandTiles& Lowering::operand(uint32_t v, const Cuts& cuts, bool dense) {
+    auto& cache = dense ? dense_operands_ : operands_;
+    auto [at, fresh] = cache.try_emplace({v, cuts});
+    if (!fresh) return at->second;
+    const uint32_t base = graph_.base_of(v);
+    const Layout layout = graph_.layout_of(v);
+    OperandTiles& result = at->second;
+    const Grid grid = grid_of(layout.sizes, cuts);
+    if (v == base && cuts == tiling_.values[v].cuts) {
+        result = {grid, dense_tiles(grid, tiles_[v]), true};
+        return result;
+    }
+    if (!dense) {
+        if (auto blocks = aligned_blocks(grids_[base], refined_layout(layout, grid), grid)) {
+            result.grid = grid;
+            for (AlignedBlock& b : *blocks)
+                result.tiles.push_back({tiles_[base][b.base_tile], b.offset, std::move(b.strides)});
+            return result;
+        }
+        // Diagonals and overlapping windows of one whole tile need no copy, even where no cut lines up.
+        if (tiles_[base].size() == 1 && grid.tiles() == 1) {
+            result = {grid, {{tiles_[base][0], layout.offset, layout.strides}}};
+            return result;
+        }
+    }
+    result = gather(v, grid);
+    return result;
+}
+
+void Lowering::spread(uint32_t v, const Grid& from, std::span<const OperandTile> tiles, DType dtype, uint32_t node) {
+    const graph::Value& value = graph_.value(v);
+    if (value.sizes.empty() || product(value.sizes) > 0)
+        copy_pieces(grids_[v], tiles_[v], Layout::dense(value.sizes), from, tiles, value.dtype, dtype, true, node);
+}
+
+std::vector<size_t> coalesce_task(Task& task, const std::vector<bool>& may_merge, const std::vector<bool>& keep) {
+    std::vector<size_t> first;
+    Dims sizes, index;
+    std::vector<Dims> strides(task.operands.size());
+    int last = -1;                              // original dim of the last kept one
+    for (size_t i = 0; i < task.sizes.size(); ++i) {
+        if (task.sizes[i] == 1 && !keep[i]) continue;
+        bool merge = last >= 0 && !keep[i] && !keep[last];
+        for (int j = last; merge && j < static_cast<int>(i); ++j) merge = may_merge[j];
+        auto joins = [&](int64_t outer, int64_t inner) { return outer == inner * task.sizes[i]; };
+        for (size_t k = 0; merge && k < task.operands.size(); ++k) {
+            const Dims& s = task.operands[k].strides;
+            merge = s.empty() || joins(strides[k].back(), s[i]);
+        }
+        merge = merge && (task.index_strides.empty() || joins(index.back(), task.index_strides[i]));
+        if (merge) {
+            sizes.back() *= task.sizes[i];
+        } else {
+            sizes.push_back(task.sizes[i]);
+            first.push_back(i);
+        }
+        auto put = [&](Dims& to, int64_t stride) {
+            if (merge) to.back() = stride;
+            else to.push_back(stride);
+        };
+        for (size_t k = 0; k < task.operands.size(); ++k)
+            if (!task.operands[k].strides.empty()) put(strides[k], task.operands[k].strides[i]);
+        if (!task.index_strides.empty()) put(index, task.index_strides[i]);
+        last = static_cast<int>(i);
+    }
+    task.sizes = std::move(sizes);
+    task.index_strides = std::move(index);
+    for (size_t k = 0; k < task.operands.size(); ++k) task.operands[k].strides = std::move(strides[k]);
+    return first;
+}
+
+}  // namespace nntile::tile
