@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Device "nntile" for PyTorch: every op becomes tasks on tiles that StarPU places.
+
+>>> import torch
+>>> torch.ones(2, device="nntile") + 1
+tensor([2., 2.], device='nntile:0')
+"""
+
+from __future__ import annotations
+
+import sys
+
+
+def _autoload() -> None:
+    """Entry point of the group torch.backends; importing this module is all there is to do.
+
+    It stands before `import torch`: with `import torch_nntile` first, PyTorch asks for it half-way.
+    """
+
+
+# `python -m torch_nntile.diagnose` must run where the rest cannot be loaded: it goes step by step.
+if "torch_nntile.diagnose" not in sys.orig_argv:
+    # _start is first: it loads PyTorch, checks its version and registers the device.
+    from torch_nntile import _start, models, training
+    from torch_nntile.axes import (
+        format_axis_groups,
+        print_axis_groups,
+        set_axis_group_name,
+        set_axis_group_tiling,
+    )
+    from torch_nntile.config import config, show_config
+    from torch_nntile.context import (
+        init_context,
+        restore_where,
+        restrict_cpu,
+        restrict_cuda,
+        shutdown_context,
+        wait,
+    )
+    from torch_nntile.dispatch import Fallback, fallback_report, reset_fallback_report
+    from torch_nntile.errors import NntileError
+    from torch_nntile.explain import explain
+    from torch_nntile.modes import (
+        Stats,
+        compile_graph,
+        has_pending_graph,
+        run,
+        runtime_mode,
+        stats,
+    )
+
+    __version__ = _start.version()
+
+__all__ = [
+    "Fallback",
+    "NntileError",
+    "Stats",
+    "compile_graph",
+    "config",
+    "explain",
+    "fallback_report",
+    "format_axis_groups",
+    "has_pending_graph",
+    "init_context",
+    "models",
+    "print_axis_groups",
+    "reset_fallback_report",
+    "restore_where",
+    "restrict_cpu",
+    "restrict_cuda",
+    "run",
+    "runtime_mode",
+    "set_axis_group_name",
+    "set_axis_group_tiling",
+    "show_config",
+    "shutdown_context",
+    "stats",
+    "training",
+    "wait",
+]

@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The table: which op of libnntile_c serves which overload of PyTorch. Pure data.
+
+A row names the functional overload; dispatch.py finds its in-place and `out=` forms by schema.
+A row that names an in-place or `out=` overload stands for itself alone. `arguments` are words:
+
+    self:x       argument `self` is the op's input or attribute `x`
+    alpha        short for alpha:alpha
+    train:-      ignored
+    v=0          the op's input or attribute `v` is this constant
+
+dtype, layout, device, pin_memory, memory_format, non_blocking and generator need no word. A list
+for an integer attribute stands for its length, a number for a text attribute for the word of that
+place. An element-wise op needs a line here and one in libnntile_c/src/kernels/map.def, no more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["FOREACH", "RANDOM", "ROWS", "Row"]
+
+# Numbers of nntile_stub_row_flag.
+FOREACH = 1  # lists are walked in parallel: one node for each element
+RANDOM = 2  # attributes seed and offset come from the generator
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """overload: "add.Tensor" of namespace aten, or "nntile::clamp". op: name in libnntile_c."""
+
+    overload: str
+    op: str
+    arguments: str = ""
+    flags: int = 0
+
+    @property
+    def qualified(self) -> str:
+        """ "aten::add.Tensor"."""
+        return self.overload if "::" in self.overload else f"aten::{self.overload}"
+
+
+def _same(names: str, arguments: str, *overloads: str) -> tuple[Row, ...]:
+    """Rows whose op has the name of the overload: "neg", or "eq.Tensor" and "eq.Scalar"."""
+    return tuple(
+        Row(f"{name}.{overload}" if overload else name, name, arguments)
+        for name in names.split()
+        for overload in overloads or ("",)
+    )
+
+
+ARITHMETIC = (
+    *_same("add sub", "self:a other:b alpha", "Tensor", "Scalar"),
+    Row("rsub.Tensor", "sub", "self:b other:a alpha"),
+    Row("rsub.Scalar", "sub", "self:b other:a alpha"),
+    *_same("mul div", "self:a other:b", "Tensor", "Scalar"),
+    *_same("remainder", "self:a other:b", "Tensor", "Scalar", "Scalar_Tensor"),
+    *_same("fmod", "self:a other:b", "Tensor", "Scalar"),
+    Row("floor_divide", "div_floor", "self:a other:b"),
+    Row("floor_divide.Scalar", "div_floor", "self:a other:b"),
+    *_same("pow", "self:a exponent:b", "Tensor_Tensor", "Tensor_Scalar", "Scalar"),
+    *_same("lerp", "self:a end:b weight:w", "Tensor", "Scalar"),
+    *_same("addcmul addcdiv", "self:a tensor1:b tensor2:c value"),
+    *_same("maximum minimum", "self:a other:b"),
+    Row("clamp_min", "clamp_min", "self:x min:lo"),
+    Row("clamp_min.Tensor", "clamp_min", "self:x min:lo"),
+    Row("clamp_max", "clamp_max", "self:x max:hi"),
+    Row("clamp_max.Tensor", "clamp_max", "self:x max:hi"),
+    Row("nntile::div_trunc", "div_trunc", "self:a other:b"),
+)
+
+UNARY = (
+    "neg abs sign floor ceil round trunc reciprocal sqrt rsqrt exp exp2 expm1 log log2 log10 log1p "
+    "sin cos tanh erf relu silu sigmoid"
+)
+FUNCTIONS = (
+    *_same(UNARY, "self:x"),
+    Row("sgn", "sign", "self:x"),
+    *_same("gelu", "self:x approximate"),
+    *_same("leaky_relu", "self:x negative_slope"),
+    *_same("softplus", "self:x beta threshold"),
+    *_same("threshold_backward", "grad_output:dy self:x threshold"),
+    *_same("gelu_backward", "grad_output:dy self:x approximate"),
+    *_same("silu_backward", "grad_output:dy self:x"),
+    *_same("sigmoid_backward tanh_backward", "grad_output:dy output:y"),
+    # The slope is positive where self may be the result, so both have one sign.
+    *_same("leaky_relu_backward", "grad_output:dy self:x negative_slope self_is_result:-"),
+)
+
+CHOICES = (
+    *_same("eq ne lt le gt ge", "self:a other:b", "Tensor", "Scalar"),
+    *_same("isnan isinf logical_not bitwise_not", "self:x"),
+    *_same("logical_and logical_or logical_xor", "self:a other:b"),
+    *_same("bitwise_and bitwise_or bitwise_xor", "self:a other:b", "Tensor", "Scalar"),
+    *_same("where", "condition:c self:a other:b", "self"),
+    *_same("masked_fill", "self:x mask:m value:v", "Scalar", "Tensor"),
+)
+
+FILLS = (
+    Row("fill_.Scalar", "fill", "self:- value:v"),
+    Row("zero_", "fill", "self:- v=0"),
+    Row("arange.start_out", "arange", "start end:- step"),
+    Row("uniform_", "uniform", "self:- from:low to:high", RANDOM),
+    Row("normal_", "normal", "self:- mean std", RANDOM),
+    Row("random_.from", "randint", "self:- from:low to:high", RANDOM),
+    Row("bernoulli", "bernoulli", "self:p", RANDOM),
+)
+
+REDUCTIONS = (
+    *_same("sum mean", "self:x"),
+    *_same("sum", "self:x dim:dims keepdim", "dim_IntList"),
+    *_same("mean", "self:x dim:dims keepdim", "dim"),
+    *_same("prod any all", "self:x"),
+    *_same("prod", "self:x dim:dims keepdim", "dim_int"),
+    *_same("any all", "self:x dim:dims keepdim", "dim"),
+    *_same("amax amin argmax argmin", "self:x dim:dims keepdim"),
+    Row("max", "amax", "self:x"),
+    Row("min", "amin", "self:x"),
+)
+
+PRODUCTS = (
+    Row("mm", "matmul", "self:a mat2:b"),
+    Row("bmm", "matmul", "self:a mat2:b"),
+    Row("addmm", "addmm", "self:c mat1:a mat2:b beta alpha"),
+    Row("baddbmm", "addmm", "self:c batch1:a batch2:b beta alpha"),
+)
+
+NETWORKS = (
+    Row("_softmax", "softmax", "self:x dim half_to_float:-"),
+    Row("_log_softmax", "log_softmax", "self:x dim half_to_float:-"),
+    Row("_softmax_backward_data", "softmax_backward", "grad_output:dy output:y dim input_dtype:-"),
+    Row(
+        "_log_softmax_backward_data",
+        "log_softmax_backward",
+        "grad_output:dy output:y dim input_dtype:-",
+    ),
+    Row("nll_loss_forward", "nll_loss", "self:x target weight reduction ignore_index"),
+    Row(
+        "nll_loss_backward",
+        "nll_loss_backward",
+        "grad_output:dy self:x target weight reduction ignore_index total_weight",
+    ),
+    Row("nntile::nll_loss", "nll_loss", "self:x target weight reduction ignore_index"),
+    Row(
+        "nntile::nll_loss_backward",
+        "nll_loss_backward",
+        "grad_output:dy self:x target weight reduction ignore_index total_weight",
+    ),
+    Row("embedding", "embedding", "weight indices padding_idx:- scale_grad_by_freq:- sparse:-"),
+    Row(
+        "embedding_dense_backward",
+        "embedding_backward",
+        "grad_output:dy indices num_weights padding_idx scale_grad_by_freq",
+    ),
+    Row(
+        "native_layer_norm",
+        "layer_norm",
+        "input:x normalized_shape:normalized_ndim weight bias eps",
+    ),
+    Row(
+        "native_layer_norm_backward",
+        "layer_norm_backward",
+        "grad_out:dy input:x normalized_shape:normalized_ndim mean rstd weight bias:- "
+        "output_mask:-",
+    ),
+    Row("nntile::dropout", "dropout", "self:x p", RANDOM),
+    Row("native_dropout_backward", "masked_scale", "grad_output:dy mask scale"),
+    Row("_masked_scale", "masked_scale", "self:dy mask scale"),
+    Row("cat", "cat", "tensors dim"),
+)
+
+
+def _foreach(names: str, arguments: str, *overloads: str) -> tuple[Row, ...]:
+    return tuple(
+        Row(
+            f"_foreach_{name}.{overload}" if overload else f"_foreach_{name}",
+            name,
+            arguments,
+            FOREACH,
+        )
+        for name in names.split()
+        for overload in overloads or ("",)
+    )
+
+
+_ADAM = (
+    "self:p grads:g exp_avgs:m exp_avg_sqs:v state_steps:step "
+    "lr beta1 beta2 eps weight_decay maximize"
+)
+OPTIMIZERS = (
+    *_foreach(
+        "neg abs sign floor ceil round trunc reciprocal sqrt rsqrt exp expm1 log log2 log10 log1p "
+        "sin cos tanh erf sigmoid",
+        "self:x",
+    ),
+    *_foreach("add sub", "self:a other:b alpha", "List"),
+    *_foreach("add", "self:a other:b alpha", "Tensor"),
+    *_foreach("mul div maximum minimum", "self:a other:b", "List"),
+    *_foreach("mul div", "self:a other:b", "Tensor"),
+    *_foreach("add sub mul div maximum minimum", "self:a scalar:b", "Scalar"),
+    *_foreach("add sub mul div maximum minimum", "self:a scalars:b", "ScalarList"),
+    *_foreach("pow", "self:a exponent:b", "List", "Scalar", "ScalarList"),
+    *_foreach("addcmul addcdiv", "self:a tensor1:b tensor2:c value", "Scalar"),
+    *_foreach("addcmul addcdiv", "self:a tensor1:b tensor2:c scalars:value", "ScalarList"),
+    *_foreach("lerp", "self:a tensors1:b weights:w", "List"),
+    *_foreach("lerp", "self:a tensors1:b weight:w", "Scalar", "ScalarList"),
+    Row("_foreach_clamp_min.Scalar", "clamp_min", "self:x scalar:lo", FOREACH),
+    Row("_foreach_clamp_max.Scalar", "clamp_max", "self:x scalar:hi", FOREACH),
+    Row("_foreach_zero_", "fill", "self:- v=0", FOREACH),
+    Row("_foreach_copy_", "copy", "self:y src:x", FOREACH),
+    # The fused optimizers without grad_scale and found_inf, which decomp.py takes care of.
+    Row("nntile::sgd_", "sgd", "self:p grads:g lr weight_decay maximize", FOREACH),
+    Row(
+        "nntile::sgd_momentum_",
+        "sgd_momentum",
+        "self:p grads:g bufs:buf lr momentum dampening weight_decay nesterov maximize first",
+        FOREACH,
+    ),
+    Row("nntile::adam_", "adam", f"{_ADAM} mode=adam", FOREACH),
+    Row("nntile::adamw_", "adam", f"{_ADAM} mode=adamw", FOREACH),
+    Row(
+        "nntile::adam_amsgrad_", "adam_amsgrad", f"{_ADAM} max_exp_avg_sqs:max_v mode=adam", FOREACH
+    ),
+    Row(
+        "nntile::adamw_amsgrad_",
+        "adam_amsgrad",
+        f"{_ADAM} max_exp_avg_sqs:max_v mode=adamw",
+        FOREACH,
+    ),
+)
+
+ROWS: tuple[Row, ...] = (
+    *ARITHMETIC,
+    *FUNCTIONS,
+    *CHOICES,
+    *FILLS,
+    *REDUCTIONS,
+    *PRODUCTS,
+    *NETWORKS,
+    *OPTIMIZERS,
+)

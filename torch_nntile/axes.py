@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Named axis groups and their cuts. A group is all dims that ops or views relate to the named."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+import torch
+
+from torch_nntile import _c
+from torch_nntile.errors import InvalidArgumentError
+
+__all__ = [
+    "format_axis_groups",
+    "print_axis_groups",
+    "set_axis_group_name",
+    "set_axis_group_tiling",
+]
+
+
+def set_axis_group_name(tensor: torch.Tensor, names: Mapping[int, str]) -> None:
+    """Name dims of a tensor on the device; dims that are left out keep their group.
+
+    Args:
+        tensor: on device "nntile". The names stay with its data, its `.grad` and optimizer state.
+        names: dim -> name; a negative dim counts from the end.
+
+    Raises:
+        ValueError: a dim outside the tensor, an empty name, or a tensor on another device.
+    """
+    if tensor.device.type != "nntile":
+        raise InvalidArgumentError(
+            f"set_axis_group_name: the tensor is on {tensor.device}, not on device 'nntile'"
+        )
+    operand = _c.operand(tensor)
+    for dim, name in names.items():
+        if not -tensor.dim() <= dim < tensor.dim():
+            raise InvalidArgumentError(
+                f"set_axis_group_name: dim {dim} is out of range for a tensor of shape "
+                f"{tuple(tensor.shape)}"
+            )
+        if not isinstance(name, str) or not name:
+            raise InvalidArgumentError(f"set_axis_group_name: dim {dim} needs a name, got {name!r}")
+        _c.call("nntile_record_axis_name", _c.record(), operand, dim % tensor.dim(), name.encode())
+
+
+def set_axis_group_tiling(name: str, sizes: int | Sequence[int] | Literal["auto"]) -> None:
+    """Cut an axis group, at any time; it holds from the next lowering on.
+
+    Args:
+        name: of the group.
+        sizes: one size (the last tile may be smaller), a list that sums to the extent, or "auto".
+            A list of one size is that size.
+
+    Raises:
+        ValueError: an unknown group, a size <= 0, or sizes that do not sum to the extent.
+    """
+    _c.call("nntile_record_axis_tiling", _c.record(), name.encode(), *_cut_of(name, sizes))
+
+
+def _cut_of(name: str, sizes: int | Sequence[int] | Literal["auto"]) -> tuple[list[int], int]:
+    if isinstance(sizes, str):
+        if sizes != "auto":
+            raise InvalidArgumentError(
+                f"axis group {name!r}: the tiling must be a size, a list of sizes or 'auto', "
+                f"got {sizes!r}"
+            )
+        return [], 0
+    cut = [sizes] if isinstance(sizes, int) else [int(size) for size in sizes]
+    if not cut:
+        raise InvalidArgumentError(
+            f"axis group {name!r}: the list of sizes is empty; 'auto' is a word"
+        )
+    return cut, len(cut)
+
+
+def format_axis_groups() -> str:
+    """Table of axis groups: name, extent, cut, and the tensors that have it."""
+    return _c.owned_text("nntile_record_axis_text", _c.record())
+
+
+def print_axis_groups() -> None:
+    """Print `format_axis_groups()`."""
+    print(format_axis_groups())

@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What runs here: versions, build, workers. The head of every bug report."""
+
+from __future__ import annotations
+
+import platform
+
+import torch
+
+from torch_nntile import _c, _torch_build
+
+__all__ = ["config", "show_config"]
+
+
+def config() -> dict[str, str]:
+    """Versions of Python, PyTorch and torch_nntile, then what the C library says of itself."""
+    info = {
+        "torch_nntile": _c.text(_c.get("nntile_version_text")),
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "torch": torch.__version__,
+        "torch at build": _torch_build.VERSION,
+    }
+    for line in _c.text(_c.get("nntile_context_describe")).splitlines():
+        key, _, value = line.partition(": ")
+        info[key] = value
+    return info
+
+
+def show_config() -> None:
+    """Print `config()`, one "key: value" a line."""
+    for key, value in config().items():
+        print(f"{key}: {value}")

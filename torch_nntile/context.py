@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The runtime: start, stop, wait, and where kernels may run.
+
+Nothing here needs to be called: the first op on the device starts a runtime with defaults.
+
+Environment (the whole list; STARPU_* are read when the runtime starts, NNTILE_* at import):
+
+| variable | meaning | default |
+|---|---|---|
+| STARPU_NCPU | CPU workers | one per core that the process may use |
+| STARPU_NCUDA | CUDA workers | 0 |
+| NNTILE_RUNTIME_MODE | `eager` or `graph` | `eager` |
+| NNTILE_CPU_FALLBACK | 0: an op without a row raises NotImplementedError | 1 |
+| NNTILE_DATA_DIR | cache of downloaded data sets | `~/.cache/torch_nntile` |
+| TORCH_DEVICE_BACKEND_AUTOLOAD | 0: `import torch` does not load the device | 1 |
+"""
+
+from __future__ import annotations
+
+import os
+import re
+
+from torch_nntile import _c, dispatch, modes
+from torch_nntile.errors import InvalidArgumentError, InvalidStateError
+
+__all__ = [
+    "init_context",
+    "restore_where",
+    "restrict_cpu",
+    "restrict_cuda",
+    "shutdown_context",
+    "wait",
+]
+
+_UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+_UNITS |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
+
+
+def init_context(
+    ncpu: int = -1,
+    ncuda: int = -1,
+    cpu_fallback: bool = True,
+    runtime_mode: str = "eager",
+    verbose: int = 0,
+    memory: int | str | None = None,
+) -> None:
+    """Start the runtime with settings of your own; call it before the first op.
+
+    Args:
+        ncpu: CPU workers; -1: STARPU_NCPU, else one per core.
+        ncuda: CUDA workers; -1: STARPU_NCUDA, else none.
+        cpu_fallback: whether an op without a row runs on PyTorch's CPU kernel.
+        runtime_mode: "eager" runs each op at once, "graph" waits for `run()` or a host read.
+        verbose: 1 prints a line at start and stop.
+        memory: budget for data in main memory, bytes or "8GiB"; None: 90 % of the machine.
+
+    Raises:
+        RuntimeError: a runtime is already running, or this is a forked child.
+        ValueError: a setting that cannot be used.
+    """
+    mode = modes.number_of(runtime_mode)
+    budget = 0 if memory is None else parse_bytes(memory)
+    for name, value in (("ncpu", ncpu), ("ncuda", ncuda)):
+        if value < -1:
+            raise InvalidArgumentError(
+                f"{name} must be -1 (automatic) or a count of workers, got {value}"
+            )
+    if _c.get("nntile_context_active"):
+        raise InvalidStateError(
+            "init_context: a runtime is already running, started by an earlier init_context() or "
+            "by the first op on the device; call shutdown_context() first, or init_context() earlier"
+        )
+    config = _c.new_struct("nntile_context_config")
+    config.ncpu, config.ncuda, config.memory_bytes = ncpu, ncuda, budget
+    config.spin_seconds, config.verbose = -1.0, int(verbose)
+    _c.call("nntile_context_create", config)
+    dispatch.set_cpu_fallback(cpu_fallback)
+    modes.set_mode(mode)
+
+
+def shutdown_context() -> None:
+    """Wait for all tasks and stop the runtime; tensors on the device lose their data.
+
+    Does nothing if no runtime is running. The next op, or `init_context()`, starts a new one.
+    """
+    if not _c.get("nntile_context_active"):
+        return
+    try:
+        _c.call("nntile_context_wait")
+    finally:
+        _c.get("nntile_record_reset", _c.record())
+        _c.call("nntile_context_shutdown")
+
+
+def wait() -> None:
+    """Wait for all submitted tasks, and raise the first error of one, if there was any."""
+    if _c.get("nntile_context_active"):
+        _c.call("nntile_context_wait")
+
+
+def restrict_cpu() -> None:
+    """Run kernels on CPU workers only, until `restore_where()`."""
+    _restrict("cpu")
+
+
+def restrict_cuda() -> None:
+    """Run kernels that have a CUDA implementation on CUDA workers only, until `restore_where()`."""
+    _restrict("cuda")
+
+
+def restore_where() -> None:
+    """Let every worker run kernels again."""
+    _restrict("any")
+
+
+def _restrict(where: str) -> None:
+    if not _c.get("nntile_context_active"):
+        init_context(cpu_fallback=dispatch.cpu_fallback(), runtime_mode=modes.runtime_mode())
+    _c.call("nntile_context_restrict", where.encode())
+
+
+def parse_bytes(size: int | str) -> int:
+    """8589934592 for "8GiB". Units: B, KB, KiB, ... TiB; a number alone is bytes."""
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", str(size))
+    unit = _UNITS.get(found[2].upper()) if found else None
+    nbytes = int(float(found[1]) * unit) if found and unit else 0
+    if nbytes <= 0:
+        raise InvalidArgumentError(f'memory must be a positive size such as "8GiB", got {size!r}')
+    return nbytes
+
+
+def apply_environment() -> None:
+    """Read the NNTILE_* variables that have an effect without init_context(). Called at import."""
+    mode = os.environ.get("NNTILE_RUNTIME_MODE")
+    if mode:
+        modes.set_mode(modes.number_of(mode))
+    if os.environ.get("NNTILE_CPU_FALLBACK", "1") == "0":
+        dispatch.set_cpu_fallback(False)
+
+
+def stop_at_exit() -> None:
+    """Leave in order: autograd threads first, then the runtime. A forked child owns neither."""
+    if _c.get("nntile_context_forked"):
+        return
+    _c.get("nntile_stub_drain")
+    _c.get("nntile_record_reset", _c.record())
+    _c.try_call("nntile_context_shutdown")

@@ -1,0 +1,255 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Overloads that are compositions of others: ours as functions here, PyTorch's own by name.
+
+A function here has the signature of its aten overload and runs below autograd. Its in-place and
+`out=` forms are made in dispatch.py. `OWN_OPS` are ops of namespace nntile: what a row needs and
+aten has no name for.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from torch_nntile import decomp_train
+
+__all__ = ["COMPOSITIONS", "DECOMPOSED", "OWN_OPS"]
+
+Number = float | int | bool
+
+
+# ---- arithmetic
+
+
+def clamp(self: Tensor, min: Any = None, max: Any = None) -> Tensor:
+    if min is None and max is None:
+        raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
+    low = self if min is None else torch.clamp_min(self, min)
+    return low if max is None else torch.clamp_max(low, max)
+
+
+def hardtanh(self: Tensor, min_val: Number = -1, max_val: Number = 1) -> Tensor:
+    return clamp(self, min_val, max_val)
+
+
+def elu(self: Tensor, alpha: Number = 1, scale: Number = 1, input_scale: Number = 1) -> Tensor:
+    negative = torch.expm1(self * input_scale) * (alpha * scale)
+    return torch.where(self > 0, self * scale, negative)
+
+
+def div_mode(self: Tensor, other: Any, *, rounding_mode: str | None) -> Tensor:
+    if rounding_mode is None:
+        return torch.true_divide(self, other)
+    if rounding_mode == "floor":
+        return torch.floor_divide(self, other)
+    if rounding_mode == "trunc":
+        result: Tensor = torch.ops.nntile.div_trunc(self, other)
+        return result
+    raise RuntimeError(
+        "div expected rounding_mode to be one of None, 'trunc', or 'floor' but found "
+        f"'{rounding_mode}'"
+    )
+
+
+def addmv(self: Tensor, mat: Tensor, vec: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
+    column = torch.addmm(self.unsqueeze(-1), mat, vec.unsqueeze(-1), beta=beta, alpha=alpha)
+    return column.squeeze(-1)
+
+
+def dot(self: Tensor, tensor: Tensor) -> Tensor:
+    if self.dim() != 1 or tensor.dim() != 1 or self.shape != tensor.shape:
+        raise RuntimeError(
+            f"dot: expected two 1D tensors of one size, got {tuple(self.shape)} and "
+            f"{tuple(tensor.shape)}"
+        )
+    return torch.mm(self.unsqueeze(0), tensor.unsqueeze(1)).reshape(())
+
+
+# ---- reductions
+
+
+def _dims(self: Tensor, dim: int | Sequence[int] | None) -> list[int]:
+    if dim is None or (not isinstance(dim, int) and len(dim) == 0):
+        return list(range(self.dim()))
+    return [dim] if isinstance(dim, int) else list(dim)
+
+
+def _wide(self: Tensor) -> Tensor:
+    return self.float() if self.dtype in (torch.float16, torch.bfloat16) else self
+
+
+def var_mean(
+    self: Tensor,
+    dim: Sequence[int] | None = None,
+    *,
+    correction: Number | None = None,
+    keepdim: bool = False,
+) -> tuple[Tensor, Tensor]:
+    if not self.is_floating_point():
+        raise RuntimeError("std and var only support floating point and complex dtypes")
+    x, dims = _wide(self), _dims(self, dim)
+    mean = x.mean(dims, keepdim=True)
+    centred = x - mean
+    count = self.numel() / max(mean.numel(), 1)
+    divisor = max(count - (1 if correction is None else correction), 0)
+    var = (centred * centred).sum(dims, keepdim=keepdim) / divisor
+    return var.to(self.dtype), mean.reshape(var.shape).to(self.dtype)
+
+
+def var(
+    self: Tensor,
+    dim: Sequence[int] | None = None,
+    *,
+    correction: Number | None = None,
+    keepdim: bool = False,
+) -> Tensor:
+    return var_mean(self, dim, correction=correction, keepdim=keepdim)[0]
+
+
+def vector_norm(
+    self: Tensor,
+    ord: Number = 2,
+    dim: int | Sequence[int] | None = None,
+    keepdim: bool = False,
+    *,
+    dtype: torch.dtype | None = None,
+) -> Tensor:
+    result_dtype = dtype or self.dtype
+    x, dims = _wide(self.to(result_dtype)), _dims(self, dim)
+    if ord == 2:
+        norm = (x * x).sum(dims, keepdim=keepdim).sqrt()
+    elif ord == 1:
+        norm = x.abs().sum(dims, keepdim=keepdim)
+    elif ord == math.inf:
+        norm = x.abs().amax(dims, keepdim=keepdim)
+    elif ord == -math.inf:
+        norm = x.abs().amin(dims, keepdim=keepdim)
+    elif ord == 0:
+        norm = (x != 0).to(x.dtype).sum(dims, keepdim=keepdim)
+    else:
+        norm = x.abs().pow(ord).sum(dims, keepdim=keepdim).pow(1 / ord)
+    return norm.to(result_dtype)
+
+
+def foreach_norm(
+    self: list[Tensor], ord: Number = 2, dtype: torch.dtype | None = None
+) -> list[Tensor]:
+    return [torch.linalg.vector_norm(tensor, ord, dtype=dtype) for tensor in self]
+
+
+def max_dim(self: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+    return self.amax(dim, keepdim=keepdim), self.argmax(dim, keepdim=keepdim)
+
+
+def min_dim(self: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+    return self.amin(dim, keepdim=keepdim), self.argmin(dim, keepdim=keepdim)
+
+
+# ---- fills and random numbers
+
+
+def fill_tensor_(self: Tensor, value: Tensor) -> Tensor:
+    if value.dim() != 0:
+        raise RuntimeError(
+            "fill_ only supports 0-dimension value tensor but got tensor with "
+            f"{value.dim()} dimensions."
+        )
+    return self.copy_(value.expand(self.shape))
+
+
+def bernoulli_(self: Tensor, p: float = 0.5, *, generator: torch.Generator | None = None) -> Tensor:
+    if not 0 <= p <= 1:
+        raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={p}")
+    dtype = self.dtype if self.is_floating_point() else torch.float32
+    chance = torch.full(self.shape, p, dtype=dtype, device=self.device)
+    return self.copy_(torch.bernoulli(chance, generator=generator))
+
+
+def bernoulli_tensor_(
+    self: Tensor, p: Tensor, *, generator: torch.Generator | None = None
+) -> Tensor:
+    chance = p.to(self.device).expand(self.shape)
+    return self.copy_(torch.bernoulli(chance, generator=generator))
+
+
+# Integers up to here are exact in the dtype; PyTorch draws from [0, 2 ** digits].
+_DIGITS = {torch.float64: 53, torch.float32: 24, torch.float16: 11, torch.bfloat16: 8}
+
+
+def random_(self: Tensor, *, generator: torch.Generator | None = None) -> Tensor:
+    if self.dtype in _DIGITS:
+        high = 2 ** _DIGITS[self.dtype] + 1
+    elif self.dtype == torch.bool:
+        high = 2
+    else:
+        high = min(torch.iinfo(self.dtype).max + 1, 2**63 - 1)
+    return self.random_(0, high, generator=generator)
+
+
+def random_to_(self: Tensor, to: int, *, generator: torch.Generator | None = None) -> Tensor:
+    return self.random_(0, to, generator=generator)
+
+
+COMPOSITIONS: dict[str, Callable[..., Any]] = {
+    "clamp": clamp,
+    "clamp.Tensor": clamp,
+    "hardtanh": hardtanh,
+    "elu": elu,
+    "div.Tensor_mode": div_mode,
+    "addmv": addmv,
+    "dot": dot,
+    "var_mean.correction": var_mean,
+    "var.correction": var,
+    "linalg_vector_norm": vector_norm,
+    "_foreach_norm.Scalar": foreach_norm,
+    "max.dim": max_dim,
+    "min.dim": min_dim,
+    "fill_.Tensor": fill_tensor_,
+    "bernoulli_.float": bernoulli_,
+    "bernoulli_.Tensor": bernoulli_tensor_,
+    "random_": random_,
+    "random_.to": random_to_,
+    **decomp_train.COMPOSITIONS,
+}
+
+OWN_OPS: dict[str, Callable[..., Any] | None] = {
+    "div_trunc(Tensor self, Tensor other) -> Tensor": lambda self, other: torch.div(
+        self, other, rounding_mode="trunc"
+    ),
+    **decomp_train.OWN_OPS,
+}
+
+# Entries of torch._decomp.core_aten_decompositions() whose parts all have rows; a test checks it.
+DECOMPOSED: tuple[str, ...] = (
+    *(
+        "addr",
+        "vdot",
+        "deg2rad",
+        "rad2deg",
+        "frac",
+        "xlogy.Tensor",
+        "logaddexp",
+        "nan_to_num",
+        "sinc",
+    ),
+    *("isneginf", "isposinf", "tril", "triu", "threshold", "trace", "eye", "eye.m", "linspace"),
+    *(
+        "hardsigmoid",
+        "hardsigmoid_backward",
+        "hardswish",
+        "hardswish_backward",
+        "hardtanh_backward",
+    ),
+    *("hardshrink", "softshrink", "mish", "mish_backward", "elu_backward", "softplus_backward"),
+    *("celu", "glu", "glu_backward", "logit", "logit_backward"),
+    *("log_sigmoid_forward", "log_sigmoid_backward", "special_entr", "_prelu_kernel"),
+    *("_prelu_kernel_backward", "mse_loss", "mse_loss_backward", "smooth_l1_loss"),
+    *("smooth_l1_loss_backward", "huber_loss", "huber_loss_backward", "soft_margin_loss"),
+    *("soft_margin_loss_backward", "binary_cross_entropy", "binary_cross_entropy_backward"),
+    *("binary_cross_entropy_with_logits", "logsumexp", "std.correction", "std_mean.correction"),
+    *("native_batch_norm_backward", "native_group_norm_backward", "all.dims", "count_nonzero"),
+)

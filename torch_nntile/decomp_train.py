@@ -1,0 +1,270 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Compositions for training: losses on images, dropout, normalisation, optimizers, loss scaling."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+__all__ = ["COMPOSITIONS", "OWN_OPS"]
+
+
+# ---- negative log-likelihood of images: classes are dim 1 in PyTorch, the last in libnntile_c
+
+
+def _classes_last(self: Tensor, target: Tensor) -> Tensor:
+    if self.dim() != 4 or target.dim() != 3:
+        raise RuntimeError(
+            "only batches of spatial inputs supported (4D tensors), with targets of dimension 3; "
+            f"got self {tuple(self.shape)} and target {tuple(target.shape)}"
+        )
+    x = self.permute(0, 2, 3, 1)
+    if x.shape[:3] != target.shape:
+        raise RuntimeError(
+            f"size mismatch (got input: {list(self.shape)}, target: {list(target.shape)})"
+        )
+    return x
+
+
+def nll_loss2d_forward(
+    self: Tensor, target: Tensor, weight: Tensor | None, reduction: int, ignore_index: int
+) -> tuple[Tensor, Tensor]:
+    x = _classes_last(self, target)
+    loss, total = torch.ops.nntile.nll_loss(x, target, weight, reduction, ignore_index)
+    return loss, total
+
+
+def nll_loss2d_backward(
+    grad_output: Tensor,
+    self: Tensor,
+    target: Tensor,
+    weight: Tensor | None,
+    reduction: int,
+    ignore_index: int,
+    total_weight: Tensor,
+) -> Tensor:
+    x = _classes_last(self, target)
+    dx: Tensor = torch.ops.nntile.nll_loss_backward(
+        grad_output, x, target, weight, reduction, ignore_index, total_weight
+    )
+    return dx.permute(0, 3, 1, 2)
+
+
+def _nll_loss_meta(
+    self: Tensor, target: Tensor, weight: Tensor | None, reduction: int, ignore_index: int
+) -> tuple[Tensor, Tensor]:
+    return self.new_empty(target.shape if reduction == 0 else ()), self.new_empty(())
+
+
+def _nll_loss_backward_meta(grad_output: Tensor, self: Tensor, *_: Any) -> Tensor:
+    return self.new_empty(self.shape)
+
+
+# ---- dropout and normalisation
+
+
+def native_dropout(input: Tensor, p: float, train: bool | None) -> tuple[Tensor, Tensor]:
+    if not 0 <= p <= 1:
+        raise RuntimeError(f"dropout probability has to be between 0 and 1, but got {p}")
+    if train is False:
+        return input.clone(), torch.ones_like(input, dtype=torch.bool)
+    y, mask = torch.ops.nntile.dropout(input, p)
+    return y, mask
+
+
+def _dropout_meta(self: Tensor, p: float) -> tuple[Tensor, Tensor]:
+    return torch.empty_like(self), torch.empty_like(self, dtype=torch.bool)
+
+
+def native_batch_norm(
+    input: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    training: bool,
+    momentum: float,
+    eps: float,
+) -> tuple[Tensor, Tensor, Tensor]:
+    channels = [1, input.shape[1], *[1] * (input.dim() - 2)]
+    dims = [dim for dim in range(input.dim()) if dim != 1]
+    x = input.float() if input.dtype in (torch.float16, torch.bfloat16) else input
+    if training:
+        var, mean = torch.var_mean(x, dims, correction=0)
+        count = input.numel() // max(input.shape[1], 1)
+        if running_mean is not None:
+            running_mean.mul_(1 - momentum).add_(mean, alpha=momentum)
+        if running_var is not None:
+            unbiased = momentum * count / max(count - 1, 1)
+            running_var.mul_(1 - momentum).add_(var, alpha=unbiased)
+    elif running_mean is None or running_var is None:
+        raise RuntimeError(
+            "Expected running_mean and running_var to be defined when training=False"
+        )
+    else:
+        mean, var = running_mean.to(x.dtype), running_var.to(x.dtype)
+    rstd = torch.rsqrt(var + eps)
+    y = (x - mean.reshape(channels)) * rstd.reshape(channels)
+    if weight is not None:
+        y = y * weight.reshape(channels)
+    if bias is not None:
+        y = y + bias.reshape(channels)
+    y = y.to(input.dtype)
+    if training:
+        return y, mean, rstd
+    return y, x.new_empty(0), x.new_empty(0)
+
+
+# ---- optimizers
+
+
+def _is_step_skipped(
+    grads: list[Tensor], grad_scale: Tensor | None, found_inf: Tensor | None
+) -> bool:
+    """Loss scaling inside a fused optimizer; gradients are unscaled in place, as PyTorch does."""
+    if found_inf is not None and found_inf.item():
+        return True
+    if grad_scale is not None:
+        for grad in grads:
+            grad.div_(grad_scale)
+    return False
+
+
+def fused_sgd_(
+    self: list[Tensor],
+    grads: list[Tensor],
+    momentum_buffer_list: list[Tensor],
+    *,
+    weight_decay: float,
+    momentum: float,
+    lr: float | Tensor,
+    dampening: float,
+    nesterov: bool,
+    maximize: bool,
+    is_first_step: bool,
+    grad_scale: Tensor | None = None,
+    found_inf: Tensor | None = None,
+) -> None:
+    if _is_step_skipped(grads, grad_scale, found_inf):
+        return
+    if not momentum_buffer_list:
+        torch.ops.nntile.sgd_(self, grads, float(lr), weight_decay, maximize)
+        return
+    torch.ops.nntile.sgd_momentum_(
+        self,
+        grads,
+        momentum_buffer_list,
+        float(lr),
+        momentum,
+        dampening,
+        weight_decay,
+        nesterov,
+        maximize,
+        is_first_step,
+    )
+
+
+def _fused_adam(name: str) -> Callable[..., None]:
+    def fused_adam_(
+        self: list[Tensor],
+        grads: list[Tensor],
+        exp_avgs: list[Tensor],
+        exp_avg_sqs: list[Tensor],
+        max_exp_avg_sqs: list[Tensor],
+        state_steps: list[Tensor],
+        *,
+        lr: float | Tensor,
+        beta1: float,
+        beta2: float,
+        weight_decay: float,
+        eps: float,
+        amsgrad: bool,
+        maximize: bool,
+        grad_scale: Tensor | None = None,
+        found_inf: Tensor | None = None,
+    ) -> None:
+        if _is_step_skipped(grads, grad_scale, found_inf):
+            return
+        state = (self, grads, exp_avgs, exp_avg_sqs, state_steps)
+        numbers = (float(lr), beta1, beta2, eps, weight_decay, maximize)
+        if amsgrad:
+            getattr(torch.ops.nntile, f"{name}_amsgrad_")(*state, max_exp_avg_sqs, *numbers)
+        else:
+            getattr(torch.ops.nntile, f"{name}_")(*state, *numbers)
+
+    return fused_adam_
+
+
+# ---- torch.amp.GradScaler, without a look at the host
+
+
+def amp_unscale_(self: list[Tensor], found_inf: Tensor, inv_scale: Tensor) -> None:
+    for grad in self:
+        infinite = torch.logical_not(torch.isfinite(grad)).any()
+        found_inf.copy_(torch.maximum(found_inf, infinite.to(found_inf.dtype)))
+        grad.mul_(inv_scale)
+
+
+def amp_update_scale_(
+    self: Tensor,
+    growth_tracker: Tensor,
+    found_inf: Tensor,
+    scale_growth_factor: float,
+    scale_backoff_factor: float,
+    growth_interval: int,
+) -> Tensor:
+    infinite = found_inf > 0
+    successes = growth_tracker + 1
+    grows = torch.logical_and(successes == growth_interval, torch.logical_not(infinite))
+    grown = self * scale_growth_factor
+    scale = torch.where(torch.logical_and(grows, torch.isfinite(grown)), grown, self)
+    self.copy_(torch.where(infinite, self * scale_backoff_factor, scale))
+    growth_tracker.copy_(successes.masked_fill(torch.logical_or(infinite, grows), 0))
+    return self
+
+
+COMPOSITIONS: dict[str, Callable[..., Any]] = {
+    "nll_loss2d_forward": nll_loss2d_forward,
+    "nll_loss2d_backward": nll_loss2d_backward,
+    "native_dropout": native_dropout,
+    "native_batch_norm": native_batch_norm,
+    "_fused_sgd_": fused_sgd_,
+    "_fused_sgd_.tensor_lr": fused_sgd_,
+    "_fused_adam_": _fused_adam("adam"),
+    "_fused_adam_.tensor_lr": _fused_adam("adam"),
+    "_fused_adamw_": _fused_adam("adamw"),
+    "_fused_adamw_.tensor_lr": _fused_adam("adamw"),
+    "_amp_foreach_non_finite_check_and_unscale_": amp_unscale_,
+    "_amp_update_scale_": amp_update_scale_,
+}
+
+_STATE = (
+    "Tensor(a!)[] self, Tensor[] grads, Tensor(b!)[] exp_avgs, Tensor(c!)[] exp_avg_sqs, "
+    "Tensor[] state_steps"
+)
+_NUMBERS = "float lr, float beta1, float beta2, float eps, float weight_decay, bool maximize"
+
+# Schema -> shapes of the results; None where nothing new is made.
+OWN_OPS: dict[str, Callable[..., Any] | None] = {
+    "nll_loss(Tensor self, Tensor target, Tensor? weight, int reduction, int ignore_index)"
+    " -> (Tensor, Tensor)": _nll_loss_meta,
+    "nll_loss_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight, "
+    "int reduction, int ignore_index, Tensor total_weight) -> Tensor": _nll_loss_backward_meta,
+    "dropout(Tensor self, float p) -> (Tensor, Tensor)": _dropout_meta,
+    "sgd_(Tensor(a!)[] self, Tensor[] grads, float lr, float weight_decay, bool maximize)"
+    " -> ()": None,
+    "sgd_momentum_(Tensor(a!)[] self, Tensor[] grads, Tensor(b!)[] bufs, float lr, float momentum,"
+    " float dampening, float weight_decay, bool nesterov, bool maximize, bool first) -> ()": None,
+    **{
+        f"{name}({_STATE}{extra}, {_NUMBERS}) -> ()": None
+        for name, extra in (
+            ("adam_", ""),
+            ("adamw_", ""),
+            ("adam_amsgrad_", ", Tensor(d!)[] max_exp_avg_sqs"),
+            ("adamw_amsgrad_", ", Tensor(d!)[] max_exp_avg_sqs"),
+        )
+    },
+}

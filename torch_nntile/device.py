@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The module `torch.nntile`: what PyTorch and its users ask of a device by name.
+
+Names and meanings follow torch.cuda and torch.accelerator. Nothing here starts the runtime.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import struct
+from collections.abc import Iterator
+from typing import Any, TypeAlias
+
+import torch
+
+from torch_nntile import _c, context, modes
+from torch_nntile.errors import IndexRangeError, InvalidArgumentError
+from torch_nntile.memory import (  # noqa: F401 - part of this module's face
+    empty_cache,
+    max_memory_allocated,
+    max_memory_reserved,
+    mem_get_info,
+    memory_allocated,
+    memory_reserved,
+    memory_stats,
+    reset_accumulated_memory_stats,
+    reset_peak_memory_stats,
+)
+
+_Device: TypeAlias = "torch.device | str | int | None"
+
+
+def is_available() -> bool:
+    """True: the device needs no special hardware."""
+    return True
+
+
+def is_initialized() -> bool:
+    """True while a runtime is running in this process."""
+    return bool(_c.get("nntile_context_active"))
+
+
+def init() -> None:
+    """Start the runtime with defaults, if none is running."""
+    if not is_initialized():
+        context.init_context(runtime_mode=modes.runtime_mode())
+
+
+def _is_in_bad_fork() -> bool:
+    return bool(_c.get("nntile_context_forked"))
+
+
+def device_count() -> int:
+    """1: the whole runtime, with all its workers, is one device."""
+    return 1
+
+
+def _index(device: _Device = None) -> int:
+    if device is None:
+        return current_device()
+    if not isinstance(device, int):
+        device = torch.device(device)
+        if device.type != "nntile":
+            raise InvalidArgumentError(f"expected a device of type 'nntile', got {device}")
+        device = current_device() if device.index is None else device.index
+    if not 0 <= device < device_count():
+        raise IndexRangeError(f"device index {device} is not in [0, {device_count()})")
+    return device
+
+
+def current_device() -> int:
+    return 0
+
+
+def set_device(device: _Device) -> None:
+    _index(device)
+
+
+def get_device_name(device: _Device = None) -> str:
+    return f"nntile:{_index(device)}"
+
+
+def get_device_capability(device: _Device = None) -> tuple[int, int]:
+    _index(device)
+    return (0, 0)
+
+
+class device:  # noqa: N801
+    """`with torch.nntile.device(0):`, as torch.load and checkpointing write it."""
+
+    def __init__(self, device: _Device) -> None:
+        self.idx = _index(device)
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, *exception: object) -> None:
+        return None
+
+
+class device_of(device):  # noqa: N801
+    """The device of a tensor, or no change for a tensor elsewhere."""
+
+    def __init__(self, tensor: torch.Tensor) -> None:
+        super().__init__(tensor.device if tensor.device.type == "nntile" else None)
+
+
+# ---- order: one queue; streams and events are names for it
+
+
+class Stream(torch.Stream):
+    """The one in-order queue of the device, under the name that stream code expects."""
+
+    def __new__(cls, device: _Device = None, priority: int = 0, **kwargs: Any) -> Stream:
+        if "stream_id" not in kwargs:
+            kwargs = {"device": torch.device("nntile", _index(device)), "priority": priority}
+        return super().__new__(cls, **kwargs)
+
+
+class Event(torch.Event):
+    """A point in the queue."""
+
+    def __new__(cls, enable_timing: bool = False, **kwargs: Any) -> Event:
+        kwargs.setdefault("device", torch.device("nntile", 0))
+        return super().__new__(cls, enable_timing=enable_timing, **kwargs)
+
+
+def current_stream(device: _Device = None) -> torch.Stream:
+    return torch.accelerator.current_stream(torch.device("nntile", _index(device)))
+
+
+def default_stream(device: _Device = None) -> torch.Stream:
+    return current_stream(device)
+
+
+def set_stream(stream: torch.Stream) -> None:
+    torch.accelerator.set_stream(stream)
+
+
+@contextlib.contextmanager
+def stream(stream: torch.Stream | None) -> Iterator[None]:
+    """`with torch.nntile.stream(s):`; changes nothing, as there is one queue."""
+    yield
+
+
+def synchronize(device: _Device = None) -> None:
+    """Wait for all submitted work; raises the first error of a task. In graph mode `run()` first."""
+    _index(device)
+    _c.call("nntile_stub_synchronize")
+
+
+# ---- random numbers: Philox by (seed, offset, element), the same for any cut
+
+
+def manual_seed(seed: int) -> None:
+    _c.get("nntile_stub_rng_set", int(seed) & (2**64 - 1), 0)
+
+
+def manual_seed_all(seed: int) -> None:
+    manual_seed(seed)
+
+
+def seed() -> int:
+    """Seed from the system's entropy; returns the seed."""
+    return int(_c.get("nntile_stub_rng_reseed"))
+
+
+def seed_all() -> int:
+    return seed()
+
+
+def _seed_and_offset() -> tuple[int, int]:
+    seed, offset = _c.new("uint64_t *"), _c.new("uint64_t *")
+    _c.get("nntile_stub_rng_get", seed, offset)
+    return int(seed[0]), int(offset[0])
+
+
+def initial_seed() -> int:
+    return _seed_and_offset()[0]
+
+
+_RNG_STATE = struct.Struct("=QQ")  # seed, offset
+
+
+def get_rng_state(device: _Device = None) -> torch.Tensor:
+    """State of the default generator, a byte tensor on the CPU."""
+    _index(device)
+    state = bytearray(_RNG_STATE.pack(*_seed_and_offset()))
+    return torch.frombuffer(state, dtype=torch.uint8).clone()
+
+
+def get_rng_state_all() -> list[torch.Tensor]:
+    return [get_rng_state(index) for index in range(device_count())]
+
+
+def set_rng_state(new_state: torch.Tensor, device: _Device = None) -> None:
+    _index(device)
+    if new_state.dtype != torch.uint8 or new_state.numel() != _RNG_STATE.size:
+        raise InvalidArgumentError(
+            f"set_rng_state: the state must be {_RNG_STATE.size} bytes, got "
+            f"{tuple(new_state.shape)} of {new_state.dtype}"
+        )
+    _c.get("nntile_stub_rng_set", *_RNG_STATE.unpack(bytes(new_state.tolist())))
+
+
+def set_rng_state_all(new_states: list[torch.Tensor]) -> None:
+    for index, state in enumerate(new_states):
+        set_rng_state(state, index)
+
+
+# ---- mixed precision
+
+
+def get_amp_supported_dtype() -> list[torch.dtype]:
+    return [torch.bfloat16, torch.float16]
+
+
+def is_bf16_supported(including_emulation: bool = True) -> bool:
+    return True
+
+
+def is_autocast_enabled() -> bool:
+    return torch.is_autocast_enabled("nntile")
+
+
+def get_autocast_dtype() -> torch.dtype:
+    return torch.get_autocast_dtype("nntile")

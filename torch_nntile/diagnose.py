@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Finds out why the device does not work: python -m torch_nntile.diagnose
+
+Every step is tried on its own, so that it works where a library does not load.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import platform
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+
+__all__ = ["main"]
+
+
+def _python() -> str:
+    return f"{platform.python_version()} at {sys.executable}, {platform.platform()}"
+
+
+def _torch() -> str:
+    torch = importlib.import_module("torch")
+    return f"{torch.__version__} at {Path(str(torch.__file__)).parent}"
+
+
+def _package() -> str:
+    folder = Path(__file__).parent
+    missing = [
+        name
+        for name in ("_capi", "_stubapi", "_torch_build")
+        if importlib.util.find_spec(f"torch_nntile.{name}") is None
+    ]
+    if missing:
+        raise ImportError(f"{folder} lacks {', '.join(missing)}: the package was not built")
+    return str(folder)
+
+
+def _core() -> str:
+    capi = importlib.import_module("torch_nntile._capi")
+    # Not through _c.py: that needs the stub, which is a later step.
+    library = capi.lib
+    text: bytes = capi.ffi.string(library.nntile_context_describe())
+    return text.decode().strip()
+
+
+def _version() -> str:
+    build = importlib.import_module("torch_nntile._torch_build")
+    torch = importlib.import_module("torch")
+    same = str(build.VERSION).split(".")[:2] == torch.__version__.split(".")[:2]
+    if not same:
+        raise ImportError(f"built for PyTorch {build.VERSION}, found {torch.__version__}")
+    return f"built for {build.VERSION}"
+
+
+def _stub() -> str:
+    importlib.import_module("torch_nntile._stubapi")
+    return "loaded"
+
+
+def _device() -> str:
+    importlib.import_module("torch_nntile._start")
+    torch = importlib.import_module("torch")
+    return f"registered, {torch.nntile.device_count()} device"
+
+
+def _compute() -> str:
+    torch = importlib.import_module("torch")
+    x = torch.arange(6.0).reshape(2, 3)
+    found = (x.to("nntile") @ x.to("nntile").t()).relu().sum().item()
+    if found != 83:
+        raise RuntimeError(f"relu(x @ x.T).sum() is {found}, not 83")
+    return "relu(x @ x.T).sum() is right"
+
+
+def _report() -> str:
+    dispatch = importlib.import_module("torch_nntile.dispatch")
+    rows = dispatch.fallback_report()
+    return ", ".join(row.overload for row in rows) or "none"
+
+
+# Name, step, and what to do if it fails.
+STEPS: tuple[tuple[str, Callable[[], str], str], ...] = (
+    ("python", _python, ""),
+    ("package", _package, "Install it: pip install --no-build-isolation . in a clone, or a wheel."),
+    ("torch", _torch, "Install PyTorch: pip install torch"),
+    (
+        "libnntile_c",
+        _core,
+        "See `ldd libnntile_c.so` in the package folder; hwloc is in Debian's libhwloc15.",
+    ),
+    (
+        "torch version",
+        _version,
+        "Install the PyTorch version that it was built for, or build torch_nntile again.",
+    ),
+    (
+        "stub",
+        _stub,
+        "It needs PyTorch's C++ libraries of just that version: see the line above.",
+    ),
+    ("device", _device, "Another backend may have taken the name privateuse1: import only one."),
+    ("compute", _compute, "Set STARPU_NCPU=1 and try again; then report this output."),
+    ("ran on the host", _report, ""),
+)
+
+
+def main() -> int:
+    """Run all steps; returns 1 if one failed."""
+    os.environ.setdefault("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")  # each step loads what it names
+    failed = 0
+    for name, step, advice in STEPS:
+        try:
+            lines = step().splitlines() or [""]
+            print(f"ok    {name}: {lines[0]}")
+            for line in lines[1:]:
+                print(f"      {line}")
+        except Exception as error:  # anything at all: this is what the tool is for
+            failed += 1
+            print(f"FAIL  {name}: {type(error).__name__}: {error}")
+            if advice:
+                print(f"      {advice}")
+            if "-v" in sys.argv:
+                traceback.print_exc()
+    print(f"{failed} of {len(STEPS)} steps failed" if failed else "all is well")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

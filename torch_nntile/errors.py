@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""One exception class per status of the C library; each is also the builtin a caller expects."""
+
+from __future__ import annotations
+
+import torch
+
+__all__ = [
+    "DtypeError",
+    "IndexRangeError",
+    "InternalError",
+    "InvalidArgumentError",
+    "InvalidStateError",
+    "NntileError",
+    "NotFoundError",
+    "OutOfMemoryError",
+    "TaskError",
+    "UnsupportedError",
+    "class_of",
+]
+
+
+class NntileError(Exception):
+    """Base of everything that torch_nntile raises itself."""
+
+
+class InvalidArgumentError(NntileError, ValueError):
+    """A shape, size, name or value that cannot be used."""
+
+
+class InvalidStateError(NntileError, RuntimeError):
+    """The right call at the wrong moment: a second context, after shutdown, in a forked child."""
+
+
+class NotFoundError(NntileError, LookupError, ValueError):
+    """No op, axis group or buffer of that name."""
+
+
+class UnsupportedError(NntileError, NotImplementedError):
+    """Not in this build, or no row for this call."""
+
+
+class OutOfMemoryError(NntileError, torch.OutOfMemoryError):
+    """Does not fit the memory budget."""
+
+
+class TaskError(NntileError, RuntimeError):
+    """StarPU or a kernel failed."""
+
+
+class InternalError(NntileError, RuntimeError):
+    """A mistake of ours: please report it with `python -m torch_nntile.diagnose`."""
+
+
+class IndexRangeError(NntileError, IndexError):
+    """An index outside its range: a dim, a label."""
+
+
+class DtypeError(NntileError, TypeError):
+    """A dtype that the op does not take."""
+
+
+# By number of nntile_status (nntile/base.h); numbers are never reused.
+_BY_STATUS: dict[int, type[NntileError]] = {
+    1: InvalidArgumentError,
+    2: InvalidStateError,
+    3: NotFoundError,
+    4: UnsupportedError,
+    5: OutOfMemoryError,
+    6: TaskError,
+    7: InternalError,
+    8: IndexRangeError,
+    9: DtypeError,
+}
+
+
+def class_of(status: int) -> type[NntileError]:
+    """The exception class of a status other than NNTILE_OK."""
+    return _BY_STATUS.get(status, InternalError)

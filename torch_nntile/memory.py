@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Memory of the device, part of `torch.nntile`: of tensors, and of the tiles behind them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch_nntile import _c
+
+__all__ = [
+    "empty_cache",
+    "max_memory_allocated",
+    "max_memory_reserved",
+    "mem_get_info",
+    "memory_allocated",
+    "memory_reserved",
+    "memory_stats",
+    "reset_accumulated_memory_stats",
+    "reset_peak_memory_stats",
+]
+
+
+def _totals() -> tuple[int, int, int]:
+    slots = [_c.new("int64_t *") for _ in range(3)]
+    _c.get("nntile_buffer_totals", _c.record(), *slots)
+    count, nbytes, peak = (int(slot[0]) for slot in slots)
+    return count, nbytes, peak
+
+
+def _context_stats() -> dict[str, int]:
+    counters = _c.new_struct("nntile_context_stats")
+    if _c.get("nntile_context_active"):
+        _c.call("nntile_context_stats_get", counters)
+    names = ("tiles", "tile_bytes", "pool_bytes", "peak_bytes", "tasks", "launches", "in_flight")
+    return {name: int(getattr(counters, name)) for name in names}
+
+
+def memory_allocated(device: Any = None) -> int:
+    """Bytes of the storages of live tensors. Their tiles exist only once something was written."""
+    return _totals()[1]
+
+
+def max_memory_allocated(device: Any = None) -> int:
+    """Highest `memory_allocated()` since the last reset."""
+    return _totals()[2]
+
+
+def reset_peak_memory_stats(device: Any = None) -> None:
+    _c.get("nntile_buffer_reset_peak", _c.record())
+
+
+def reset_accumulated_memory_stats(device: Any = None) -> None:
+    """Nothing accumulates."""
+
+
+def memory_reserved(device: Any = None) -> int:
+    """Bytes of all tiles, with temporaries and the pool."""
+    return _context_stats()["tile_bytes"]
+
+
+def max_memory_reserved(device: Any = None) -> int:
+    """Highest number of bytes in tiles that were in use."""
+    return _context_stats()["peak_bytes"]
+
+
+def memory_stats(device: Any = None) -> dict[str, int]:
+    """Counters by the names of torch.cuda, then those of tiles, pools and plans."""
+    count, nbytes, peak = _totals()
+    runtime = _context_stats()
+    plans = _c.new_struct("nntile_record_stats")
+    _c.call("nntile_record_stats_get", _c.record(), plans)
+    return {
+        "allocation.all.current": count,
+        "allocated_bytes.all.current": nbytes,
+        "allocated_bytes.all.peak": peak,
+        "reserved_bytes.all.current": runtime["tile_bytes"],
+        "reserved_bytes.all.peak": runtime["peak_bytes"],
+        **runtime,
+        "plans": int(plans.plans),
+        "plan_hits": int(plans.plan_hits),
+        "lowerings": int(plans.lowerings),
+    }
+
+
+def mem_get_info(device: Any = None) -> tuple[int, int]:
+    """Free and total bytes of the machine's main memory."""
+    import os
+
+    page = os.sysconf("SC_PAGE_SIZE")
+    return os.sysconf("SC_AVPHYS_PAGES") * page, os.sysconf("SC_PHYS_PAGES") * page
+
+
+def empty_cache() -> None:
+    """The pool is bounded by the memory budget and empties itself."""

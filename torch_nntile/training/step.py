@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""One step of training on a whole batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from torch_nntile import modes
+from torch_nntile.training.loss import cross_entropy
+
+__all__ = ["train_full_batch_step"]
+
+
+def train_full_batch_step(
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    x: Tensor,
+    y: Tensor,
+    loss_fn: Callable[[Tensor, Tensor], Tensor] = cross_entropy,
+    name_axes: Callable[[nn.Module, Tensor, Tensor], None] | None = None,
+) -> float:
+    """Forward, backward and optimizer step; returns the loss before the step.
+
+    In graph mode the step is one graph, compiled and run here.
+
+    Args:
+        x: (batch, ...); y: (batch,); both on the model's device.
+        name_axes: called as name_axes(model, x, y) before the forward pass, to name axis groups.
+    """
+    if name_axes is not None:
+        name_axes(model, x, y)
+    optimizer.zero_grad()
+    loss = loss_fn(model(x), y)
+    loss.backward()
+    optimizer.step()
+    if loss.device.type == "nntile" and modes.runtime_mode() == "graph":
+        modes.compile_graph()
+        modes.run()
+    return loss.item()
