@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A call of any op, found by trying: a new row gets its test for nothing.
+#pragma once
+
+#include <optional>
+
+#include "../check.hh"
+#include "graph/graph.hh"
+
+namespace nntile::test {
+
+struct Sample {
+    std::vector<schema::Type> inputs;
+    std::vector<schema::Attr> attrs;
+};
+
+inline DType dtype_for(const schema::OpRow& row, const std::string& type, bool first) {
+    if (type == "index") return DType::i64;
+    if (type == "T" && !schema::takes(row.types, DType::f32)) return DType::i64;
+    if (type == "T") return DType::f32;
+    if (type == "any") return first ? DType::f32 : DType::i64;
+    return *dtype_of(type);
+}
+
+inline std::vector<uint32_t> add(graph::Graph& g, const schema::OpRow& row, const Sample& sample) {
+    std::vector<uint32_t> in;
+    for (const schema::Type& t : sample.inputs)
+        in.push_back(t.dtype == DType::none ? graph::no_value : g.add_input(t.dtype, t.sizes));
+    return g.add(row, in, sample.attrs, DType::none, {}, "model.py:" + std::to_string(g.nodes.size()));
+}
+
+// The first accepted one of all combinations of a few shapes; optional inputs are given.
+inline std::optional<Sample> sample_of(const schema::OpRow& row) {
+    const Dims shapes[] = {{4, 4}, {4}, {}};
+    const Dims lists[] = {{4, 4}, {4, 1}, {0}, {}};
+    const size_t n = row.inputs.size();
+    size_t combinations = 4;
+    for (size_t k = 0; k < n; ++k) combinations *= 3;
+    for (size_t c = 0; c < combinations; ++c) {
+        Sample sample;
+        size_t rest = c / 4;
+        for (size_t k = 0; k < n; ++k, rest /= 3)
+            sample.inputs.push_back({dtype_for(row, row.inputs[k].type, k == 0), shapes[rest % 3], false});
+        sample.attrs = schema::default_attrs(row);
+        for (size_t k = 0; k < row.attrs.size(); ++k) {
+            if (row.attrs[k].kind == schema::AttrKind::integers) sample.attrs[k].ints = lists[c % 4];
+            if (row.attrs[k].name.starts_with("num_")) sample.attrs[k].i = 4;
+        }
+        graph::Graph g;
+        if (error_of([&] { add(g, row, sample); }).empty()) return sample;
+    }
+    return std::nullopt;
+}
+
+}  // namespace nntile::test
