@@ -36,13 +36,20 @@ struct Instruction {
     DType compute = DType::f32;         // f32, f64 or i64: type of the arithmetic (f16, bf16 -> f32; other ints, bool -> i64)
     uint16_t first_param = 0;           // into Args::params
     SmallVector<uint8_t, 6> in, out;    // registers
+    // Dtype of the result where a later instruction reads it: it is narrowed (u8 wraps, bf16 rounds), so that a
+    // fused chain gives the bits of the separate ops. none: the result goes to its block only.
+    DType result = DType::none;
 };
+// An operand of another compute type than its instruction is converted. Limits: max_map_*.
 struct Program {
     std::vector<Instruction> code;
     uint8_t n_in = 0, n_out = 0, n_registers = 0;
 };
 
 inline constexpr size_t error_text_bytes = 256;
+inline constexpr int max_map_blocks = 16;           // inputs and outputs of a program
+inline constexpr int max_map_instructions = 32;
+inline constexpr int max_map_registers = 64;
 
 struct Args {
     std::span<const int64_t> sizes;     // iteration space of this task, coalesced
@@ -96,6 +103,10 @@ struct MapRow {
 };
 std::span<const MapRow> map_rows();
 int find_map(std::string_view name);    // -1: none
+
+// Whether gemm reads this matrix in place: strides of its two dims, sizes of them. Otherwise it packs panels,
+// which costs about a tenth more for large matrices; a copy made once is better if many tasks read it.
+bool gemm_layout_ok(int64_t rows, int64_t columns, int64_t row_stride, int64_t column_stride);
 
 void single_thread_blas();              // once, before workers start
 const char* isa();                      // "avx512", "avx2" or "baseline": what run-time dispatch chose

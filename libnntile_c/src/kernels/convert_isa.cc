@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "kernels/convert.hh"
+
+#include "kernels/element_isa.hh"
+
+namespace nntile::kernels::NNTILE_ISA {
+namespace {
+
+template <DType D, class T>
+void load(const void* from, void* to, int64_t stride, int64_t n) {
+    using S = Storage<D>;
+    const S* x = static_cast<const S*>(from);
+    T* y = static_cast<T*>(to);
+    if (stride == 1) {
+        for (int64_t i = 0; i < n; ++i) y[i] = Element<D>::template get<T>(x[i]);
+    } else if (stride == 0) {
+        const T value = n ? Element<D>::template get<T>(x[0]) : T{};
+        for (int64_t i = 0; i < n; ++i) y[i] = value;
+    } else {
+        for (int64_t i = 0; i < n; ++i) y[i] = Element<D>::template get<T>(x[i * stride]);
+    }
+}
+
+template <class T, DType D>
+void store(const void* from, void* to, int64_t stride, int64_t n) {
+    using S = Storage<D>;
+    const T* x = static_cast<const T*>(from);
+    S* y = static_cast<S*>(to);
+    if (stride == 1) {
+        for (int64_t i = 0; i < n; ++i) y[i] = Element<D>::put(x[i]);
+    } else {
+        for (int64_t i = 0; i < n; ++i) y[i * stride] = Element<D>::put(x[i]);
+    }
+}
+
+template <DType D>
+constexpr void add(Conversions& table) {
+    constexpr int d = static_cast<int>(D);
+    table.load[d][compute_f32] = load<D, float>;
+    table.load[d][compute_f64] = load<D, double>;
+    table.load[d][compute_i64] = load<D, int64_t>;
+    table.store[compute_f32][d] = store<float, D>;
+    table.store[compute_f64][d] = store<double, D>;
+    table.store[compute_i64][d] = store<int64_t, D>;
+}
+
+template <DType... D>
+constexpr Conversions make() {
+    Conversions table{};
+    (add<D>(table), ...);
+    return table;
+}
+
+}  // namespace
+
+constinit const Conversions conversions =
+    make<DType::f32, DType::f64, DType::f16, DType::bf16, DType::i64, DType::i32, DType::i16,
+         DType::i8, DType::u8, DType::boolean>();
+
+}  // namespace nntile::kernels::NNTILE_ISA

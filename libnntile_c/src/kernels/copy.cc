@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Copies between any two layouts and dtypes, and fills.
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <cstring>
+
+#include "kernels/functions.hh"
+#include "kernels/isa.hh"
+#include "kernels/space.hh"
+
+namespace nntile::kernels {
+namespace {
+
+// Programs of one instruction, by compute type.
+using Programs = std::array<Program, compute_count>;
+Programs programs_of(const char* primitive) {
+    Programs programs;
+    for (int c = 0; c < compute_count; ++c) {
+        Instruction i;
+        i.primitive = static_cast<uint16_t>(find_map(primitive));
+        i.compute = dtype_of(static_cast<Compute>(c));
+        i.in = {0};
+        i.out = {1};
+        programs[c] = {{i}, 1, 1, 2};
+    }
+    return programs;
+}
+
+// Exact on the way: integers as i64; f64 and integers as f64; else f32, which integers reach in one rounding.
+Compute between(DType from, DType to) {
+    if (!is_floating(from) && !is_floating(to)) return compute_i64;
+    const bool wide = from == DType::f64 || to == DType::f64;
+    return wide && !(from == DType::f32 || to == DType::f32) ? compute_f64 : compute_f32;
+}
+
+int convert(const Args& args) {
+    static const Programs casts = programs_of("cast");
+    Args cast = args;
+    cast.program = &casts[between(args.blocks[0].dtype, args.blocks[1].dtype)];
+    return map(cast);
+}
+
+// Two dims in squares, so that a transposition uses whole cache lines on both sides.
+template <class T>
+void copy_plane(const std::byte* from, std::byte* to, const Space& s) {
+    constexpr int64_t square = 32;
+    const int r = s.dims - 2, c = s.dims - 1;
+    const int64_t rows = r < 0 ? 1 : s.sizes[r], columns = s.sizes[c];
+    const int64_t xr = r < 0 ? 0 : s.strides[0][r], yr = r < 0 ? 0 : s.strides[1][r];
+    const int64_t xc = s.strides[0][c], yc = s.strides[1][c];
+    const T* x = reinterpret_cast<const T*>(from);
+    T* y = reinterpret_cast<T*>(to);
+    for (int64_t i0 = 0; i0 < rows; i0 += square)
+        for (int64_t j0 = 0; j0 < columns; j0 += square)
+            for (int64_t i = i0; i < std::min(i0 + square, rows); ++i)
+                for (int64_t j = j0; j < std::min(j0 + square, columns); ++j)
+                    y[i * yr + j * yc] = x[i * xr + j * xc];
+}
+
+using CopyPlane = void (*)(const std::byte* from, std::byte* to, const Space& s);
+CopyPlane plane_of(int64_t bytes) {
+    return bytes == 1 ? copy_plane<uint8_t> : bytes == 2 ? copy_plane<uint16_t>
+           : bytes == 4 ? copy_plane<uint32_t> : copy_plane<uint64_t>;
+}
+
+// The dim along which x is read best becomes the row of the plane.
+void choose_rows(Space& s) {
+    int best = s.dims - 2;
+    for (int d = 0; d < s.dims - 1; ++d)
+        if (s.strides[0][d] != 0 && std::abs(s.strides[0][d]) < std::abs(s.strides[0][best])) best = d;
+    std::swap(s.sizes[best], s.sizes[s.dims - 2]);
+    for (int k = 0; k < 2; ++k) std::swap(s.strides[k][best], s.strides[k][s.dims - 2]);
+}
+
+}  // namespace
+
+int copy(const Args& args) {
+    const Block &x = args.blocks[0], &y = args.blocks[1];
+    if (x.dtype != y.dtype) return convert(args);
+    const int64_t* strides[] = {x.strides, y.strides};
+    Space s;
+    if (int status = s.make(args, strides, {1, 0})) return status;
+    if (s.empty()) return 0;
+    const int64_t bytes = size_of(x.dtype);
+    const int last = s.dims - 1;
+    const bool runs = s.strides[0][last] == 1 && s.strides[1][last] == 1;
+    if (!runs && s.dims > 1) choose_rows(s);
+    const CopyPlane plane = plane_of(bytes);
+    Walk walk(s, runs ? last : std::max(last - 1, 0));
+    do {
+        const std::byte* from = x.data + walk.offset[0] * bytes;
+        std::byte* to = y.data + walk.offset[1] * bytes;
+        if (runs) std::memcpy(to, from, s.sizes[last] * bytes);
+        else plane(from, to, s);
+    } while (walk.next());
+    return 0;
+}
+
+int fill(const Args& args) {
+    static const Programs fills = programs_of("fill");
+    double value = args.params[0].f;
+    const Block blocks[] = {{reinterpret_cast<std::byte*>(&value), DType::f64, nullptr}, args.blocks[0]};
+    Args fill = args;
+    fill.blocks = blocks;
+    fill.program = &fills[compute_of(args.blocks[0].dtype)];
+    return map(fill);
+}
+
+}  // namespace nntile::kernels

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// How one element of each dtype is read and written. Branch-free, so that loops over it vectorise.
+#pragma once
+
+#include "kernels/isa.hh"
+
+namespace nntile::kernels::NNTILE_ISA {
+
+inline uint32_t bits_of(float x) { return __builtin_bit_cast(uint32_t, x); }
+inline float float_of(uint32_t bits) { return __builtin_bit_cast(float, bits); }
+
+inline float f32_of_f16(uint16_t h) {
+    // Shifted in place the exponent is 112 too small; the product repairs it and normalises subnormals.
+    const uint32_t magnitude = static_cast<uint32_t>(h & 0x7fff) << 13;
+    const uint32_t finite = bits_of(float_of(magnitude) * 0x1p112f);
+    const uint32_t bits = magnitude >= 0x0f800000 ? magnitude | 0x7f800000 : finite;  // inf, nan
+    return float_of(bits | static_cast<uint32_t>(h & 0x8000) << 16);
+}
+
+inline uint16_t f16_of_f32(float x) {
+    const uint32_t bits = bits_of(x), magnitude = bits & 0x7fffffff;
+    // Normal results: rebias and round to nearest even by an integer addition; a carry may reach infinity.
+    const uint32_t normal = (magnitude - 0x38000000 + 0xfff + ((magnitude >> 13) & 1)) >> 13;
+    // Subnormal results: adding 0.5 puts the rounding where the float unit does it.
+    const uint32_t subnormal = bits_of(float_of(magnitude) + 0.5f) - 0x3f000000;
+    uint32_t h = magnitude < 0x38800000 ? subnormal : normal;
+    h = magnitude >= 0x47800000 ? 0x7c00 : h;
+    h = magnitude > 0x7f800000 ? 0x7e00 : h;
+    return static_cast<uint16_t>(h | (bits >> 16 & 0x8000));
+}
+
+inline float f32_of_bf16(uint16_t b) { return float_of(static_cast<uint32_t>(b) << 16); }
+
+inline uint16_t bf16_of_f32(float x) {
+    const uint32_t bits = bits_of(x);
+    const uint32_t rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
+    return static_cast<uint16_t>((bits & 0x7fffffff) > 0x7f800000 ? 0x7fc0 : rounded);
+}
+
+template <DType D>
+struct Element;
+
+// Integers: through int64 where PyTorch does so, which makes negative floats wrap in unsigned types.
+template <class S, class Through>
+struct Number {
+    using Storage = S;
+    template <class T>
+    static T get(S x) {
+        return static_cast<T>(x);
+    }
+    template <class T>
+    static S put(T x) {
+        return static_cast<S>(static_cast<Through>(x));
+    }
+};
+template <> struct Element<DType::f32> : Number<float, float> {};
+template <> struct Element<DType::f64> : Number<double, double> {};
+template <> struct Element<DType::i64> : Number<int64_t, int64_t> {};
+template <> struct Element<DType::i32> : Number<int32_t, int32_t> {};
+template <> struct Element<DType::i16> : Number<int16_t, int64_t> {};
+template <> struct Element<DType::i8> : Number<int8_t, int64_t> {};
+template <> struct Element<DType::u8> : Number<uint8_t, int64_t> {};
+
+template <>
+struct Element<DType::f16> {
+    using Storage = uint16_t;
+    template <class T>
+    static T get(uint16_t x) {
+        return static_cast<T>(f32_of_f16(x));
+    }
+    template <class T>
+    static uint16_t put(T x) {
+        return f16_of_f32(static_cast<float>(x));
+    }
+};
+template <>
+struct Element<DType::bf16> {
+    using Storage = uint16_t;
+    template <class T>
+    static T get(uint16_t x) {
+        return static_cast<T>(f32_of_bf16(x));
+    }
+    template <class T>
+    static uint16_t put(T x) {
+        return bf16_of_f32(static_cast<float>(x));
+    }
+};
+template <>
+struct Element<DType::boolean> {
+    using Storage = uint8_t;
+    template <class T>
+    static T get(uint8_t x) {
+        return static_cast<T>(x != 0);
+    }
+    template <class T>
+    static uint8_t put(T x) {
+        return x != T{};  // nan is true
+    }
+};
+
+template <DType D>
+using Storage = typename Element<D>::Storage;
+
+}  // namespace nntile::kernels::NNTILE_ISA

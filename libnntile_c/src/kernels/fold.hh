@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Folding many elements into one: the loops behind reduce, argmax and argmin.
+#pragma once
+
+#include "kernels/isa.hh"
+
+namespace nntile::kernels {
+
+enum class Fold : uint8_t { sum, prod, amax, amin, any, all, sumsq };
+inline constexpr int fold_count = 7;
+
+// Wider than the elements, so that partial results lose nothing: `f` for f32 and f64, else `i`.
+union Total {
+    double f;
+    int64_t i;
+};
+
+struct Folds {
+    struct Op {
+        // *total = fold of *total and n contiguous elements.
+        void (*run)(const void* x, int64_t n, Total* total);
+        // total[j] = fold of total[j] and x[j].
+        void (*columns)(const void* x, int64_t n, Total* total);
+        // total[j] = fold of total[j] and other[j], both totals (sumsq adds).
+        void (*join)(const Total* other, int64_t n, Total* total);
+        Total identity;
+    };
+    Op op[fold_count][compute_count];
+    // First element equal to the value, or first nan if the value is nan; n if there is none.
+    int64_t (*find[compute_count])(const void* x, int64_t n, Total value);
+};
+NNTILE_ISA_TABLE(Folds, folds)
+
+constexpr Compute total_compute(Compute c) { return c == compute_i64 ? compute_i64 : compute_f64; }
+
+}  // namespace nntile::kernels

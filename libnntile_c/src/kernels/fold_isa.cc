@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Runs are folded in 64 lanes of the element type, pieces of them in double: as exact as a pairwise sum.
+#include "kernels/fold.hh"
+
+#include "kernels/math_isa.hh"
+
+namespace nntile::kernels::NNTILE_ISA {
+namespace {
+
+template <class T>
+constexpr T lowest = is_real<T> ? -infinity<T> : std::numeric_limits<T>::min();
+template <class T>
+constexpr T highest = is_real<T> ? infinity<T> : std::numeric_limits<T>::max();
+
+// take: of an element; join: of two results.
+struct Sum {
+    template <class T> static T take(T x) { return x; }
+    template <class T> static T join(T a, T b) { return a + b; }
+    template <class T> static constexpr T identity = T(0);
+};
+struct Prod : Sum {
+    template <class T> static T join(T a, T b) { return a * b; }
+    template <class T> static constexpr T identity = T(1);
+};
+struct Amax : Sum {
+    template <class T> static T join(T a, T b) { return nan_or_max(a, b); }
+    template <class T> static constexpr T identity = lowest<T>;
+};
+struct Amin : Sum {
+    template <class T> static T join(T a, T b) { return nan_or_min(a, b); }
+    template <class T> static constexpr T identity = highest<T>;
+};
+struct Any {
+    template <class T> static T take(T x) { return x != 0 ? T(1) : T(0); }
+    template <class T> static T join(T a, T b) { return a > b ? a : b; }
+    template <class T> static constexpr T identity = T(0);
+};
+struct All : Any {
+    template <class T> static T join(T a, T b) { return a < b ? a : b; }
+    template <class T> static constexpr T identity = T(1);
+};
+struct Sumsq : Sum {
+    template <class T> static T take(T x) { return x * x; }
+};
+
+template <class T>
+using Wide = std::conditional_t<is_real<T>, double, int64_t>;
+template <class T>
+Wide<T>& value_of(Total& total) {
+    if constexpr (is_real<T>) return total.f;
+    else return total.i;
+}
+
+constexpr int64_t lanes = 64;
+constexpr int64_t piece = 32 * lanes;
+
+template <class Op, class T>
+Wide<T> fold_piece(const T* x, int64_t n) {  // n is a multiple of lanes
+    alignas(64) T lane[lanes];
+    for (int64_t j = 0; j < lanes; ++j) lane[j] = Op::take(x[j]);
+    for (int64_t i = lanes; i < n; i += lanes)
+        for (int64_t j = 0; j < lanes; ++j) lane[j] = Op::join(lane[j], Op::take(x[i + j]));
+    for (int64_t half = lanes / 2; half >= 8; half /= 2)
+        for (int64_t j = 0; j < half; ++j) lane[j] = Op::join(lane[j], lane[j + half]);
+    Wide<T> result = lane[0];
+    for (int64_t j = 1; j < 8; ++j) result = Op::join(result, static_cast<Wide<T>>(lane[j]));
+    return result;
+}
+
+template <class Op, class T>
+void run(const void* from, int64_t n, Total* total) {
+    const T* x = static_cast<const T*>(from);
+    Wide<T> result = value_of<T>(*total);
+    int64_t i = 0;
+    while (n - i >= lanes) {
+        const int64_t rest = (n - i) / lanes * lanes, count = rest < piece ? rest : piece;
+        result = Op::join(result, fold_piece<Op>(x + i, count));
+        i += count;
+    }
+    for (; i < n; ++i) result = Op::join(result, static_cast<Wide<T>>(Op::take(x[i])));
+    value_of<T>(*total) = result;
+}
+
+template <class Op, class T>
+void columns(const void* from, int64_t n, Total* total) {
+    const T* x = static_cast<const T*>(from);
+    for (int64_t j = 0; j < n; ++j) {
+        Wide<T>& t = value_of<T>(total[j]);
+        t = Op::join(t, static_cast<Wide<T>>(Op::take(x[j])));
+    }
+}
+
+template <class Op, class T>
+void join(const Total* other, int64_t n, Total* total) {
+    for (int64_t j = 0; j < n; ++j) {
+        Total o = other[j];
+        value_of<T>(total[j]) = Op::join(value_of<T>(total[j]), value_of<T>(o));
+    }
+}
+
+template <class T>
+int64_t find(const void* from, int64_t n, Total value) {
+    const T* x = static_cast<const T*>(from);
+    const T want = static_cast<T>(value_of<T>(value));
+    int64_t i = 0;
+    if (want != want) {
+        while (i < n && x[i] == x[i]) ++i;
+    } else {
+        while (i < n && x[i] != want) ++i;
+    }
+    return i;
+}
+
+template <class Op, class T>
+constexpr Folds::Op op() {
+    Folds::Op row{run<Op, T>, columns<Op, T>, join<Op, T>, {}};
+    if constexpr (is_real<T>) row.identity.f = Op::template identity<double>;
+    else row.identity.i = Op::template identity<int64_t>;
+    return row;
+}
+
+template <class... Ops>
+constexpr Folds make() {
+    return {{{op<Ops, float>(), op<Ops, double>(), op<Ops, int64_t>()}...},
+            {find<float>, find<double>, find<int64_t>}};
+}
+
+}  // namespace
+
+constinit const Folds folds = make<Sum, Prod, Amax, Amin, Any, All, Sumsq>();
+
+}  // namespace nntile::kernels::NNTILE_ISA

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The CPU functions behind the rows of kernels.cc; each is documented there.
+#pragma once
+
+#include "kernels/kernel.hh"
+
+namespace nntile::kernels {
+
+int map(const Args& args);
+int copy(const Args& args);
+int fill(const Args& args);
+int gemm(const Args& args);
+int reduce(const Args& args);
+int argmax(const Args& args);
+int argmin(const Args& args);
+int softmax(const Args& args);
+int log_softmax(const Args& args);
+int softmax_backward(const Args& args);
+int log_softmax_backward(const Args& args);
+int layer_norm(const Args& args);
+int layer_norm_backward_input(const Args& args);
+int layer_norm_backward_affine(const Args& args);
+int nll_loss(const Args& args);
+int nll_total_weight(const Args& args);
+int nll_loss_backward(const Args& args);
+int embedding(const Args& args);
+int embedding_backward(const Args& args);
+
+}  // namespace nntile::kernels

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// One matrix product of any dtypes and strides.
+#pragma once
+
+#include "kernels/kernel.hh"
+
+namespace nntile::kernels {
+
+struct Matrix {
+    std::byte* data;    // nullptr: absent
+    DType dtype;
+    int64_t row, column;  // strides in elements
+
+    std::byte* at(int64_t i, int64_t j) const { return data + (i * row + j * column) * size_of(dtype); }
+    Matrix block(int64_t i, int64_t j) const { return {data ? at(i, j) : data, dtype, row, column}; }
+    Matrix transposed() const { return {data, dtype, column, row}; }
+};
+
+// y (m, n) = (accumulate ? y : beta * c) + alpha * a (m, k) @ b (k, n)
+struct Product {
+    int64_t m, n, k;
+    Matrix a, b, c, y;
+    double alpha, beta;
+    bool accumulate;
+
+    Product transposed() const {
+        return {n, m, k, b.transposed(), a.transposed(), c.transposed(), y.transposed(), alpha, beta, accumulate};
+    }
+};
+
+void multiply(const Product& p);
+
+}  // namespace nntile::kernels

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The primitives of map.def that are loops of their own, and what several outputs need.
+#pragma once
+
+#include "kernels/map_loop.hh"
+#include "kernels/random_isa.hh"
+
+namespace nntile::kernels::NNTILE_ISA {
+
+template <class T, size_t n>
+struct Out {
+    T value[n];
+};
+
+template <class T>
+const T* input(const Loop& loop, int i) {
+    return static_cast<const T*>(loop.in[i]);
+}
+template <class T>
+T* output(const Loop& loop, int i) {
+    return static_cast<T*>(loop.out[i]);
+}
+
+// A constant exponent is the usual case: small powers need no logarithm.
+template <class T>
+void pow_loop(const Loop& loop) {
+    const T *a = input<T>(loop, 0), *b = input<T>(loop, 1);
+    T* y = output<T>(loop, 0);
+    const T e = loop.n ? b[0] : T(0);
+    bool constant = true;
+    for (int64_t i = 0; i < loop.n; ++i) constant &= b[i] == e;
+    if (constant && e == T(2)) {
+        for (int64_t i = 0; i < loop.n; ++i) y[i] = a[i] * a[i];
+    } else if (constant && e == T(3)) {
+        for (int64_t i = 0; i < loop.n; ++i) y[i] = a[i] * a[i] * a[i];
+    } else if (constant && e == T(1)) {
+        for (int64_t i = 0; i < loop.n; ++i) y[i] = a[i];
+    } else {
+        for (int64_t i = 0; i < loop.n; ++i) y[i] = pow_of(a[i], b[i]);
+    }
+}
+
+template <class T>
+void arange_loop(const Loop& loop) {  // in double for f32, as PyTorch does
+    using Wide = std::conditional_t<std::is_same_v<T, float>, double, T>;
+    const T *start = input<T>(loop, 0), *step = input<T>(loop, 1);
+    T* y = output<T>(loop, 0);
+#pragma GCC ivdep
+    for (int64_t i = 0; i < loop.n; ++i)
+        y[i] = static_cast<T>(Wide(start[i]) + Wide(step[i]) * static_cast<Wide>(loop.index[i]));
+}
+
+// ---- random numbers
+template <class T>
+void uniform_loop(const Loop& loop) {
+    const T *low = input<T>(loop, 0), *high = input<T>(loop, 1);
+    T* y = output<T>(loop, 0);
+    const uint64_t seed = loop.params[0].i, offset = loop.params[1].i;
+    const int bits = mantissa_bits(loop.result);
+    const int shift = (std::is_same_v<T, float> ? 32 : 64) - bits;
+    const T unit = T(1) / static_cast<T>(int64_t{1} << bits);
+#pragma GCC ivdep
+    for (int64_t i = 0; i < loop.n; ++i) {
+        const Random r = philox(seed, offset, loop.index[i]);
+        y[i] = low[i] + (high[i] - low[i]) * uniform_of<T>(r.low(), unit, shift);
+    }
+}
+
+// Uniform in [0, 1) from word 0, in double from words 0 and 1.
+template <class T>
+T unit_uniform(uint64_t bits) {
+    if constexpr (std::is_same_v<T, float>) return uniform_of<float>(bits, 0x1p-24f, 8);
+    else return static_cast<T>(uniform_of<double>(bits, 0x1p-53, 11));
+}
+
+template <class T>
+void normal_loop(const Loop& loop) {  // Box-Muller
+    const T *mean = input<T>(loop, 0), *std = input<T>(loop, 1);
+    T* y = output<T>(loop, 0);
+    const uint64_t seed = loop.params[0].i, offset = loop.params[1].i;
+#pragma GCC ivdep
+    for (int64_t i = 0; i < loop.n; ++i) {
+        const Random r = philox(seed, offset, loop.index[i]);
+        const T u = T(1) - unit_uniform<T>(r.low()), v = unit_uniform<T>(r.high());
+        y[i] = mean[i] + std[i] * std::sqrt(T(-2) * log_of(u)) * cos_turns(v);
+    }
+}
+
+template <class T>
+void bernoulli_loop(const Loop& loop) {
+    const T* p = input<T>(loop, 0);
+    T* y = output<T>(loop, 0);
+    const uint64_t seed = loop.params[0].i, offset = loop.params[1].i;
+    using Real = std::conditional_t<is_real<T>, T, double>;
+#pragma GCC ivdep
+    for (int64_t i = 0; i < loop.n; ++i) {
+        const Random r = philox(seed, offset, loop.index[i]);
+        y[i] = unit_uniform<Real>(r.low()) < static_cast<Real>(p[i]) ? T(1) : T(0);
+    }
+}
+
+template <class T>
+void randint_loop(const Loop& loop) {
+    const T *low = input<T>(loop, 0), *high = input<T>(loop, 1);
+    T* y = output<T>(loop, 0);
+    const uint64_t seed = loop.params[0].i, offset = loop.params[1].i;
+    for (int64_t i = 0; i < loop.n; ++i) {
+        const int64_t first = static_cast<int64_t>(low[i]);
+        const uint64_t count = static_cast<uint64_t>(static_cast<int64_t>(high[i])) - static_cast<uint64_t>(first);
+        const uint64_t bits = philox(seed, offset, loop.index[i]).low();
+        y[i] = static_cast<T>(static_cast<int64_t>(static_cast<uint64_t>(first) + (count ? bits % count : bits)));
+    }
+}
+
+template <class T>
+void dropout_loop(const Loop& loop) {
+    const T* x = input<T>(loop, 0);
+    T *y = output<T>(loop, 0), *mask = output<T>(loop, 1);
+    const T p = static_cast<T>(loop.params[0].f);
+    const T scale = p < T(1) ? T(1) / (T(1) - p) : T(0);
+    const uint64_t seed = loop.params[1].i, offset = loop.params[2].i;
+#pragma GCC ivdep
+    for (int64_t i = 0; i < loop.n; ++i) {
+        const Random r = philox(seed, offset, loop.index[i]);
+        const T keep = unit_uniform<T>(r.low()) >= p ? T(1) : T(0);
+        y[i] = x[i] * (keep * scale);
+        mask[i] = keep;
+    }
+}
+
+// ---- optimizers
+template <class T>
+Out<T, 2> sgd_momentum_of(T p, T g, T buf, T lr, T momentum, T dampening, T weight_decay, int64_t nesterov,
+                          int64_t maximize, int64_t first) {
+    g = (maximize ? -g : g) + weight_decay * p;
+    buf = first ? g : momentum * buf + (T(1) - dampening) * g;
+    return {{p - lr * (nesterov ? g + momentum * buf : buf), buf}};
+}
+
+// Scalars of a step, in double as in PyTorch, rounded once.
+template <class T>
+struct Adam {
+    T beta2, m_weight, v_weight, root_correction2, eps, step_size, decay, shrink, sign;
+
+    Adam(const Param* p, T step_count) {
+        const bool adamw = p[0].i != 0;
+        const double lr = p[1].f, beta1 = p[2].f, step = static_cast<double>(step_count);
+        const double correction1 = 1 - std::pow(beta1, step), correction2 = 1 - std::pow(p[3].f, step);
+        beta2 = static_cast<T>(p[3].f);
+        m_weight = static_cast<T>(1 - beta1);
+        v_weight = static_cast<T>(1 - p[3].f);
+        root_correction2 = static_cast<T>(std::sqrt(correction2));
+        eps = static_cast<T>(p[4].f);
+        step_size = static_cast<T>(lr / correction1);
+        decay = adamw ? T(0) : static_cast<T>(p[5].f);
+        shrink = adamw ? static_cast<T>(1 - lr * p[5].f) : T(1);
+        sign = p[6].i ? T(-1) : T(1);
+    }
+};
+
+template <class T, bool amsgrad>
+void adam_step(const Loop& loop) {
+    if (loop.n == 0) return;
+    const Adam<T> k(loop.params, input<T>(loop, amsgrad ? 5 : 4)[0]);
+    const T *p = input<T>(loop, 0), *g = input<T>(loop, 1), *m = input<T>(loop, 2), *v = input<T>(loop, 3);
+    const T* max_v = amsgrad ? input<T>(loop, 4) : v;
+    T *p_out = output<T>(loop, 0), *m_out = output<T>(loop, 1), *v_out = output<T>(loop, 2);
+    T* max_out = amsgrad ? output<T>(loop, 3) : v_out;
+#pragma GCC ivdep
+    for (int64_t i = 0; i < loop.n; ++i) {
+        const T grad = k.sign * g[i] + k.decay * p[i];
+        const T mi = k.m_weight < T(0.5) ? m[i] + k.m_weight * (grad - m[i])
+                                         : grad + (k.m_weight - T(1)) * (grad - m[i]);
+        const T vi = k.beta2 * v[i] + k.v_weight * grad * grad;
+        const T largest = amsgrad ? nan_or_max(max_v[i], vi) : vi;
+        const T pi = p[i] * k.shrink - k.step_size * mi / (std::sqrt(largest) / k.root_correction2 + k.eps);
+        if (amsgrad) max_out[i] = largest;
+        p_out[i] = pi;
+        m_out[i] = mi;
+        v_out[i] = vi;
+    }
+}
+template <class T>
+void adam_loop(const Loop& loop) {
+    adam_step<T, false>(loop);
+}
+template <class T>
+void adam_amsgrad_loop(const Loop& loop) {
+    adam_step<T, true>(loop);
+}
+
+}  // namespace nntile::kernels::NNTILE_ISA

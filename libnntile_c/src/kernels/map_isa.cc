@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The rows of map.def as loops that the compiler vectorises.
+#include <initializer_list>
+#include <utility>
+
+#include "kernels/loops_isa.hh"
+
+namespace nntile::kernels::NNTILE_ISA {
+namespace {
+
+#define IN(...) {__VA_ARGS__}
+#define OUT(...) {__VA_ARGS__}
+#define P(...) {__VA_ARGS__}
+#define F(name, initial) 'f'
+#define I(name, initial) 'i'
+#define CHOICE(name, words) 'c'
+
+// Kinds of the params of a row: 'f' float, 'i' integer, 'c' choice.
+struct Kinds {
+    size_t count = 0;
+    char kind[12] = {};
+    constexpr Kinds(std::initializer_list<char> kinds) {
+        for (char k : kinds) kind[count++] = k;
+    }
+};
+using Names = std::initializer_list<const char*>;
+
+#define MAP(name, types, flops, doc, in, out, params, arguments, ...) \
+    template <class T>                                                \
+    struct Row_##name {                                               \
+        static constexpr size_t inputs = Names(in).size();            \
+        static constexpr size_t outputs = Names(out).size();          \
+        static constexpr Kinds kinds = Kinds(params);                 \
+        static constexpr auto apply arguments { return __VA_ARGS__; } \
+    };
+#define MAP_LOOP(...)
+#include "kernels/map.def"
+#undef MAP
+#undef MAP_LOOP
+
+template <bool value>
+struct Constant {
+    constexpr operator bool() const { return value; }
+};
+
+template <char kind, bool choice, class T>
+constexpr auto param(T f, int64_t i) {
+    if constexpr (kind == 'c') return Constant<choice>{};
+    else if constexpr (kind == 'f') return f;
+    else return i;
+}
+
+template <class T, size_t n>
+T value_of(const Out<T, n>& out, size_t k) {
+    return out.value[k];
+}
+template <class T>
+T value_of(T out, size_t) {
+    return out;
+}
+
+template <class Row, class T, bool choice, size_t... I, size_t... O, size_t... K>
+void run(const Loop& loop, std::index_sequence<I...>, std::index_sequence<O...>, std::index_sequence<K...>) {
+    const T* const in[] = {static_cast<const T*>(loop.in[I])...};
+    T* const out[] = {static_cast<T*>(loop.out[O])...};
+    [[maybe_unused]] const T f[] = {static_cast<T>(loop.params[K].f)..., T{}};
+    [[maybe_unused]] const int64_t i64[] = {loop.params[K].i..., 0};
+    const int64_t n = loop.n;
+    // Outputs may be inputs, element by element: all are read before one is written.
+#pragma GCC ivdep
+    for (int64_t i = 0; i < n; ++i) {
+        const auto y = Row::apply(in[I][i]..., param<Row::kinds.kind[K], choice>(f[K], i64[K])...);
+        ((out[O][i] = value_of(y, O)), ...);
+    }
+}
+
+template <class Row, class T>
+void row_loop(const Loop& loop) {
+    constexpr auto in = std::make_index_sequence<Row::inputs>();
+    constexpr auto out = std::make_index_sequence<Row::outputs>();
+    constexpr auto params = std::make_index_sequence<Row::kinds.count>();
+    if constexpr (Row::kinds.kind[0] == 'c') {
+        if (loop.params[0].i != 0) return run<Row, T, true>(loop, in, out, params);
+    }
+    run<Row, T, false>(loop, in, out, params);
+}
+
+constexpr bool takes(Types types, Compute compute) {
+    if (types == Types::floating) return compute != compute_i64;
+    if (types == Types::integral) return compute == compute_i64;
+    return true;
+}
+
+template <Types types, template <class> class Make>
+constexpr void add(MapLoops& table, size_t row) {
+    if constexpr (takes(types, compute_f32)) table.loop[row][compute_f32] = Make<float>::loop;
+    if constexpr (takes(types, compute_f64)) table.loop[row][compute_f64] = Make<double>::loop;
+    if constexpr (takes(types, compute_i64)) table.loop[row][compute_i64] = Make<int64_t>::loop;
+}
+
+#define MAP(name, types, ...)                                  \
+    template <class T>                                         \
+    struct Make_##name {                                       \
+        static void loop(const Loop& l) { row_loop<Row_##name<T>, T>(l); } \
+    };
+#define MAP_LOOP(name, types, flops, doc, in, out, params, uses_index, function) \
+    template <class T>                                                           \
+    struct Make_##name {                                                         \
+        static void loop(const Loop& l) { function<T>(l); }                      \
+    };
+#include "kernels/map.def"
+#undef MAP
+#undef MAP_LOOP
+
+constexpr MapLoops make() {
+    MapLoops table{};
+#define MAP(name, types, ...) add<Types::types, Make_##name>(table, number_of_##name);
+#define MAP_LOOP(name, types, ...) add<Types::types, Make_##name>(table, number_of_##name);
+#include "kernels/map.def"
+    return table;
+}
+
+}  // namespace
+
+constinit const MapLoops map_loops = make();
+
+}  // namespace nntile::kernels::NNTILE_ISA

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What a primitive gets from the map engine: contiguous registers of its compute type.
+#pragma once
+
+#include "kernels/isa.hh"
+
+namespace nntile::kernels {
+
+struct Loop {
+    int64_t n;
+    const void* const* in;
+    void* const* out;           // may equal inputs
+    const Param* params;
+    const int64_t* index;       // of each element; only if the row uses it
+    DType result;               // dtype of the first output
+};
+using MapLoop = void (*)(const Loop& loop);
+
+enum : size_t {
+#define MAP(name, ...) number_of_##name,
+#define MAP_LOOP(name, ...) number_of_##name,
+#include "kernels/map.def"
+#undef MAP
+#undef MAP_LOOP
+    map_row_count
+};
+
+struct MapLoops {
+    MapLoop loop[map_row_count][compute_count];  // nullptr: the row does not take these types
+};
+NNTILE_ISA_TABLE(MapLoops, map_loops)
+
+}  // namespace nntile::kernels

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Preparing a map task: the chunk, then the steps that every chunk takes and the buffers between them.
+#include <algorithm>
+
+#include "base/error.hh"
+#include "kernels/map_engine.hh"
+
+namespace nntile::kernels {
+
+int MapEngine::prepare() {
+    const int blocks = program.n_in + program.n_out;
+    if (blocks > max_map_blocks || program.n_registers > max_map_registers ||
+        program.code.size() > max_map_instructions)
+        return fail_task(args, static_cast<int>(Status::unsupported), "map: the program is too long");
+    uses_index = false;
+    for (const Instruction& i : program.code) uses_index |= map_rows()[i.primitive].uses_index;
+
+    const int64_t* strides[max_operands];
+    for (int k = 0; k < blocks; ++k) strides[k] = args.blocks[k].strides;
+    if (uses_index) strides[blocks] = args.index_strides;
+    const int first_output = program.n_in;
+    if (int status = space.make(args, std::span(strides, blocks + uses_index), {first_output, 0}))
+        return status;
+    if (space.empty()) return 0;
+    choose_chunk();
+    for (int k = 0; k < space.operands; ++k) footprints[k] = footprint_of(k);
+    return plan();
+}
+
+void MapEngine::choose_chunk() {
+    const bool wide = uses_index || std::any_of(program.code.begin(), program.code.end(), [](auto& i) {
+                          return i.compute != DType::f32;
+                      });
+    bool plain = space.dims == 1 && program.code.size() == 1 && !uses_index;
+    for (int k = 0; plain && k < program.n_in + program.n_out; ++k)
+        plain = args.blocks[k].dtype == program.code[0].compute && space.strides[k][0] == 1;
+    // A single primitive on plain arrays needs no registers and so no chunks.
+    const int64_t limit = plain ? INT64_MAX : register_bytes / (wide ? 8 : 4);
+
+    split = space.dims;
+    inner = 1;
+    while (split > 1 && space.sizes[split - 1] <= limit / inner) inner *= space.sizes[--split];
+    const int64_t size = space.sizes[split - 1], most = limit / inner;
+    const int64_t pieces = (size - 1) / most + 1;
+    rows = (size - 1) / pieces + 1;
+}
+
+// Dims from the piece dim inwards, merged as far as this operand alone allows.
+MapEngine::Footprint MapEngine::footprint_of(int operand) const {
+    const int64_t* strides = space.strides[operand];
+    Footprint f;
+    f.dims = 1;
+    f.sizes[0] = 1;
+    f.strides[0] = strides[split - 1];
+    for (int d = split; d < space.dims; ++d) {
+        const int top = f.dims - 1;
+        if (f.strides[top] == strides[d] * space.sizes[d]) {
+            f.sizes[top] *= space.sizes[d];
+            f.strides[top] = strides[d];
+        } else {
+            f.sizes[f.dims] = space.sizes[d];
+            f.strides[f.dims++] = strides[d];
+        }
+    }
+    f.invariant = std::all_of(strides, strides + split, [](int64_t s) { return s == 0; });
+    return f;
+}
+
+int MapEngine::plan() {
+    const int last = static_cast<int>(program.code.size());
+    std::fill_n(last_use, max_map_registers, int16_t{-1});
+    std::fill_n(&slot_of[0][0], max_map_registers * compute_count, int16_t{-1});
+    for (int r = 0; r < program.n_in; ++r)
+        compute_of_register[r] = compute_of(args.blocks[r].dtype);
+    for (int i = 0; i < last; ++i)
+        for (uint8_t r : program.code[i].in) last_use[r] = static_cast<int16_t>(i);
+    for (int k = 0; k < program.n_out; ++k)
+        last_use[program.n_registers - program.n_out + k] = static_cast<int16_t>(last);
+
+    if (uses_index) {
+        index_slot = new_slot(0, compute_i64, true);
+        new_step(Step::index, index_slot, -1, nullptr);
+    }
+    for (int i = 0; i < last && !full; ++i)
+        if (int status = plan_instruction(i)) return status;
+    if (!full)
+        if (int status = plan_stores()) return status;
+    if (full) return fail_task(args, static_cast<int>(Status::unsupported), "map: the program is too long");
+    return 0;
+}
+
+int MapEngine::plan_instruction(int number) {
+    const Instruction& instruction = program.code[number];
+    const MapRow& row = map_rows()[instruction.primitive];
+    const Compute compute = compute_for(instruction);
+    const DType target = target_of(instruction);
+    const bool is_not = instruction.primitive == number_of_bitwise_not && target == DType::boolean;
+    const size_t primitive = is_not ? size_t{number_of_logical_not} : instruction.primitive;
+    const MapLoop loop = map_loops().loop[primitive][compute];
+    if (!loop || std::max(instruction.in.size(), instruction.out.size()) > max_instruction_operands)
+        return fail_task(args, static_cast<int>(Status::internal), "map: %s does not take %s", row.name,
+                         name_of(dtype_of(compute)));
+
+    int16_t in[max_instruction_operands];
+    for (size_t k = 0; k < instruction.in.size(); ++k)
+        in[k] = static_cast<int16_t>(slot_for(instruction.in[k], compute));
+    Step& step = new_step(Step::compute, 0, -1, nullptr);
+    std::copy_n(in, instruction.in.size(), step.in);
+    step.n_in = static_cast<uint8_t>(instruction.in.size());
+    step.n_out = static_cast<uint8_t>(instruction.out.size());
+    step.first_param = instruction.first_param;
+    step.loop = loop;
+    step.dtype = target;
+    step.checks_divisor = compute == compute_i64 && primitive >= number_of_div_trunc &&
+                          primitive <= number_of_fmod;
+    for (size_t k = 0; k < instruction.out.size() && !full; ++k) {
+        const int r = instruction.out[k];
+        compute_of_register[r] = compute;
+        if (writes_directly(r, instruction, number)) {
+            Slot& s = slots[n_slots];
+            s = {compute, static_cast<int16_t>(r),
+                 static_cast<int16_t>(program.n_in + r - (program.n_registers - program.n_out)), -1, false, nullptr};
+            slot_of[r][compute] = static_cast<int16_t>(n_slots);
+            direct[n_direct++] = static_cast<int16_t>(n_slots++);
+        } else {
+            new_slot(r, compute, false);
+        }
+        step.out[k] = slot_of[r][compute];
+        const DType result = instruction.result;
+        if (result != DType::none && result != dtype_of(compute) && row.types != Types::compare)
+            new_step(Step::narrow, slot_of[r][compute], -1, storer(compute, result)).dtype = result;
+    }
+    release(number);
+    return 0;
+}
+
+int MapEngine::plan_stores() {
+    for (int k = 0; k < program.n_out; ++k) {
+        const int r = program.n_registers - program.n_out + k, block = program.n_in + k;
+        const int slot = slot_of[r][compute_of_register[r]];
+        if (slot < 0 || r < program.n_in)
+            return fail_task(args, static_cast<int>(Status::internal), "map: output %d is not computed", k);
+        if (slots[slot].block == block) continue;
+        new_step(Step::store, slot, block, storer(slots[slot].compute, args.blocks[block].dtype));
+    }
+    return 0;
+}
+
+// Dtype of the first result, as the program's user sees it.
+DType MapEngine::target_of(const Instruction& instruction) const {
+    if (instruction.result != DType::none) return instruction.result;
+    const int output = instruction.out[0] - (program.n_registers - program.n_out);
+    return output < 0 ? instruction.compute : args.blocks[program.n_in + output].dtype;
+}
+
+// A cast to bool must see the fraction of a float, so it computes in the type of its source.
+Compute MapEngine::compute_for(const Instruction& instruction) const {
+    if (instruction.primitive == number_of_cast && target_of(instruction) == DType::boolean)
+        return compute_of_register[instruction.in[0]];
+    return compute_of(instruction.compute);
+}
+
+// The slot that holds a register as a compute type before an instruction; loads or converts if there is none.
+int MapEngine::slot_for(int reg, Compute compute) {
+    if (slot_of[reg][compute] >= 0 || full) return slot_of[reg][compute];
+    if (reg >= program.n_in) {
+        const int from = slot_of[reg][compute_of_register[reg]];
+        const int slot = new_slot(reg, compute, false);
+        if (!full) new_step(Step::convert, slot, from, loader(dtype_of(compute_of_register[reg]), compute));
+        return slot;
+    }
+    const Block& b = args.blocks[reg];
+    if (footprints[reg].plain() && b.dtype == dtype_of(compute)) {
+        slots[n_slots] = {compute, static_cast<int16_t>(reg), static_cast<int16_t>(reg), -1, false, nullptr};
+        slot_of[reg][compute] = static_cast<int16_t>(n_slots);
+        direct[n_direct++] = static_cast<int16_t>(n_slots);
+        return n_slots++;
+    }
+    const int slot = new_slot(reg, compute, footprints[reg].invariant);
+    slots[slot].block = static_cast<int16_t>(reg);
+    if (!full) new_step(Step::load, slot, -1, loader(b.dtype, compute));
+    return slot;
+}
+
+// Into the tile itself, unless an input that lies there is still read afterwards.
+bool MapEngine::writes_directly(int reg, const Instruction& instruction, int number) const {
+    const int output = reg - (program.n_registers - program.n_out);
+    if (output < 0) return false;
+    const Block& b = args.blocks[program.n_in + output];
+    const DType compute = dtype_of(compute_of_register[reg]);
+    if (b.dtype != compute || !footprints[program.n_in + output].plain()) return false;
+    if (instruction.result != DType::none && instruction.result != compute) return false;
+    for (int r = 0; r < program.n_in; ++r)
+        if (args.blocks[r].data == b.data && last_use[r] > number) return false;
+    return true;
+}
+
+int MapEngine::new_slot(int reg, Compute compute, bool pinned) {
+    // What stays over all chunks gets a buffer that nobody had before.
+    const bool reuse = n_free > 0 && !pinned;
+    if (!reuse && n_buffers == max_buffers) {
+        full = true;
+        return 0;
+    }
+    const int16_t buffer = reuse ? free_buffers[--n_free] : static_cast<int16_t>(n_buffers++);
+    slots[n_slots] = {compute, static_cast<int16_t>(reg), -1, buffer, pinned, buffers[buffer]};
+    if (!(uses_index && index_slot < 0)) slot_of[reg][compute] = static_cast<int16_t>(n_slots);
+    return n_slots++;
+}
+
+MapEngine::Step& MapEngine::new_step(Step::Kind kind, int slot, int from, Convert run) {
+    Step& step = steps[n_steps++];
+    step.kind = kind;
+    step.slot = static_cast<int16_t>(slot);
+    step.from = static_cast<int16_t>(from);
+    step.convert_run = run;
+    return step;
+}
+
+// Buffers of registers that nobody reads after this instruction are free again.
+void MapEngine::release(int number) {
+    for (int k = 0; k < n_slots; ++k) {
+        Slot& s = slots[k];
+        if (s.buffer < 0 || s.pinned || last_use[s.reg] > number) continue;
+        free_buffers[n_free++] = s.buffer;
+        s.buffer = -1;
+    }
+}
+
+}  // namespace nntile::kernels

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <string_view>
+#include <unordered_map>
+
+#include "kernels/kernel.hh"
+
+namespace nntile::kernels {
+namespace {
+
+std::vector<MapRow> make_rows() {
+#define IN(...) {__VA_ARGS__}
+#define OUT(...) {__VA_ARGS__}
+#define P(...) {__VA_ARGS__}
+#define F(name, initial) {name, 'f', initial, nullptr}
+#define I(name, initial) {name, 'i', initial, nullptr}
+#define CHOICE(name, words) {name, 'i', 0, words}
+#define MAP(name, types, flops, doc, in, out, params, ...) \
+    {#name, doc, Types::types, in, out, params, false, flops},
+#define MAP_LOOP(name, types, flops, doc, in, out, params, uses_index, ...) \
+    {#name, doc, Types::types, in, out, params, uses_index, flops},
+    return {
+#include "kernels/map.def"
+    };
+}
+
+const std::vector<MapRow>& rows() {
+    static const std::vector<MapRow> all = make_rows();
+    return all;
+}
+
+}  // namespace
+
+std::span<const MapRow> map_rows() { return rows(); }
+
+int find_map(std::string_view name) {
+    static const auto numbers = [] {
+        std::unordered_map<std::string_view, int> by_name;
+        for (const MapRow& row : rows()) by_name.emplace(row.name, static_cast<int>(by_name.size()));
+        return by_name;
+    }();
+    const auto it = numbers.find(name);
+    return it == numbers.end() ? -1 : it->second;
+}
+
+}  // namespace nntile::kernels

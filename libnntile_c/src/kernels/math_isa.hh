@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Elementary functions that loops vectorise: a few ulp in f32, libm in f64. Infinities, nan, zeros and
+// subnormals behave as in libm; every choice is a select, never a branch.
+#pragma once
+
+#include <cmath>
+#include <limits>
+#include <type_traits>
+
+#include "kernels/element_isa.hh"
+
+namespace nntile::kernels::NNTILE_ISA {
+
+template <class T>
+inline constexpr bool is_real = std::is_floating_point_v<T>;
+template <class T>
+inline constexpr T infinity = std::numeric_limits<T>::infinity();
+template <class T>
+inline constexpr T quiet_nan = std::numeric_limits<T>::quiet_NaN();
+
+template <class T>
+T select(bool condition, T yes, T no) {
+    return condition ? yes : no;
+}
+
+// ---- rounding and signs; integers pass through
+template <class T>
+T floor_of(T x) {
+    if constexpr (is_real<T>) return std::floor(x);
+    return x;
+}
+template <class T>
+T ceil_of(T x) {
+    if constexpr (is_real<T>) return std::ceil(x);
+    return x;
+}
+template <class T>
+T trunc_of(T x) {
+    if constexpr (is_real<T>) return std::trunc(x);
+    return x;
+}
+template <class T>
+T round_of(T x) {  // half to even
+    if constexpr (is_real<T>) return std::rint(x);
+    return x;
+}
+template <class T>
+T abs_of(T x) {
+    if constexpr (is_real<T>) return std::fabs(x);
+    else return x < 0 ? -x : x;
+}
+template <class T>
+T nan_or_max(T a, T b) {
+    return (a > b) | (a != a) ? a : b;
+}
+template <class T>
+T nan_or_min(T a, T b) {
+    return (a < b) | (a != a) ? a : b;
+}
+
+// ---- exp and its relatives (polynomials: Cephes, S. Moshier)
+inline float round_to_int(float x, int32_t& n) {  // |x| < 2^22
+    const float shifted = x + 0x1.8p23f;
+    n = static_cast<int32_t>(bits_of(shifted) - bits_of(0x1.8p23f));
+    return shifted - 0x1.8p23f;
+}
+inline float power_of_2(int32_t n) { return float_of(static_cast<uint32_t>(n + 127) << 23); }
+
+// 2^n e^r for |r| <= ln2 / 2; in two factors, so that subnormal results and 2^128 are reached.
+inline float scaled_exp(float r, int32_t n) {
+    float p = 1.9875691500e-4f;
+    p = p * r + 1.3981999507e-3f;
+    p = p * r + 8.3334519073e-3f;
+    p = p * r + 4.1665795894e-2f;
+    p = p * r + 1.6666665459e-1f;
+    p = p * r + 5.0000001201e-1f;
+    p = p * (r * r) + r + 1.0f;
+    const int32_t half = n >> 1;
+    return p * power_of_2(half) * power_of_2(n - half);
+}
+inline float exp_of(float x) {
+    x = x < -105.0f ? -105.0f : x;
+    x = x > 89.0f ? 89.0f : x;
+    int32_t n;
+    const float k = round_to_int(x * 1.44269504088896341f, n);
+    return scaled_exp(x - k * 0.693359375f - k * -2.12194440e-4f, n);
+}
+inline double exp_of(double x) { return std::exp(x); }
+
+inline float exp2_of(float x) {
+    x = x < -151.0f ? -151.0f : x;
+    x = x > 128.0f ? 128.0f : x;
+    int32_t n;
+    const float k = round_to_int(x, n);
+    return scaled_exp((x - k) * 0.693147180559945f, n);
+}
+inline double exp2_of(double x) { return std::exp2(x); }
+
+inline float expm1_of(float x) {
+    float p = 2.4801587e-5f;  // Taylor: enough for |x| < 0.5
+    p = p * x + 1.9841270e-4f;
+    p = p * x + 1.3888889e-3f;
+    p = p * x + 8.3333333e-3f;
+    p = p * x + 4.1666667e-2f;
+    p = p * x + 1.6666667e-1f;
+    p = p * x + 0.5f;
+    const float small = p * (x * x) + x;
+    return select(std::fabs(x) < 0.5f, small, exp_of(x) - 1.0f);
+}
+inline double expm1_of(double x) { return std::expm1(x); }
+
+template <class T>
+T sigmoid_of(T x) {
+    return T(1) / (T(1) + exp_of(-x));
+}
+
+inline float tanh_of(float x) {
+    const float a = std::fabs(x), z = x * x;
+    float p = -5.70498872745e-3f;
+    p = p * z + 2.06390887954e-2f;
+    p = p * z - 5.37397155531e-2f;
+    p = p * z + 1.33314422036e-1f;
+    p = p * z - 3.33332819422e-1f;
+    const float small = p * z * x + x;
+    const float large = std::copysign(1.0f - 2.0f / (exp_of(a + a) + 1.0f), x);
+    return a < 0.625f ? small : select(x == x, large, x);
+}
+inline double tanh_of(double x) { return std::tanh(x); }
+
+// ---- logarithms
+// log(x) = log_of_mantissa + exponent * ln2, mantissa in [sqrt(1/2), sqrt(2))
+struct LogParts {
+    float log, exponent;
+};
+inline LogParts log_parts(float x) {
+    const bool subnormal = x < 0x1p-126f;
+    x = subnormal ? x * 0x1p23f : x;
+    const int32_t bits = static_cast<int32_t>(bits_of(x)) - 0x3f3504f3;
+    const float e = static_cast<float>(bits >> 23) - (subnormal ? 23.0f : 0.0f);
+    const float m = float_of(static_cast<uint32_t>((bits & 0x7fffff) + 0x3f3504f3)) - 1.0f;
+    const float z = m * m;
+    float p = 7.0376836292e-2f;
+    p = p * m - 1.1514610310e-1f;
+    p = p * m + 1.1676998740e-1f;
+    p = p * m - 1.2420140846e-1f;
+    p = p * m + 1.4249322787e-1f;
+    p = p * m - 1.6668057665e-1f;
+    p = p * m + 2.0000714765e-1f;
+    p = p * m - 2.4999993993e-1f;
+    p = p * m + 3.3333331174e-1f;
+    return {p * m * z - 0.5f * z + m, e};
+}
+inline float log_limits(float x, float log) {  // where the polynomial does not hold
+    const float positive = x == infinity<float> ? x : log;
+    const float zero_or_nan = x == 0.0f ? -infinity<float> : quiet_nan<float>;
+    return x > 0.0f ? positive : zero_or_nan;
+}
+inline float log_of(float x) {
+    const LogParts l = log_parts(x);
+    return log_limits(x, l.log + l.exponent * -2.12194440e-4f + l.exponent * 0.693359375f);
+}
+inline double log_of(double x) { return std::log(x); }
+inline float log2_of(float x) {
+    const LogParts l = log_parts(x);
+    return log_limits(x, l.log * 1.44269504088896341f + l.exponent);
+}
+inline double log2_of(double x) { return std::log2(x); }
+template <class T>
+T log10_of(T x) {
+    return std::log10(x);
+}
+inline float log1p_of(float x) {  // Kahan: the rounding of 1 + x cancels in the quotient
+    const float u = 1.0f + x;
+    const float d = u - 1.0f;
+    const float log = log_of(u);
+    const float corrected = d == 0.0f ? x : log * (x / d);
+    return x < 0x1p24f ? corrected : log;
+}
+inline double log1p_of(double x) { return std::log1p(x); }
+
+// ---- erf (N. Juffa)
+inline float erf_of(float x) {
+    const float a = std::fabs(x), z = x * x;
+    float p = -1.72853470e-5f * a + 3.83197126e-4f;
+    const float q = -3.88396438e-3f * a + 2.42546219e-2f;
+    p = p * z + q;
+    p = p * a - 1.06777877e-1f;
+    p = p * a - 6.34846687e-1f;
+    p = p * a - 1.28717512e-1f;
+    p = p * a - a;
+    const float large = std::copysign(1.0f - exp_of(p), x);
+    float s = -5.96761703e-4f;
+    s = s * z + 4.99119423e-3f;
+    s = s * z - 2.67681349e-2f;
+    s = s * z + 1.12819925e-1f;
+    s = s * z - 3.76125336e-1f;
+    s = s * z + 1.28379166e-1f;
+    const float small = s * x + x;
+    return a > 0.927734375f ? large : small;
+}
+inline double erf_of(double x) { return std::erf(x); }
+
+// ---- activations
+template <class T>
+inline constexpr T gelu_inner = T(0.79788456080286535588);  // sqrt(2 / pi)
+template <class T>
+T gelu_none(T x) {
+    return T(0.5) * x * (T(1) + erf_of(x * T(0.70710678118654752440)));
+}
+template <class T>
+T gelu_tanh(T x) {  // (1 + tanh u) / 2 = sigmoid(2 u): one exp
+    const T u = gelu_inner<T> * (x + T(0.044715) * x * x * x);
+    return x * sigmoid_of(u + u);
+}
+template <class T>
+T gelu_none_slope(T x) {
+    const T cdf = T(0.5) * (T(1) + erf_of(x * T(0.70710678118654752440)));
+    return cdf + x * exp_of(T(-0.5) * x * x) * T(0.39894228040143267794);
+}
+template <class T>
+T gelu_tanh_slope(T x) {
+    const T u = gelu_inner<T> * (x + T(0.044715) * x * x * x);
+    const T du = gelu_inner<T> * (T(1) + T(0.134145) * x * x);
+    const T s = sigmoid_of(u + u);
+    return s + T(2) * x * s * (T(1) - s) * du;
+}
+template <class T>
+T silu_slope(T x) {
+    const T s = sigmoid_of(x);
+    return s * (T(1) + x * (T(1) - s));
+}
+
+// ---- division. Integers: the engine has refused zero divisors; -1 is apart since INT64_MIN / -1 traps.
+template <class T>
+T div_trunc_of(T a, T b) {
+    if constexpr (is_real<T>) return std::trunc(a / b);
+    else return b == -1 ? static_cast<T>(0 - static_cast<uint64_t>(a)) : a / b;
+}
+template <class T>
+T fmod_of(T a, T b) {
+    if constexpr (is_real<T>) return std::fmod(a, b);
+    else return b == -1 ? 0 : a % b;
+}
+template <class T>
+T remainder_of(T a, T b) {  // sign of b
+    const T r = fmod_of(a, b);
+    return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+}
+template <class T>
+T div_floor_of(T a, T b) {  // as PyTorch and Python: exact where a is near a multiple of b
+    const T r = fmod_of(a, b);
+    if constexpr (is_real<T>) {
+        if (b == 0) return a / b;
+        const T quotient = (a - r) / b - (r != 0 && (r < 0) != (b < 0) ? T(1) : T(0));
+        if (quotient == 0) return std::copysign(T(0), a / b);
+        const T whole = std::floor(quotient);
+        return quotient - whole > T(0.5) ? whole + T(1) : whole;
+    } else {
+        return div_trunc_of(a, b) - (r != 0 && (r < 0) != (b < 0) ? 1 : 0);
+    }
+}
+
+template <class T>
+T pow_of(T a, T b) {
+    if constexpr (is_real<T>) {
+        return std::pow(a, b);
+    } else {
+        if (b < 0) return a == 1 ? 1 : a == -1 ? (b % 2 ? -1 : 1) : 0;
+        uint64_t result = 1, base = static_cast<uint64_t>(a);
+        for (; b; b >>= 1, base *= base) result *= b & 1 ? base : 1;
+        return static_cast<T>(result);
+    }
+}
+
+}  // namespace nntile::kernels::NNTILE_ISA

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Philox-4x32-10: 128 random bits that depend on (seed, offset, element) only, so cuts never matter.
+#pragma once
+
+#include "kernels/math_isa.hh"
+
+namespace nntile::kernels::NNTILE_ISA {
+
+struct Random {
+    uint32_t word[4];
+    uint64_t low() const { return word[0] | static_cast<uint64_t>(word[1]) << 32; }
+    uint64_t high() const { return word[2] | static_cast<uint64_t>(word[3]) << 32; }
+};
+
+inline Random philox(uint64_t seed, uint64_t offset, uint64_t element) {
+    uint32_t c0 = static_cast<uint32_t>(element), c1 = static_cast<uint32_t>(element >> 32);
+    uint32_t c2 = static_cast<uint32_t>(offset), c3 = static_cast<uint32_t>(offset >> 32);
+    uint32_t k0 = static_cast<uint32_t>(seed), k1 = static_cast<uint32_t>(seed >> 32);
+#pragma GCC unroll 10
+    for (int round = 0; round < 10; ++round) {
+        const uint64_t p0 = static_cast<uint64_t>(c0) * 0xd2511f53u;
+        const uint64_t p1 = static_cast<uint64_t>(c2) * 0xcd9e8d57u;
+        const uint32_t n0 = static_cast<uint32_t>(p1 >> 32) ^ c1 ^ k0;
+        const uint32_t n2 = static_cast<uint32_t>(p0 >> 32) ^ c3 ^ k1;
+        c1 = static_cast<uint32_t>(p1);
+        c3 = static_cast<uint32_t>(p0);
+        c0 = n0;
+        c2 = n2;
+        k0 += 0x9e3779b9u;
+        k1 += 0xbb67ae85u;
+    }
+    return {{c0, c1, c2, c3}};
+}
+
+// In [0, 1), with as many bits as the result's dtype holds: more could round up to 1.
+template <class T>
+T uniform_of(uint64_t bits, T scale, int shift) {
+    if constexpr (std::is_same_v<T, float>)
+        return static_cast<float>(static_cast<int32_t>(static_cast<uint32_t>(bits) >> shift)) * scale;
+    else
+        return static_cast<T>(static_cast<int64_t>(bits >> shift)) * scale;
+}
+constexpr int mantissa_bits(DType dtype) {
+    return dtype == DType::f16 ? 11 : dtype == DType::bf16 ? 8 : dtype == DType::f64 ? 53 : 24;
+}
+
+// cos(2 pi u) for u in [0, 1).
+template <class T>
+T cos_turns(T u) {
+    const T a = (std::fabs(u - T(0.5)) - T(0.25)) * T(6.28318530717958647693);  // in [-pi/2, pi/2]
+    if constexpr (std::is_same_v<T, double>) return std::sin(a);
+    const T z = a * a;
+    T p = T(-2.5052108e-8);
+    p = p * z + T(2.7557319e-6);
+    p = p * z - T(1.9841270e-4);
+    p = p * z + T(8.3333333e-3);
+    p = p * z - T(1.6666667e-1);
+    return p * z * a + a;
+}
+
+}  // namespace nntile::kernels::NNTILE_ISA

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Reductions over any dims. Two ways through x: along runs of a reduced dim, or, where the innermost dim is kept, row
+// by row into many totals at once.
+#include <algorithm>
+#include <cstdlib>
+
+#include "base/error.hh"
+#include "kernels/convert.hh"
+#include "kernels/fold.hh"
+#include "kernels/functions.hh"
+#include "kernels/reader.hh"
+#include "kernels/space.hh"
+
+namespace nntile::kernels {
+namespace {
+
+constexpr int64_t totals = 512;  // at once
+
+struct Reduction {
+    const Folds::Op& op;
+    Reader x;
+    Space kept, reduced;  // kept: strides of x and y; reduced: of x
+
+    // totals of `count` neighbours along the last kept dim; x at the first one
+    void along_runs(const std::byte* at, int64_t count, Total* total) const {
+        const int last = reduced.dims - 1;
+        for (int64_t j = 0; j < count; ++j) {
+            Walk walk(reduced, last);
+            do {
+                x.pieces(at, walk.offset[0], reduced.strides[0][last], reduced.sizes[last],
+                         [&](const void* run, int64_t, int64_t n) { op.run(run, n, &total[j]); });
+            } while (walk.next());
+            at += x.bytes() * kept.strides[0][kept.dims - 1];
+        }
+    }
+    void along_rows(const std::byte* at, int64_t count, Total* total) const {
+        Walk walk(reduced, reduced.dims);
+        do {
+            x.pieces(at, walk.offset[0], kept.strides[0][kept.dims - 1], count,
+                     [&](const void* row, int64_t j, int64_t n) { op.columns(row, n, total + j); });
+        } while (walk.next());
+    }
+    bool rows_first() const {
+        const int k = kept.dims - 1, r = reduced.dims - 1;
+        return kept.sizes[k] > 1 && std::abs(kept.strides[0][k]) < std::abs(reduced.strides[0][r]);
+    }
+};
+
+}  // namespace
+
+int reduce(const Args& args) {
+    const Block &x = args.blocks[0], &y = args.blocks[1];
+    const Compute compute = compute_of(x.dtype), wide = total_compute(compute);
+    Reduction r{folds().op[args.params[0].i][compute], Reader(x.dtype), {}, {}};
+    Dims kept(args.sizes), reduced(args.sizes);
+    for (size_t d = 0; d < args.sizes.size(); ++d) (y.strides[d] == 0 ? kept : reduced)[d] = 1;
+    Args part = args;
+    const int64_t* strides[] = {x.strides, y.strides};
+    part.sizes = kept;
+    if (int status = r.kept.make(part, strides, {0})) return status;
+    part.sizes = reduced;
+    if (int status = r.reduced.make(part, std::span(strides, 1), {0})) return status;
+    if (r.kept.empty()) return 0;
+
+    const bool accumulate = args.params[1].i != 0, rows = r.rows_first(), nothing = r.reduced.empty();
+    const int last = r.kept.dims - 1;
+    const int64_t x_step = r.kept.strides[0][last], y_step = r.kept.strides[1][last];
+    const Convert load = loader(y.dtype, wide), store = storer(wide, y.dtype);
+    Total total[totals], before[totals];
+    Walk walk(r.kept, last);
+    do {
+        for (int64_t j = 0; j < r.kept.sizes[last]; j += totals) {
+            const int64_t count = std::min(totals, r.kept.sizes[last] - j);
+            const std::byte* from = x.data + (walk.offset[0] + j * x_step) * size_of(x.dtype);
+            std::byte* to = y.data + (walk.offset[1] + j * y_step) * size_of(y.dtype);
+            std::fill_n(total, count, r.op.identity);
+            if (!nothing && rows) r.along_rows(from, count, total);
+            if (!nothing && !rows) r.along_runs(from, count, total);
+            if (accumulate) {
+                load(to, before, y_step, count);
+                r.op.join(before, count, total);
+            }
+            store(total, to, y_step, count);
+        }
+    } while (walk.next());
+    return 0;
+}
+
+}  // namespace nntile::kernels

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "kernels/space.hh"
+
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
+#include <utility>
+
+#include "base/error.hh"
+
+namespace nntile::kernels {
+
+bool Space::empty() const {
+    for (int d = 0; d < dims; ++d)
+        if (sizes[d] == 0) return true;
+    return false;
+}
+
+int64_t Space::count() const {
+    int64_t n = 1;
+    for (int d = 0; d < dims; ++d) n *= sizes[d];
+    return n;
+}
+
+int Space::make(const Args& args, std::span<const int64_t* const> operand_strides,
+                std::initializer_list<int> leads) {
+    operands = static_cast<int>(operand_strides.size());
+    dims = 0;
+    for (size_t d = 0; d < args.sizes.size(); ++d) {
+        if (args.sizes[d] == 1) continue;
+        if (dims == max_dims || operands > max_operands)
+            return fail_task(args, static_cast<int>(Status::unsupported),
+                             "a task has more than %d dims or %d operands", max_dims, max_operands);
+        sizes[dims] = args.sizes[d];
+        for (int k = 0; k < operands; ++k)
+            strides[k][dims] = operand_strides[k] ? operand_strides[k][d] : 0;
+        ++dims;
+    }
+    // Insertion sort, outermost first; equal dims keep their order.
+    auto outer = [&](int a, int b) {
+        for (int k : leads) {
+            const int64_t x = std::abs(strides[k][a]), y = std::abs(strides[k][b]);
+            if (x != y) return x > y;
+        }
+        return false;
+    };
+    auto swap_dims = [&](int a, int b) {
+        std::swap(sizes[a], sizes[b]);
+        for (int k = 0; k < operands; ++k) std::swap(strides[k][a], strides[k][b]);
+    };
+    for (int i = 1; i < dims; ++i)
+        for (int j = i; j > 0 && outer(j, j - 1); --j) swap_dims(j, j - 1);
+    // Merge dim d into the last kept one, `top`.
+    int top = 0;
+    for (int d = 1; d < dims; ++d) {
+        bool merge = true;
+        for (int k = 0; merge && k < operands; ++k)
+            merge = strides[k][top] == strides[k][d] * sizes[d];
+        if (!merge) ++top;
+        sizes[top] = merge ? sizes[top] * sizes[d] : sizes[d];
+        for (int k = 0; k < operands; ++k) strides[k][top] = strides[k][d];
+    }
+    if (dims == 0) {  // one element
+        sizes[0] = 1;
+        for (int k = 0; k < operands; ++k) strides[k][0] = 1;
+    }
+    dims = top + 1;
+    return 0;
+}
+
+int fail_task(const Args& args, int status, const char* format, ...) {
+    if (args.error) {
+        va_list list;
+        va_start(list, format);
+        std::vsnprintf(args.error, error_text_bytes, format, list);
+        va_end(list);
+    }
+    return status;
+}
+
+}  // namespace nntile::kernels
