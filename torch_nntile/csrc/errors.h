@@ -13,7 +13,8 @@ namespace torch_nntile {
 // Throws the exception of the status, with the error's message; ends the error.
 [[noreturn]] void raise(nntile_status status, nntile_error *error);
 
-inline void check(nntile_status status, nntile_error *error) {
+// By reference: `check(call(&error), error)` may read its arguments in any order.
+inline void check(nntile_status status, nntile_error *const &error) {
     if (status != NNTILE_OK) [[unlikely]]
         raise(status, error);
 }

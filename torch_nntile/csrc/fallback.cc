@@ -75,6 +75,16 @@ void run_now(const OperatorHandle &op, FallbackOp &known, torch::jit::Stack *sta
 
 }  // namespace
 
+bool FallbackOp::is_proven(uint64_t types) {
+    std::lock_guard lock(mutex_);
+    return proven_.count(types);
+}
+
+void FallbackOp::prove(uint64_t types) {
+    std::lock_guard lock(mutex_);
+    proven_.insert(types);
+}
+
 FallbackOp::FallbackOp(const OperatorHandle &op) {
     const auto &schema = op.schema();
     for (size_t k = 0; k < schema.arguments().size(); ++k) {
@@ -92,7 +102,9 @@ FallbackOp::FallbackOp(const OperatorHandle &op) {
                   !std::all_of(returns.begin(), returns.end(), [](const c10::Argument &r) { return is_tensor(r.type()); });
 }
 
-void fallback(const OperatorHandle &op, torch::jit::Stack *stack) {
+namespace {
+
+FallbackOp &admit_op(const OperatorHandle &op) {
     const int now = mode;
     TORCH_CHECK_NOT_IMPLEMENTED(now != NNTILE_STUB_ERROR, "nntile: '", op.operator_name(),
                                 "' has no row for this call, and cpu_fallback is off. "
@@ -101,8 +113,28 @@ void fallback(const OperatorHandle &op, torch::jit::Stack *stack) {
     TORCH_CHECK_NOT_IMPLEMENTED(!known.view, "nntile: '", op.operator_name(),
                                 "' is a view op that device nntile does not have");
     if (now == NNTILE_STUB_WARN && !known.warned.exchange(true))
-        TORCH_WARN("nntile: '", op.operator_name(), "' has no row and runs on the host");
+        TORCH_WARN("nntile: '", op.operator_name(), "' has no row for this call and runs on the host");
+    return known;
+}
+
+}  // namespace
+
+void fallback(const OperatorHandle &op, torch::jit::Stack *stack) {
+    FallbackOp &known = admit_op(op);
     if (known.synchronous || !record_on_host(op, known, stack)) run_now(op, known, stack);
+}
+
+void fallback_refused(const OperatorHandle &op, torch::jit::Stack *stack) {
+    FallbackOp &known = admit_op(op);
+    uint64_t types = 0;
+    for (const c10::IValue &v : torch::jit::last(*stack, op.schema().arguments().size()))
+        each_tensor(v, [&](const at::Tensor &t) {
+            types = types * 64 + (t.defined() ? static_cast<uint64_t>(t.scalar_type()) + 1 : 0);
+        });
+    if (known.synchronous || !known.is_proven(types) || !record_on_host(op, known, stack)) {
+        run_now(op, known, stack);
+        known.prove(types);
+    }
 }
 
 void set_fallback_mode(int value) { mode = value; }
@@ -125,5 +157,10 @@ void reset_fallback_report() {
 }
 
 TORCH_LIBRARY_IMPL(_, PrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&fallback>()); }
+// PyTorch's own kernel for all backends ends in a table that only knows its own devices.
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+    m.impl("conj_physical.out", torch::CppFunction::makeFromBoxedFunction<&fallback>());
+    m.impl("conj_physical_", torch::CppFunction::makeFromBoxedFunction<&fallback>());
+}
 
 }  // namespace torch_nntile

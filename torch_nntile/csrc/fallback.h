@@ -8,6 +8,8 @@
 
 #include <atomic>
 #include <memory>
+#include <mutex>
+#include <set>
 #include <string>
 
 #include "meta.h"
@@ -29,10 +31,22 @@ struct FallbackOp {
     int generator = -1;
     std::vector<bool> written;  // arguments, those too that the schema forgets
     std::atomic<bool> warned{false};
+
+    // Dtypes that the host's kernel has taken before.
+    bool is_proven(uint64_t types);
+    void prove(uint64_t types);
+
+private:
+    std::mutex mutex_;
+    std::set<uint64_t> proven_;
 };
 
 // The boxed kernel of PrivateUse1 for all ops without a row.
 void fallback(const c10::OperatorHandle &op, torch::jit::Stack *stack);
+
+// The same for a call that a row refused, mostly for its dtypes. The host may refuse them too, so the first
+// call with these dtypes runs at once: its error comes at the user's line and in PyTorch's class.
+void fallback_refused(const c10::OperatorHandle &op, torch::jit::Stack *stack);
 
 // Records the op as a host function. False: it has no such form, nothing was recorded.
 bool record_on_host(const c10::OperatorHandle &op, FallbackOp &known, torch::jit::Stack *stack);

@@ -8,6 +8,8 @@
 #include <ATen/ops/as_strided_native.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/unfold_native.h>
+#include <ATen/ops/view_as_complex_native.h>
+#include <ATen/ops/view_as_real_native.h>
 #include <ATen/ops/view_native.h>
 #include <torch/library.h>
 
@@ -177,6 +179,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
     m.impl("view", at::native::view);
     m.impl("_reshape_alias", at::native::_reshape_alias);
     m.impl("unfold", at::native::unfold);
+    m.impl("view_as_real", at::native::view_as_real);
+    m.impl("view_as_complex", at::native::view_as_complex);
     m.impl("resize_", resize_);
     m.impl("set_.source_Storage_storage_offset", set_storage_offset);
     m.impl("set_.source_Storage", set_storage);

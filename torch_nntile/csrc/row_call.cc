@@ -215,9 +215,11 @@ ScalarType Row::compute_type(const Inputs &in, const Results &out) const {
         // sum(dtype=...), and true division of integers.
         const bool promotes = t_.outputs[o].result >= 0 && c10::isIntegralType(type, true) && c10::isFloatingType(result);
         if (type == ScalarType::Undefined || t_.has_dtype_argument || promotes) type = result;
+        // exp(int, out=float)
+        if (c10::isIntegralType(type, true) && !takes(type) && c10::isFloatingType(result))
+            type = c10::get_default_dtype_as_scalartype();
         break;
     }
-    if (c10::isIntegralType(type, true) && !takes(type)) type = c10::get_default_dtype_as_scalartype();
     return type;
 }
 
@@ -293,7 +295,7 @@ bool Row::call_foreach(const c10::OperatorHandle &op, torch::jit::Stack *stack, 
 
 void Row::operator()(const c10::OperatorHandle &op, c10::DispatchKeySet, torch::jit::Stack *stack) {
     const auto arguments = torch::jit::last(*stack, t_.walked.size());
-    if (!(t_.foreach ? call_foreach(op, stack, arguments) : call_one(op, stack, arguments))) fallback(op, stack);
+    if (!(t_.foreach ? call_foreach(op, stack, arguments) : call_one(op, stack, arguments))) fallback_refused(op, stack);
 }
 
 void register_row(const char *aten_name, const char *overload, const char *op, const char *arguments, int flags) {
