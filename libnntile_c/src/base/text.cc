@@ -156,6 +156,10 @@ std::string Scanner::comment() {
 void Scanner::end_line() {
     comment();
     if (!at_end() && text_[at_] != '\n') fail_expected("the end of the line");
+    skip_lines();
+}
+
+void Scanner::skip_lines() {
     while (!at_end()) {
         if (text_[at_] == '\n') ++at_, ++line_;
         else if (text_[at_] == '#') comment();

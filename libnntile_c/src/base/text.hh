@@ -34,7 +34,8 @@ public:
     double real();
     Dims dims();                            // "(2, 3)", "(4,)", "()"
     std::string comment();                  // the rest of the line after '#'; "" if there is none
-    void end_line();                        // and the blank lines and comments that follow
+    void end_line();                        // then skip_lines()
+    void skip_lines();                      // blank ones and comments
     void skip_block();                      // the rest of "name {..}"
     bool at_end();
 

@@ -14,7 +14,7 @@ public:
     explicit Parser(std::string_view text) : s_("graph text", text) {}
 
     Graph graph(NamedCuts* cuts) {
-        s_.end_line();
+        s_.skip_lines();
         s_.expect("graph");
         s_.expect("{");
         s_.end_line();

@@ -24,6 +24,11 @@ void check_target(const Call& call, const Dims& x, const Dims& target) {
           text_of_dims(target), " do not match (classes are the last dim of x)");
 }
 
+void check_total(const Call& call, size_t input) {
+    check(call.inputs[input].sizes.empty(), Status::invalid_argument, call.row.name,
+          ": total must have shape (), got ", text_of_dims(call.inputs[input].sizes));
+}
+
 // target rows.. as labels of `kind`, then c whole.
 Labels row_labels(std::span<const int64_t> rows, int64_t classes, LabelKind kind, Relation& r) {
     for (int64_t n : rows) r.labels.push_back({n, kind});
@@ -56,6 +61,7 @@ void total_params(const Call& call, bool accumulate, std::vector<ParamSpec>& out
 void value_shape(const Call& call, std::vector<Type>& outputs) {
     check_target(call, call.inputs[0].sizes, call.inputs[1].sizes);
     check_weight(call, 2, call.inputs[0].sizes.back());
+    if (!call.row.compose) check_total(call, 3);
     const bool none = call.attr("reduction").i == 0;
     outputs.push_back({call.compute, none ? call.inputs[1].sizes : Dims{}, false});
 }
@@ -75,6 +81,10 @@ void value_params(const Call& call, bool accumulate, std::vector<ParamSpec>& out
 void grad_shape(const Call& call, std::vector<Type>& outputs) {
     const int64_t classes = call.attr("num_classes").i;
     check_weight(call, 2, classes);
+    check_total(call, 3);
+    const Dims &dy = call.inputs[0].sizes, &target = call.inputs[1].sizes;
+    check(dy.empty() || dy == target, Status::invalid_argument, call.row.name, ": dy must have shape () or ",
+          text_of_dims(target), ", got ", text_of_dims(dy));
     Dims dx = call.inputs[1].sizes;
     dx.push_back(classes);
     outputs.push_back({call.compute, dx, false});

@@ -7,15 +7,18 @@ namespace {
 
 const AttrRow normalized_ndim{"normalized_ndim", AttrKind::integer, "1"};
 
+// Number of leading dims that are not normalized; the rows of kernels normalize one dim and have no attribute.
 size_t row_count(const Call& call, const Dims& x) {
-    const int64_t n = call.attr("normalized_ndim").i, rank = static_cast<int64_t>(x.size());
+    const int64_t n = call.row.compose ? call.attr("normalized_ndim").i : 1;
+    const int64_t rank = static_cast<int64_t>(x.size());
     check(n >= 1 && n <= rank, Status::invalid_argument, call.row.name, ": normalized_ndim is ", n,
           " for an input of shape ", text_of_dims(x));
     return rank - n;
 }
-void check_affine(const Call& call, size_t input, const char* name, const Dims& x, size_t rows) {
+void check_sizes(const Call& call, size_t input, const Dims& want) {
     if (!call.has(input)) return;
-    const Dims want(x.begin() + rows, x.end());
+    std::string_view name = call.row.inputs[input].name;
+    if (name.back() == '?') name.remove_suffix(1);
     check(call.inputs[input].sizes == want, Status::invalid_argument, call.row.name, ": ", name,
           " must have shape ", text_of_dims(want), ", got ", text_of_dims(call.inputs[input].sizes));
 }
@@ -28,8 +31,9 @@ Dims statistics(const Dims& x, size_t rows) {
 void norm_shape(const Call& call, std::vector<Type>& outputs) {
     const Dims& x = call.inputs[0].sizes;
     const size_t rows = row_count(call, x);
-    check_affine(call, 1, "weight", x, rows);
-    check_affine(call, 2, "bias", x, rows);
+    const Dims affine(x.begin() + rows, x.end());
+    check_sizes(call, 1, affine);
+    check_sizes(call, 2, affine);
     const Dims s = statistics(x, rows);
     outputs = {{call.compute, x, false}, {call.compute, s, false}, {call.compute, s, false}};
 }
@@ -52,8 +56,21 @@ void norm_relate(const Call& call, std::span<const Type>, Relation& r) {
                   l.x, l.statistics, l.statistics};
 }
 
+// dy, x, mean, rstd, weight?: what all gradients take. Gives the shape of weight and bias.
+Dims check_gradient(const Call& call) {
+    const Dims& x = call.inputs[1].sizes;
+    const size_t rows = row_count(call, x);
+    const Dims affine(x.begin() + rows, x.end());
+    check_sizes(call, 0, x);
+    check_sizes(call, 2, statistics(x, rows));
+    check_sizes(call, 3, statistics(x, rows));
+    check_sizes(call, 4, affine);
+    return affine;
+}
+
 // dy, x, mean, rstd, weight? -> dx
 void input_shape(const Call& call, std::vector<Type>& outputs) {
+    check_gradient(call);
     outputs.push_back({call.compute, call.inputs[1].sizes, false});
 }
 void input_relate(const Call& call, std::span<const Type>, Relation& r) {
@@ -64,7 +81,7 @@ void no_params(const Call&, bool, std::vector<ParamSpec>&) {}
 
 // dy, x, mean, rstd -> dw, db
 void affine_shape(const Call& call, std::vector<Type>& outputs) {
-    const Type affine{call.compute, {call.inputs[1].sizes.back()}, false};
+    const Type affine{call.compute, check_gradient(call), false};
     outputs = {affine, affine};
 }
 void affine_relate(const Call& call, std::span<const Type>, Relation& r) {
@@ -100,10 +117,8 @@ std::vector<uint32_t> norm(Builder& graph, const Call& call, std::span<const uin
 }
 
 void backward_shape(const Call& call, std::vector<Type>& outputs) {
-    const Dims& x = call.inputs[1].sizes;
-    const size_t rows = row_count(call, x);
-    const Type affine{call.compute, Dims(x.begin() + rows, x.end()), false};
-    outputs = {{call.compute, x, false}, affine, affine};
+    const Type affine{call.compute, check_gradient(call), false};
+    outputs = {{call.compute, call.inputs[1].sizes, false}, affine, affine};
 }
 std::vector<uint32_t> backward(Builder& graph, const Call& call, std::span<const uint32_t> in) {
     const Dims& x = call.inputs[1].sizes;
@@ -126,15 +141,10 @@ NNTILE_ROWS(norm) {
     const std::vector<ArgRow> dy{{"dy"}, {"x"}, {"mean"}, {"rstd"}};
     std::vector<ArgRow> dy_w = dy;
     dy_w.push_back({"weight?"});
-    auto rows_shape = [](const Call& call, std::vector<Type>& outputs) {
-        const Dims& x = call.inputs[0].sizes;
-        const Dims s = statistics(x, x.size() - 1);
-        outputs = {{call.compute, x, false}, {call.compute, s, false}, {call.compute, s, false}};
-    };
     return {
         {.name = "layer_norm_rows", .doc = "y = (x - mean) * rstd * weight + bias over the last dim",
          .rule = Rule::whole, .types = Types::floating, .inputs = x, .outputs = y, .attrs = {eps},
-         .shape = rows_shape, .relate = norm_relate, .kernel = "layer_norm", .flops = 8},
+         .shape = norm_shape, .relate = norm_relate, .kernel = "layer_norm", .flops = 8},
         {.name = "layer_norm_input_grad", .doc = "dx of layer_norm_rows", .rule = Rule::whole,
          .types = Types::floating, .inputs = dy_w, .outputs = {{"dx"}}, .shape = input_shape,
          .relate = input_relate, .kernel = "layer_norm_backward_input", .params = no_params, .flops = 10},

@@ -13,7 +13,7 @@ public:
     explicit Parser(std::string_view text) : s_("tile text", text) {}
 
     TileGraph tiles() {
-        s_.end_line();
+        s_.skip_lines();
         skip_other_stages();
         s_.expect("tiles");
         s_.expect("{");
