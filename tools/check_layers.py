@@ -56,10 +56,14 @@ def problems(files: dict[str, list[str]]) -> list[str]:
     return found
 
 
-def main() -> None:
+def tree() -> dict[str, list[str]]:
+    """What each source file includes."""
     paths = [path for path in SOURCE.rglob("*") if path.suffix in {".cc", ".hh", ".def", ".cu"}]
-    files = {path.relative_to(SOURCE).as_posix(): includes(path) for path in sorted(paths)}
-    found = problems(files)
+    return {path.relative_to(SOURCE).as_posix(): includes(path) for path in sorted(paths)}
+
+
+def main() -> None:
+    found = problems(tree())
     for line in found:
         print(line, file=sys.stderr)
     sys.exit(1 if found else 0)

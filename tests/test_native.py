@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The C++ tests: each tests/**/test_*.cc is built and run; the slow ones with sanitizers too."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+BUILD = ROOT / "build" / "dev"
+PROGRAMS = sorted(
+    "-".join(path.relative_to(ROOT / "tests").with_suffix("").parts)
+    for path in (ROOT / "tests").glob("**/test_*.cc")
+)
+
+
+def run(*command: str) -> None:
+    done = subprocess.run(
+        command, cwd=ROOT, check=False, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
+    if done.returncode != 0:
+        pytest.fail(
+            f"{' '.join(command)}: exit code {done.returncode}\n{done.stdout}", pytrace=False
+        )
+
+
+@pytest.fixture(scope="session")
+def programs() -> Path:
+    """The folder with all programs, built."""
+    run("ninja", "-C", str(BUILD), *(f"tests/{name}" for name in PROGRAMS))
+    return BUILD / "tests"
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_program(programs: Path, name: str) -> None:
+    run(str(programs / name))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sanitizer", ["address,undefined", "thread"])
+def test_sanitizer(sanitizer: str) -> None:
+    run("sh", "tools/sanitize.sh", sanitizer)

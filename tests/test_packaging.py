@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What a user installs: headers, exported symbols, and the wheel in a venv of its own."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import venv
+import zipfile
+from pathlib import Path
+
+import list_symbols
+import pytest
+import torch
+
+ROOT = Path(__file__).resolve().parent.parent
+INCLUDE = ROOT / "libnntile_c" / "include"
+HEADERS = sorted(INCLUDE.glob("nntile/*.h"))
+STUB_HEADER = ROOT / "torch_nntile" / "csrc" / "stub.h"
+BUILD = ROOT / "build" / "dev"
+CPU_INDEX = "https://download.pytorch.org/whl/cpu"
+
+
+def output(*command: str | Path, **options: object) -> str:
+    done = subprocess.run(
+        [str(word) for word in command], check=False, capture_output=True, text=True, **options
+    )
+    assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+@pytest.mark.parametrize("header", [*HEADERS, STUB_HEADER], ids=lambda path: path.name)
+@pytest.mark.parametrize("language", ["c", "c++"])
+def test_header_compiles_alone(header: Path, language: str) -> None:
+    compiler, standard = ("cc", "c11") if language == "c" else ("c++", "c++20")
+    flags = ["-pedantic", "-Wall", "-Wextra", "-Werror", "-fsyntax-only"]
+    output(
+        compiler,
+        "-x",
+        language,
+        f"-std={standard}",
+        *flags,
+        "-I",
+        INCLUDE,
+        "-include",
+        header,
+        "/dev/null",
+    )
+
+
+def test_umbrella_includes_all() -> None:
+    named = set(
+        re.findall(r'#include "nntile/(\w+\.h)"', (INCLUDE / "nntile" / "nntile.h").read_text())
+    )
+    assert named == {header.name for header in HEADERS} - {"nntile.h"}
+
+
+@pytest.mark.parametrize(
+    ("headers", "library"),
+    [
+        (HEADERS, BUILD / "libnntile_c" / "libnntile_c.so"),
+        ([STUB_HEADER], BUILD / "torch_nntile" / "libtorch_nntile_stub.so"),
+    ],
+    ids=["libnntile_c", "stub"],
+)
+def test_library_exports_what_headers_declare(headers: list[Path], library: Path) -> None:
+    declared = set().union(*(list_symbols.declared(header) for header in headers))
+    assert list_symbols.exported(library) == declared
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A wheel of this tree. Its build folder is kept, so that only the first time takes minutes."""
+    folder = tmp_path_factory.mktemp("wheel")
+    starpu = [str(path) for path in ROOT.glob("build/starpu-*/lib/pkgconfig")]
+    tools = str(Path(sys.executable).parent)
+    env = os.environ | {
+        "PATH": os.pathsep.join([tools, os.environ["PATH"]]),
+        "PKG_CONFIG_PATH": os.pathsep.join([*starpu, os.environ.get("PKG_CONFIG_PATH", "")]),
+    }
+    build = [sys.executable, "-m", "pip", "wheel", "--no-build-isolation", "--no-deps"]
+    output(*build, "-Cbuild-dir=build/wheel", "-w", folder, ROOT, env=env, cwd=ROOT)
+    (found,) = folder.glob("*.whl")
+    return found
+
+
+@pytest.fixture(scope="session")
+def contents(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("contents")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(folder)
+    return folder
+
+
+@pytest.mark.slow
+def test_wheel_holds_the_libraries_and_their_notices(contents: Path) -> None:
+    libraries = {path.relative_to(contents).as_posix() for path in contents.rglob("*.so*")}
+    assert libraries == {
+        "torch_nntile/_capi.abi3.so",
+        "torch_nntile/_stubapi.abi3.so",
+        "torch_nntile/libnntile_c.so",
+        "torch_nntile/libscipy_openblas.so",
+        "torch_nntile/libtorch_nntile_stub.so",
+    }
+    notices = {path.name for path in contents.glob("*.dist-info/licenses/**/*") if path.is_file()}
+    assert {"LICENSE", "NOTICE", "StarPU-LGPL-2.1.txt", "scipy-openblas32.txt"} <= notices
+    sources = {path.name for path in (ROOT / "torch_nntile").rglob("*.py")}
+    assert sources <= {path.name for path in contents.rglob("*.py")}
+
+
+@pytest.mark.slow
+def test_wheel_runs_on_any_python_from_its_own_on(wheel: Path) -> None:
+    assert re.search(r"-cp3\d+-abi3-linux_\w+\.whl$", wheel.name)
+
+
+@pytest.mark.slow
+def test_wheel_finds_its_libraries_by_origin_only(contents: Path) -> None:
+    for library in contents.rglob("*.so"):
+        dynamic = output("readelf", "--dynamic", "--wide", library)
+        paths = re.findall(r"\((?:RPATH|RUNPATH)\).*\[(.*)\]", dynamic)
+        assert paths in ([], ["$ORIGIN"]), library.name
+        needed = set(re.findall(r"\(NEEDED\).*\[(.*)\]", dynamic))
+        assert not {name for name in needed if "torch_python" in name or "starpu" in name}
+
+
+@pytest.mark.slow
+def test_wheel_in_a_clean_venv(wheel: Path, tmp_path: Path) -> None:
+    venv.create(tmp_path / "venv", with_pip=True)
+    python = tmp_path / "venv" / "bin" / "python"
+    same_torch = f"torch=={torch.__version__}"
+    output(
+        python,
+        "-m",
+        "pip",
+        "install",
+        "--retries",
+        "1",
+        "--extra-index-url",
+        CPU_INDEX,
+        same_torch,
+        wheel,
+    )
+    script = """
+import sys
+import torch
+x = torch.ones(2, device="nntile")
+assert x.device.type == "nntile" and x.tolist() == [1.0, 1.0]
+w = torch.full((2, 3), 0.5, device="nntile", requires_grad=True)
+(x @ w).sum().backward()
+assert w.grad.cpu().tolist() == [[1.0] * 3] * 2
+print(sys.modules["torch_nntile"].__file__)
+"""
+    env = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    where = output(python, "-c", script, cwd=tmp_path, env=env).strip()
+    assert Path(where).is_relative_to(tmp_path)

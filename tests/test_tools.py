@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The tools of the build say no when they should."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import check_layers
+import fetch_starpu
+import list_sources
+import list_symbols
+
+
+def test_layers_of_this_tree() -> None:
+    assert check_layers.problems(check_layers.tree()) == []
+
+
+def test_layers_see_an_arrow_up() -> None:
+    files = {"tile/a.hh": [], "graph/b.cc": ["tile/a.hh"]}
+    assert check_layers.problems(files) == ["graph/b.cc: graph may not include tile (tile/a.hh)"]
+
+
+def test_layers_see_neighbours_and_lost_folders() -> None:
+    files = {"record/a.hh": [], "tile/b.cc": ["record/a.hh"], "misc/c.cc": []}
+    assert [line.split(":")[0] for line in check_layers.problems(files)] == [
+        "tile/b.cc",
+        "misc/c.cc",
+    ]
+
+
+def test_layers_see_a_circle() -> None:
+    files = {"tile/a.hh": ["tile/b.hh"], "tile/b.hh": ["tile/a.hh"]}
+    assert check_layers.problems(files)[0].startswith("circle: ")
+
+
+def test_wrong_tarball_is_refused(tmp_path: Path) -> None:
+    found, target = tmp_path / "found.tar.gz", tmp_path / "cache" / "starpu.tar.gz"
+    found.write_bytes(b"not StarPU")
+    assert not fetch_starpu.keep(found, target, fetch_starpu.wrap("starpu")["source_hash"])
+    assert not target.exists()
+
+
+def test_op_files_are_found(tmp_path: Path) -> None:
+    (tmp_path / "reduce.cc").write_text("NNTILE_ROWS(reduce) { return {}; }")
+    (tmp_path / "table.cc").write_text("std::span<const OpRow> op_rows();")
+    assert list_sources.op_stems(tmp_path) == ["reduce"]
+
+
+def test_only_the_cffi_section_counts(tmp_path: Path) -> None:
+    header = tmp_path / "x.h"
+    header.write_text(
+        "void nntile_outside(void);\n/* CFFI-BEGIN */\n/** See nntile_other(). */\n"
+        "typedef int (*nntile_function)(int);\ntypedef struct nntile_a { int b; } nntile_a;\n"
+        "int nntile_inside(nntile_function f);\n/* CFFI-END */\n"
+    )
+    assert list_symbols.declared(header) == {"nntile_inside"}
