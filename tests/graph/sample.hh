@@ -31,16 +31,16 @@ inline std::vector<uint32_t> add(graph::Graph& g, const schema::OpRow& row, cons
 
 // The first accepted one of all combinations of a few shapes; optional inputs are given.
 inline std::optional<Sample> sample_of(const schema::OpRow& row) {
-    const Dims shapes[] = {{4, 4}, {4}, {}};
+    const Dims shapes[] = {{4, 4}, {4}, {}, {4, 1}};
     const Dims lists[] = {{4, 4}, {4, 1}, {0}, {}};
     const size_t n = row.inputs.size();
     size_t combinations = 4;
-    for (size_t k = 0; k < n; ++k) combinations *= 3;
+    for (size_t k = 0; k < n; ++k) combinations *= std::size(shapes);
     for (size_t c = 0; c < combinations; ++c) {
         Sample sample;
         size_t rest = c / 4;
-        for (size_t k = 0; k < n; ++k, rest /= 3)
-            sample.inputs.push_back({dtype_for(row, row.inputs[k].type, k == 0), shapes[rest % 3], false});
+        for (size_t k = 0; k < n; ++k, rest /= std::size(shapes))
+            sample.inputs.push_back({dtype_for(row, row.inputs[k].type, k == 0), shapes[rest % std::size(shapes)], false});
         sample.attrs = schema::default_attrs(row);
         for (size_t k = 0; k < row.attrs.size(); ++k) {
             if (row.attrs[k].kind == schema::AttrKind::integers) sample.attrs[k].ints = lists[c % 4];
