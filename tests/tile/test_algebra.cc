@@ -166,6 +166,22 @@ void test_corners() {
     }
 }
 
+// A stepped slice that one tile holds, flattened: two strides in the tile, so no aligned block.
+void test_folded() {
+    Layout l{{6}, {2}, 1};  // x.view(-1)[1::2] of (3, 4)
+    std::vector<Cut> base{whole(3), {{4, {1}}}};
+    Grid grid = grid_of(Dims{3, 4}, base), view = grid_of(l.sizes, {whole(6)});
+    check_case({3, 4}, l, base, {whole(6)});
+    Pieces found = tile_pieces(grid, l, view);
+    CHECK(found.list.size() == 1 && found.list[0].dims.size() == 2);
+    CHECK(!aligned_block(found.list, l.sizes) && !aligned_blocks(grid, l, view));
+    for (int64_t c = 1; c < 6; ++c) check_case({3, 4}, l, base, {{{6, {c}}}});
+    check_case({2, 4}, {{4}, {2}, 1}, {whole(2), {{4, {1}}}}, {{{4, {3}}}});  // ends inside a row
+    // Cut along its rows or columns, every tile has one stride.
+    for (const Cut& cut : {Cut{{6, {2, 4}}}, Cut{{3, {}}, {2, {1}}}})
+        CHECK(aligned_blocks(grid, l, grid_of(l.sizes, {cut})));
+}
+
 template <class F>
 bool throws(F&& call) {
     try {
@@ -186,6 +202,8 @@ void test_bounds() {
     CHECK(throws([] { cut_of_segments(10, Dims{5, 6}); }));
     CHECK(throws([] { cut_of_segments(10, Dims{5, 0, 5}); }));
     CHECK(throws([] { cut_of_segments(10, Dims{5, 4}); }));
+    CHECK(throws([] { cut_of_segments(10, Dims{5, 5, 0}); }));
+    CHECK(throws([] { cut_of_segments(10, Dims{5, 5, 3}); }));
     Grid empty = grid_of(Dims{0, 3}, {{}, {{3, {1}}}});
     CHECK(tile_pieces(empty, {{0, 3}, {3, 1}}, grid_of(Dims{0, 3}, {})).list.empty());
     Grid halves = grid_of(Dims{3, 0}, {{{3, {1}}}, {}});
@@ -273,6 +291,11 @@ void test_take_and_put() {
         if (base) CHECK(is_whole(*base) == is_whole(wanted));
     }
     CHECK(found > 1'000);
+    // The borders of a slice are cut, also where they fall between the elements of a stepped one.
+    describe = [] { return std::string("borders"); };
+    CHECK(put({{4, {2}}}, 12, 4, 1, 4) == Cut({{12, {4, 6, 8}}}));
+    CHECK(put({{4, {2}}}, 12, 2, 2, 4) == Cut({{12, {2, 6, 10}}}));
+    CHECK(put({{6, {3}}}, 12, 1, 2, 6) == put({{6, {3}}}, 12, 0, 2, 6));
 }
 
 void test_merged_keeps_other_dims() {
@@ -298,6 +321,7 @@ int main() {
     test_first_dim_cut_is_never_irregular();
     test_coalesce_keeps_tiles();
     test_corners();
+    test_folded();
     test_bounds();
     test_peel();
     test_join();

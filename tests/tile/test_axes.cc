@@ -108,6 +108,21 @@ void shifted_slices() {
     CHECK(axes.factors(b[0]) == at(7, {4}) && axes.retiles().size() == 1);
 }
 
+// The cut of z reaches x after the link to y was visited, in a visit that changed nothing.
+void a_late_cut_visits_earlier_links_again() {
+    Axes axes;
+    std::vector<int> x = axes.value(Dims{4, 6, 5, 6});
+    std::vector<int> y = axes.view(x, {{24, 30}, {30, 1}});
+    std::vector<int> z = axes.view(x, {{4, 6, 5, 2, 3}, {180, 30, 6, 3, 1}});
+    axes.cut(x[0], at(4, {2}), "x");
+    axes.cut(y[0], at(24, {12}), "y");
+    axes.cut(z[3], at(2, {1}), "z");
+    CHECK(axes.propagate() == 3);
+    CHECK(axes.factors(x[3]) == at(6, {3}));
+    CHECK(axes.factors(y[1]) == (Cut{{5, {}}, {6, {3}}}) && axes.retiles().empty());
+    CHECK(axes.propagate() == 3);  // from scratch, not on top
+}
+
 void permute_expand_and_size_one_need_no_link() {
     Axes axes;
     std::vector<int> x = axes.value(Dims{4, 1, 6});
@@ -131,6 +146,7 @@ int main() {
     factors_combine_and_contradictions_stop_at_the_link();
     slices_of_one_value_speak_for_their_ranges();
     shifted_slices();
+    a_late_cut_visits_earlier_links_again();
     permute_expand_and_size_one_need_no_link();
     std::printf("axes: %d failures\n", failures);
     return failures == 0 ? 0 : 1;

@@ -39,8 +39,10 @@ void append_radix(const Dims& shape, const Dims& own, int64_t address,
                   SmallVector<Step, 16>& out) {
     for (size_t i = 0; address > 0 && i < shape.size(); ++i) {
         if (shape[i] == 1 || address < own[i]) continue;
-        out.push_back({address / own[i], static_cast<uint32_t>(i)});
-        address %= own[i];
+        // Most strides are a stride of the base; a division costs more than all the rest.
+        int64_t steps = address == own[i] ? 1 : address / own[i];
+        out.push_back({steps, static_cast<uint32_t>(i)});
+        address -= steps * own[i];
     }
 }
 
@@ -98,9 +100,10 @@ AccessMap access_map(std::span<const int64_t> shape, const Layout& layout) {
     m.layout = normal_layout(layout);
     m.start.assign(shape.size(), 0);
     if (layout.numel() == 0) return m;
-    check(inside(m.layout, product(shape)), Status::invalid_argument, "a layout of sizes ",
-          text_of_dims(layout.sizes), ", strides ", text_of_dims(layout.strides), ", offset ",
-          layout.offset, " ends beyond the value of shape ", text_of_dims(shape));
+    if (!inside(m.layout, product(shape))) [[unlikely]]  // check() would make the texts every time
+        fail(Status::invalid_argument, "a layout of sizes ", text_of_dims(layout.sizes),
+             ", strides ", text_of_dims(layout.strides), ", offset ", layout.offset,
+             " ends beyond the value of shape ", text_of_dims(shape));
 
     if (layout.sizes == m.shape && is_dense(layout)) {
         for (uint32_t i = 0; i < shape.size(); ++i) {

@@ -33,13 +33,14 @@ bool is_whole(const Cut& cut) {
 Cut cut_of_segments(int64_t extent, std::span<const int64_t> segments) {
     Factor factor{extent, {}};
     int64_t end = 0;
+    bool fits = true;
     for (int64_t s : segments) {
-        check(s > 0 && s <= extent - end, Status::invalid_argument, "segments ",
-              text_of_dims(segments), " do not fill an axis of extent ", extent);
+        fits = fits && s > 0 && s <= extent - end;
+        if (!fits) break;
         end += s;
         if (end < extent) factor.positions.push_back(end);
     }
-    check(end == extent, Status::invalid_argument, "segments ", text_of_dims(segments),
+    check(fits && end == extent, Status::invalid_argument, "segments ", text_of_dims(segments),
           " do not fill an axis of extent ", extent);
     return normal({factor});
 }

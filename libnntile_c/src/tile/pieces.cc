@@ -68,7 +68,7 @@ private:
         std::vector<size_t> left;
         for (size_t d = 0; d < n_digits_; ++d) {
             const Digit& digit = map_.digits[d];
-            int64_t* row = &moves_[d * n_constraints_];
+            int64_t* row = moves_.data() + d * n_constraints_;
             for (const Step& s : map_.steps_of(digit)) {
                 row[s.base] = s.step;
                 address[d] += s.step * own[s.base];
@@ -120,8 +120,9 @@ private:
         std::vector<int64_t> marks;
         find_marks(a, marks);
         for (size_t m = 0; m + 1 < marks.size(); ++m) {
-            const int64_t *low = &low_[a * n], *segment = &segment_[a * n];
-            int64_t *next_low = &low_[(a + 1) * n], *next_segment = &segment_[(a + 1) * n];
+            const int64_t *low = low_.data() + a * n, *segment = segment_.data() + a * n;
+            int64_t* next_low = low_.data() + (a + 1) * n;
+            int64_t* next_segment = segment_.data() + (a + 1) * n;
             std::copy(segment, segment + n, next_segment);
             bool crosses = false;
             for (size_t c = 0; c < n; ++c) {
@@ -146,7 +147,7 @@ private:
     bool emit() {
         if (out_.size() >= limit_) return false;
         size_t n_base = base_.dims.size();
-        const int64_t* segment = &segment_[n_digits_ * n_constraints_];
+        const int64_t* segment = segment_.data() + n_digits_ * n_constraints_;
         Dims sizes(n_constraints_, 0);
         for (size_t c = 0; c < n_constraints_; ++c) sizes[c] = constraints_[c]->size(segment[c]);
         std::span<const int64_t> all = sizes;
@@ -222,8 +223,9 @@ void verify(const Layout& layout, const Grid& view) {
     bool same = view.dims.size() == layout.sizes.size();
     for (size_t k = 0; same && k < view.dims.size(); ++k)
         same = view.dims[k].extent == layout.sizes[k];
-    check(same, Status::internal, "the grid of a view does not fill its sizes ",
-          text_of_dims(layout.sizes));
+    if (!same)
+        fail(Status::internal, "the grid of a view does not fill its sizes ",
+             text_of_dims(layout.sizes));
     check(view.dims.size() <= max_rank, Status::unsupported, "a view of ", view.dims.size(),
           " refined dims; at most ", max_rank, " are supported");
 }
