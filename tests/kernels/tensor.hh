@@ -120,8 +120,8 @@ public:
     template <class Visit>
     void each(Visit&& visit) const {  // every element of its own once
         Index at(sizes.size(), 0);
-        for (int64_t s : sizes)
-            if (s == 0) return;
+        for (size_t d = 0; d < sizes.size(); ++d)
+            if (sizes[d] == 0 && strides[d] != 0) return;
         for (;;) {
             visit(at);
             size_t d = sizes.size();

@@ -19,6 +19,31 @@ constexpr KernelRow rows[] = {
      reduce, nullptr},
     {"argmax", "x -> y (i64); dims outer.., reduced..; params number of reduced dims(i)", argmax, nullptr},
     {"argmin", "x -> y (i64); dims outer.., reduced..; params number of reduced dims(i)", argmin, nullptr},
+    {"softmax", "x -> y; dims rows.., d", softmax, nullptr},
+    {"log_softmax", "x -> y; dims rows.., d", log_softmax, nullptr},
+    {"softmax_backward", "dy, y -> dx; dims rows.., d", softmax_backward, nullptr},
+    {"log_softmax_backward", "dy, y -> dx; dims rows.., d", log_softmax_backward, nullptr},
+    {"layer_norm", "x, weight?, bias? -> y, mean, rstd; dims rows.., d; params eps(f)", layer_norm, nullptr},
+    {"layer_norm_backward_input", "dy, x, mean, rstd, weight? -> dx; dims rows.., d",
+     layer_norm_backward_input, nullptr},
+    {"layer_norm_backward_affine",
+     "dy, x, mean, rstd -> dw?, db?; dims rows.., d; params accumulate(i)", layer_norm_backward_affine,
+     nullptr},
+    {"nll_loss",
+     "logp, target, weight?, total_weight? -> y; dims rows.., classes; params "
+     "reduction(i: none|mean|sum), ignore_index(i), accumulate(i). mean divides by total_weight",
+     nll_loss, nullptr},
+    {"nll_total_weight",
+     "target, weight? -> total; dims rows.., classes; params ignore_index(i), accumulate(i)",
+     nll_total_weight, nullptr},
+    {"nll_loss_backward",
+     "dy, target, weight?, total_weight? -> dx; dims rows.., classes; params "
+     "reduction(i: none|mean|sum), ignore_index(i)",
+     nll_loss_backward, nullptr},
+    {"embedding", "weight, indices -> y; dims i.., e, v", embedding, nullptr},
+    {"embedding_backward",
+     "dy, indices -> dw; dims i.., e, v; params padding_idx(i, -1: none), accumulate(i)",
+     embedding_backward, nullptr},
 };
 
 }  // namespace

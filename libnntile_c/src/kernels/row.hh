@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What kernels over whole rows share: the loops of a row in its compute type, and how rows are read and written.
+#pragma once
+
+#include <algorithm>
+#include <span>
+
+#include "kernels/convert.hh"
+#include "kernels/space.hh"
+
+namespace nntile::kernels {
+
+// On contiguous arrays of f32 or f64; y and dx may be one of the inputs. Sums come back in double.
+struct RowLoops {
+    double (*exp_sum)(const void* x, int64_t n, double max, void* y);  // y = exp(x - max) if given
+    void (*scale)(void* y, int64_t n, double factor);
+    void (*exp_scale)(const void* x, int64_t n, double max, double factor, void* y);
+    void (*shift)(const void* x, int64_t n, double max, double log_sum, void* y);
+    double (*sum)(const void* x, int64_t n);
+    double (*dot)(const void* a, const void* b, int64_t n);
+    void (*softmax_backward)(const void* dy, const void* y, int64_t n, double dot, void* dx);
+    void (*log_softmax_backward)(const void* dy, const void* y, int64_t n, double sum, void* dx);
+    double (*deviation)(const void* x, int64_t n, double mean);        // sum of (x - mean)^2
+    void (*normalize)(const void* x, const void* w, const void* b, int64_t n, double mean, double rstd, void* y);
+    // sums[0] += sum of g, sums[1] += sum of g * (x - mean) * rstd, with g = dy * w
+    void (*norm_sums)(const void* dy, const void* x, const void* w, int64_t n, double mean, double rstd, double* sums);
+    // dx = rstd * (g - a - (x - mean) * rstd * b)
+    void (*norm_input)(const void* dy, const void* x, const void* w, int64_t n, double mean, double rstd, double a,
+                       double b, void* dx);
+    void (*norm_affine)(const void* dy, const void* x, int64_t n, double mean, double rstd, double* dw, double* db);
+};
+struct RowTables {
+    RowLoops table[2];  // compute_f32, compute_f64
+};
+NNTILE_ISA_TABLE(RowTables, row_tables)
+
+// One operand along the last dim. Read in pieces, in place if it lies so.
+class Line {
+public:
+    static constexpr int64_t piece = 512;
+
+    void make(const Block& block, Compute compute, int64_t stride);
+    explicit operator bool() const { return base_ != nullptr; }
+    bool in_place() const { return in_place_; }
+    void move_to(int64_t offset) { data_ = base_ + offset * bytes_; }
+
+    const void* read(int64_t at, int64_t n) {  // nullptr if absent
+        if (!base_ || in_place_) return base_ ? data_ + at * bytes_ : nullptr;
+        load_(data_ + at * stride_ * bytes_, buffer_, stride_, n);
+        return buffer_;
+    }
+    void* target(int64_t at) { return in_place_ ? static_cast<void*>(data_ + at * bytes_) : buffer_; }
+    void flush(int64_t at, int64_t n) {  // after target() was written
+        if (!in_place_) store_(buffer_, data_ + at * stride_ * bytes_, stride_, n);
+    }
+    double scalar() const;
+    void set_scalar(double value);
+
+private:
+    std::byte *base_ = nullptr, *data_ = nullptr;
+    int64_t bytes_ = 0, stride_ = 0;
+    DType dtype_ = DType::none;
+    bool in_place_ = false;
+    Convert load_ = nullptr, store_ = nullptr;
+    alignas(64) std::byte buffer_[piece * sizeof(double)];
+};
+
+// The rows of a task: all dims but the last, which is `d`.
+class Rows {
+public:
+    static constexpr int max_lines = 6;
+
+    // `scalars`: operands with one element per row.
+    int make(const Args& args, std::initializer_list<int> scalars = {});
+    const RowLoops& loops() const { return row_tables().table[compute]; }
+
+    template <class Body>  // with all lines at the row
+    void each(Body&& body) {
+        if (space.empty()) return;
+        Walk walk(space, space.dims);
+        do {
+            for (int k = 0; k < space.operands; ++k) line[k].move_to(walk.offset[k]);
+            body();
+        } while (walk.next());
+    }
+    template <class Body>  // body(at, n) for pieces of the row
+    void pieces(Body&& body) const {
+        const int64_t step = whole ? std::max<int64_t>(d, 1) : Line::piece;
+        for (int64_t at = 0; at < d; at += step) body(at, std::min(step, d - at));
+    }
+
+    Compute compute;
+    int64_t d;
+    Line line[max_lines];
+
+private:
+    bool whole;  // every line in place: a row is one piece
+    Space space;
+};
+
+}  // namespace nntile::kernels

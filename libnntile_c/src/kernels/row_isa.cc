@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "kernels/row.hh"
+
+#include "kernels/math_isa.hh"
+
+namespace nntile::kernels::NNTILE_ISA {
+namespace {
+
+// Sum of term(i), in 64 lanes of T for 2048 terms at a time, then in double.
+template <class T, class Term>
+double lane_sum(int64_t n, Term&& term) {
+    constexpr int64_t lanes = 64, piece = 32 * lanes;
+    double total = 0;
+    for (int64_t start = 0; start < n; start += piece) {
+        const int64_t end = n - start < piece ? n : start + piece;
+        alignas(64) T lane[lanes] = {};
+        int64_t i = start;
+        for (; i + lanes <= end; i += lanes)
+#pragma GCC ivdep
+            for (int64_t j = 0; j < lanes; ++j) lane[j] += term(i + j);
+        const int64_t rest = end - i;
+#pragma GCC ivdep
+        for (int64_t j = 0; j < rest; ++j) lane[j] += term(i + j);
+        for (int64_t half = lanes / 2; half >= 8; half /= 2)
+            for (int64_t j = 0; j < half; ++j) lane[j] += lane[j + half];
+        for (int64_t j = 0; j < 8; ++j) total += lane[j];
+    }
+    return total;
+}
+
+template <class T>
+struct Row {
+    static const T* in(const void* x) { return static_cast<const T*>(x); }
+    static T* out(void* y) { return static_cast<T*>(y); }
+    template <class Formula>
+    static void each(int64_t n, Formula&& formula) {
+#pragma GCC ivdep
+        for (int64_t i = 0; i < n; ++i) formula(i);
+    }
+
+    // ---- softmax
+    static double exp_sum(const void* from, int64_t n, double highest, void* to) {
+        const T *x = in(from), max = static_cast<T>(highest);
+        T* y = out(to);
+        if (!y) return lane_sum<T>(n, [=](int64_t i) { return exp_of(x[i] - max); });
+        return lane_sum<T>(n, [=](int64_t i) { return y[i] = exp_of(x[i] - max); });
+    }
+    static void scale(void* to, int64_t n, double by) {
+        T *y = out(to), factor = static_cast<T>(by);
+        each(n, [=](int64_t i) { y[i] *= factor; });
+    }
+    static void exp_scale(const void* from, int64_t n, double highest, double by, void* to) {
+        const T *x = in(from), max = static_cast<T>(highest), factor = static_cast<T>(by);
+        T* y = out(to);
+        each(n, [=](int64_t i) { y[i] = exp_of(x[i] - max) * factor; });
+    }
+    static void shift(const void* from, int64_t n, double highest, double log, void* to) {
+        const T *x = in(from), max = static_cast<T>(highest), log_sum = static_cast<T>(log);
+        T* y = out(to);
+        each(n, [=](int64_t i) { y[i] = (x[i] - max) - log_sum; });
+    }
+    static double sum(const void* from, int64_t n) {
+        const T* x = in(from);
+        return lane_sum<T>(n, [=](int64_t i) { return x[i]; });
+    }
+    static double dot(const void* left, const void* right, int64_t n) {
+        const T *a = in(left), *b = in(right);
+        return lane_sum<T>(n, [=](int64_t i) { return a[i] * b[i]; });
+    }
+    static void softmax_backward(const void* grad, const void* value, int64_t n, double d, void* to) {
+        const T *dy = in(grad), *y = in(value), dot = static_cast<T>(d);
+        T* dx = out(to);
+        each(n, [=](int64_t i) { dx[i] = y[i] * (dy[i] - dot); });
+    }
+    static void log_softmax_backward(const void* grad, const void* value, int64_t n, double s, void* to) {
+        const T *dy = in(grad), *y = in(value), sum = static_cast<T>(s);
+        T* dx = out(to);
+        each(n, [=](int64_t i) { dx[i] = dy[i] - exp_of(y[i]) * sum; });
+    }
+
+    // ---- layer norm
+    static double deviation(const void* from, int64_t n, double m) {
+        const T *x = in(from), mean = static_cast<T>(m);
+        return lane_sum<T>(n, [=](int64_t i) { return (x[i] - mean) * (x[i] - mean); });
+    }
+    static void normalize(const void* from, const void* weight, const void* bias, int64_t n, double m, double r,
+                          void* to) {
+        const T *x = in(from), *w = in(weight), *b = in(bias), mean = static_cast<T>(m), rstd = static_cast<T>(r);
+        T* y = out(to);
+        if (w && b) each(n, [=](int64_t i) { y[i] = (x[i] - mean) * rstd * w[i] + b[i]; });
+        else if (w) each(n, [=](int64_t i) { y[i] = (x[i] - mean) * rstd * w[i]; });
+        else if (b) each(n, [=](int64_t i) { y[i] = (x[i] - mean) * rstd + b[i]; });
+        else each(n, [=](int64_t i) { y[i] = (x[i] - mean) * rstd; });
+    }
+    static void norm_sums(const void* grad, const void* from, const void* weight, int64_t n, double m, double r,
+                          double* sums) {
+        const T *dy = in(grad), *x = in(from), *w = in(weight), mean = static_cast<T>(m), rstd = static_cast<T>(r);
+        if (w) {
+            sums[0] += lane_sum<T>(n, [=](int64_t i) { return dy[i] * w[i]; });
+            sums[1] += lane_sum<T>(n, [=](int64_t i) { return dy[i] * w[i] * ((x[i] - mean) * rstd); });
+        } else {
+            sums[0] += lane_sum<T>(n, [=](int64_t i) { return dy[i]; });
+            sums[1] += lane_sum<T>(n, [=](int64_t i) { return dy[i] * ((x[i] - mean) * rstd); });
+        }
+    }
+    static void norm_input(const void* grad, const void* from, const void* weight, int64_t n, double m, double r,
+                           double g_mean, double gx_mean, void* to) {
+        const T *dy = in(grad), *x = in(from), *w = in(weight), mean = static_cast<T>(m), rstd = static_cast<T>(r);
+        const T a = static_cast<T>(g_mean), b = static_cast<T>(gx_mean);
+        T* dx = out(to);
+        if (w) each(n, [=](int64_t i) { dx[i] = rstd * (dy[i] * w[i] - a - (x[i] - mean) * rstd * b); });
+        else each(n, [=](int64_t i) { dx[i] = rstd * (dy[i] - a - (x[i] - mean) * rstd * b); });
+    }
+    static void norm_affine(const void* grad, const void* from, int64_t n, double m, double r, double* dw,
+                            double* db) {
+        const T *dy = in(grad), *x = in(from), mean = static_cast<T>(m), rstd = static_cast<T>(r);
+        each(n, [=](int64_t i) {
+            dw[i] += static_cast<double>(dy[i] * ((x[i] - mean) * rstd));
+            db[i] += static_cast<double>(dy[i]);
+        });
+    }
+
+    static constexpr RowLoops loops = {exp_sum,   scale,     exp_scale, shift,     sum,
+                                       dot,       softmax_backward,     log_softmax_backward,
+                                       deviation, normalize, norm_sums, norm_input, norm_affine};
+};
+
+}  // namespace
+
+constinit const RowTables row_tables = {{Row<float>::loops, Row<double>::loops}};
+
+}  // namespace nntile::kernels::NNTILE_ISA

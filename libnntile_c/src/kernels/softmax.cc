@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Softmax and log-softmax over the last dim, and their gradients. y may be x, dx may be dy.
+#include <cmath>
+
+#include "kernels/fold.hh"
+#include "kernels/functions.hh"
+#include "kernels/row.hh"
+
+namespace nntile::kernels {
+namespace {
+
+double row_max(Rows& rows, Line& x) {
+    const Folds::Op& amax = folds().op[static_cast<int>(Fold::amax)][rows.compute];
+    Total max = amax.identity;
+    rows.pieces([&](int64_t at, int64_t n) { amax.run(x.read(at, n), n, &max); });
+    return max.f;
+}
+
+}  // namespace
+
+int softmax(const Args& args) {
+    Rows rows;
+    if (int status = rows.make(args)) return status;
+    const RowLoops& loops = rows.loops();
+    Line &x = rows.line[0], &y = rows.line[1];
+    rows.each([&] {
+        const double max = row_max(rows, x);
+        double sum = 0;
+        const bool keep = y.in_place();  // then the exponentials wait in y for their sum
+        rows.pieces([&](int64_t at, int64_t n) {
+            sum += loops.exp_sum(x.read(at, n), n, max, keep ? y.target(at) : nullptr);
+        });
+        rows.pieces([&](int64_t at, int64_t n) {
+            if (keep) return loops.scale(y.target(at), n, 1 / sum);
+            loops.exp_scale(x.read(at, n), n, max, 1 / sum, y.target(at));
+            y.flush(at, n);
+        });
+    });
+    return 0;
+}
+
+int log_softmax(const Args& args) {
+    Rows rows;
+    if (int status = rows.make(args)) return status;
+    const RowLoops& loops = rows.loops();
+    Line &x = rows.line[0], &y = rows.line[1];
+    rows.each([&] {
+        const double max = row_max(rows, x);
+        double sum = 0;
+        rows.pieces([&](int64_t at, int64_t n) { sum += loops.exp_sum(x.read(at, n), n, max, nullptr); });
+        rows.pieces([&](int64_t at, int64_t n) {
+            loops.shift(x.read(at, n), n, max, std::log(sum), y.target(at));
+            y.flush(at, n);
+        });
+    });
+    return 0;
+}
+
+int softmax_backward(const Args& args) {
+    Rows rows;
+    if (int status = rows.make(args)) return status;
+    const RowLoops& loops = rows.loops();
+    Line &dy = rows.line[0], &y = rows.line[1], &dx = rows.line[2];
+    rows.each([&] {
+        double dot = 0;
+        rows.pieces([&](int64_t at, int64_t n) { dot += loops.dot(dy.read(at, n), y.read(at, n), n); });
+        rows.pieces([&](int64_t at, int64_t n) {
+            loops.softmax_backward(dy.read(at, n), y.read(at, n), n, dot, dx.target(at));
+            dx.flush(at, n);
+        });
+    });
+    return 0;
+}
+
+int log_softmax_backward(const Args& args) {
+    Rows rows;
+    if (int status = rows.make(args)) return status;
+    const RowLoops& loops = rows.loops();
+    Line &dy = rows.line[0], &y = rows.line[1], &dx = rows.line[2];
+    rows.each([&] {
+        double sum = 0;
+        rows.pieces([&](int64_t at, int64_t n) { sum += loops.sum(dy.read(at, n), n); });
+        rows.pieces([&](int64_t at, int64_t n) {
+            loops.log_softmax_backward(dy.read(at, n), y.read(at, n), n, sum, dx.target(at));
+            dx.flush(at, n);
+        });
+    });
+    return 0;
+}
+
+}  // namespace nntile::kernels
