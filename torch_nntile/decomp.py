@@ -41,6 +41,10 @@ def elu(self: Tensor, alpha: Number = 1, scale: Number = 1, input_scale: Number 
     return torch.where(self > 0, self * scale, negative)
 
 
+def shrink_backward(grad_output: Tensor, self: Tensor, lambd: Number) -> Tensor:
+    return grad_output.masked_fill(self.abs() <= lambd, 0)
+
+
 def div_mode(self: Tensor, other: Any, *, rounding_mode: str | None) -> Tensor:
     if rounding_mode is None:
         return torch.true_divide(self, other)
@@ -149,6 +153,11 @@ def min_dim(self: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tens
     return self.amin(dim, keepdim=keepdim), self.argmin(dim, keepdim=keepdim)
 
 
+def masked_select(self: Tensor, mask: Tensor) -> Tensor:
+    """The shape of the result depends on data, so the host must look; print(tensor) needs it."""
+    return self.cpu().masked_select(mask.cpu()).to(self.device)
+
+
 # ---- fills and random numbers
 
 
@@ -199,6 +208,9 @@ COMPOSITIONS: dict[str, Callable[..., Any]] = {
     "clamp.Tensor": clamp,
     "hardtanh": hardtanh,
     "elu": elu,
+    "hardshrink_backward": shrink_backward,
+    "softshrink_backward": shrink_backward,
+    "masked_select": masked_select,
     "div.Tensor_mode": div_mode,
     "addmv": addmv,
     "dot": dot,
