@@ -26,9 +26,10 @@ size_t size_class(size_t nbytes) {
 void AddressSpace::reserve(size_t room) {
     const size_t least = std::max(room, smallest_region);
     for (size_t size = std::max(largest_region, least);; size = std::max(size / 4, least)) {
-        void *region = mmap(nullptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        void* region =
+            mmap(nullptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (region != MAP_FAILED) {
-            next_ = static_cast<char *>(region);
+            next_ = static_cast<char*>(region);
             end_ = next_ + size;
             return;
         }
@@ -37,7 +38,7 @@ void AddressSpace::reserve(size_t room) {
     }
 }
 
-void AddressSpace::take(size_t nbytes, Home &home) {
+void AddressSpace::take(size_t nbytes, Home& home) {
     TORCH_CHECK_WITH(OutOfMemoryError, nbytes <= largest_region, "nntile: a storage of ", nbytes,
                      " bytes is larger than the address space");
     home.room = size_class(nbytes);
@@ -53,14 +54,14 @@ void AddressSpace::take(size_t nbytes, Home &home) {
     live_[home.address] = &home;
 }
 
-void AddressSpace::give(const Home &home) {
+void AddressSpace::give(const Home& home) {
     std::lock_guard lock(mutex_);
     live_.erase(home.address);
     free_[home.room].push_back(home.address);
 }
 
-const Home *AddressSpace::find(const void *address) {
-    const auto *p = static_cast<const char *>(address);
+const Home* AddressSpace::find(const void* address) {
+    const auto* p = static_cast<const char*>(address);
     std::lock_guard lock(mutex_);
     auto it = live_.upper_bound(p);
     if (it == live_.begin()) return nullptr;
@@ -68,8 +69,8 @@ const Home *AddressSpace::find(const void *address) {
     return p < it->first + it->second->room ? it->second : nullptr;
 }
 
-AddressSpace &address_space() {
-    static auto *space = new AddressSpace;  // storages may outlive static objects
+AddressSpace& address_space() {
+    static auto* space = new AddressSpace;  // storages may outlive static objects
     return *space;
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Storages: an address range and a buffer of the recorder. Nothing here touches memory or takes the GIL.
+// Storages: an address range and a buffer of the recorder. Nothing here touches memory or takes the
+// GIL.
 #include <c10/core/CachingDeviceAllocator.h>
 #include <unistd.h>
 
@@ -12,8 +13,8 @@
 namespace torch_nntile {
 namespace {
 
-void release(void *context) {
-    auto *home = static_cast<Home *>(context);
+void release(void* context) {
+    auto* home = static_cast<Home*>(context);
     nntile_buffer_destroy(home->buffer);
     address_space().give(*home);
     delete home;
@@ -23,7 +24,7 @@ class Allocator final : public c10::DeviceAllocator {
 public:
     c10::DataPtr allocate(size_t nbytes) override {
         auto home = std::make_unique<Home>();
-        nntile_error *error = nullptr;
+        nntile_error* error = nullptr;
         address_space().take(nbytes, *home);
         const nntile_status status =
             nntile_buffer_create(record(), static_cast<int64_t>(nbytes), &home->buffer, &error);
@@ -31,16 +32,16 @@ public:
             address_space().give(*home);
             raise(status, error);
         }
-        Home *context = home.release();
+        Home* context = home.release();
         return {context->address, context, &release, device()};
     }
     c10::DeleterFnPtr raw_deleter() const override { return nullptr; }
-    void copy_data(void *, const void *, size_t) const override {
+    void copy_data(void*, const void*, size_t) const override {
         TORCH_CHECK(false, "nntile: a storage has no bytes on the host");
     }
     bool initialized() override { return true; }
     void emptyCache(c10::MempoolId_t) override {}
-    void recordStream(const c10::DataPtr &, c10::Stream) override {}
+    void recordStream(const c10::DataPtr&, c10::Stream) override {}
 
     c10::CachingDeviceAllocator::DeviceStats getDeviceStats(c10::DeviceIndex) override {
         int64_t count = 0, bytes = 0, peak = 0;
@@ -73,7 +74,7 @@ private:
         nntile_context_stats stats{};
         stats.struct_size = sizeof(stats);
         if (nntile_context_active()) {
-            nntile_error *error = nullptr;
+            nntile_error* error = nullptr;
             check(nntile_context_stats_get(&stats, &error), error);
         }
         return stats;
@@ -87,28 +88,28 @@ const bool registered = [] {
 
 }  // namespace
 
-c10::DeviceAllocator &allocator() {
-    static auto *instance = new Allocator;
+c10::DeviceAllocator& allocator() {
+    static auto* instance = new Allocator;
     return *instance;
 }
 
-nntile_record *record() {
-    static nntile_record *instance = [] {
-        nntile_record *made = nullptr;
-        nntile_error *error = nullptr;
+nntile_record* record() {
+    static nntile_record* instance = [] {
+        nntile_record* made = nullptr;
+        nntile_error* error = nullptr;
         check(nntile_record_create(&made, &error), error);
         return made;
     }();
     return instance;
 }
 
-Place place_of(const c10::DataPtr &data) {
+Place place_of(const c10::DataPtr& data) {
     if (data.get_deleter() == &release) [[likely]]
-        return {static_cast<const Home *>(data.get_context())->buffer, 0};
+        return {static_cast<const Home*>(data.get_context())->buffer, 0};
     // Made from our address by from_blob: torch.save's older writer, DLPack.
-    const Home *home = address_space().find(data.get());
+    const Home* home = address_space().find(data.get());
     TORCH_CHECK(home, "nntile: address ", data.get(), " is not in a live nntile storage");
-    return {home->buffer, static_cast<const char *>(data.get()) - home->address};
+    return {home->buffer, static_cast<const char*>(data.get()) - home->address};
 }
 
 }  // namespace torch_nntile

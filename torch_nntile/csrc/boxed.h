@@ -10,35 +10,35 @@ namespace torch_nntile {
 
 using Arguments = c10::ArrayRef<c10::IValue>;
 
-inline bool writes(const c10::Argument &argument) {
+inline bool writes(const c10::Argument& argument) {
     return argument.alias_info() && argument.alias_info()->isWrite();
 }
 
 // Calls visit(tensor) for each tensor of an argument, the undefined and the absent ones too (as an
 // undefined tensor), in order.
 template <class Visit>
-void each_tensor(const c10::IValue &value, Visit &&visit) {
-    static const auto *none = new at::Tensor;
+void each_tensor(const c10::IValue& value, Visit&& visit) {
+    static const auto* none = new at::Tensor;
     if (value.isTensor()) {
         visit(value.toTensor());
     } else if (value.isTensorList() || value.isOptionalTensorList()) {
-        for (const c10::IValue &v : value.toListRef()) visit(v.isNone() ? *none : v.toTensor());
+        for (const c10::IValue& v : value.toListRef()) visit(v.isNone() ? *none : v.toTensor());
     }
 }
 
 // The argument with each defined tensor replaced by replace(tensor).
 template <class Replace>
-c10::IValue map_tensors(const c10::IValue &value, Replace &&replace) {
-    const auto mapped = [&](const at::Tensor &t) { return t.defined() ? replace(t) : t; };
+c10::IValue map_tensors(const c10::IValue& value, Replace&& replace) {
+    const auto mapped = [&](const at::Tensor& t) { return t.defined() ? replace(t) : t; };
     if (value.isTensor()) return mapped(value.toTensor());
     if (value.isTensorList()) {
         std::vector<at::Tensor> list;
-        for (const c10::IValue &v : value.toListRef()) list.push_back(mapped(v.toTensor()));
+        for (const c10::IValue& v : value.toListRef()) list.push_back(mapped(v.toTensor()));
         return list;
     }
     if (value.isOptionalTensorList()) {
         c10::List<std::optional<at::Tensor>> list;
-        for (const c10::IValue &v : value.toListRef())
+        for (const c10::IValue& v : value.toListRef())
             list.push_back(v.isNone() ? std::nullopt : std::optional(mapped(v.toTensor())));
         return list;
     }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The one device. StarPU places tasks on cores and GPUs, so PyTorch sees a single device "nntile:0".
+// The one device. StarPU places tasks on cores and GPUs, so PyTorch sees a single device
+// "nntile:0".
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -16,13 +17,13 @@ inline constexpr c10::DeviceIndex device_count = 1;
 inline constexpr c10::DispatchKeySet device_keys(c10::DispatchKey::PrivateUse1);
 
 inline c10::Device device() { return {device_type, 0}; }
-inline bool ours(const at::TensorBase &t) { return t.is_privateuseone(); }
+inline bool ours(const at::TensorBase& t) { return t.is_privateuseone(); }
 
 // Fails as PyTorch does for an index that does not exist; -1 means the current device.
 void check_index(c10::DeviceIndex index);
 
 // The recorder of all tensors; made at the first use, never ended.
-nntile_record *record();
+nntile_record* record();
 
 // Waits for all that was recorded (in graph mode: submitted); throws the first error of a task.
 void synchronize();
@@ -30,8 +31,8 @@ void synchronize();
 // 1 while a task is pending or running.
 bool busy();
 
-c10::DeviceAllocator &allocator();
-const at::Generator &default_generator();
+c10::DeviceAllocator& allocator();
+const at::Generator& default_generator();
 at::Generator new_generator();
 
 }  // namespace torch_nntile

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Errors across the two borders: a status of libnntile_c becomes the exception class that PyTorch would
-// raise, and an exception becomes a status of our own C face.
+// Errors across the two borders: a status of libnntile_c becomes the exception class that PyTorch
+// would raise, and an exception becomes a status of our own C face.
 #pragma once
 
 #include <exception>
@@ -11,19 +11,19 @@
 namespace torch_nntile {
 
 // Throws the exception of the status, with the error's message; ends the error.
-[[noreturn]] void raise(nntile_status status, nntile_error *error);
+[[noreturn]] void raise(nntile_status status, nntile_error* error);
 
 // By reference: `check(call(&error), error)` may read its arguments in any order.
-inline void check(nntile_status status, nntile_error *const &error) {
+inline void check(nntile_status status, nntile_error* const& error) {
     if (status != NNTILE_OK) [[unlikely]]
         raise(status, error);
 }
 
 // Status of the exception that is being handled; *error (may be NULL) gets its message.
-nntile_status status_of_current_exception(nntile_error **error) noexcept;
+nntile_status status_of_current_exception(nntile_error** error) noexcept;
 
 template <class Body>
-nntile_status guarded(nntile_error **error, Body &&body) noexcept {
+nntile_status guarded(nntile_error** error, Body&& body) noexcept {
     if (error) *error = nullptr;
     try {
         std::forward<Body>(body)();

@@ -8,8 +8,8 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
-#include <sstream>
 #include <shared_mutex>
+#include <sstream>
 
 #include "device.h"
 #include "rng.h"
@@ -26,20 +26,20 @@ struct Known {
     std::shared_mutex mutex;
     std::map<std::string, std::unique_ptr<FallbackOp>> ops;
 };
-Known &known() {
-    static auto *k = new Known;  // tasks may end after static objects
+Known& known() {
+    static auto* k = new Known;  // tasks may end after static objects
     return *k;
 }
 
-FallbackOp &known_op(const OperatorHandle &op) {
-    Known &k = known();
+FallbackOp& known_op(const OperatorHandle& op) {
+    Known& k = known();
     const std::string name = toString(op.operator_name());
     {
         std::shared_lock lock(k.mutex);
         if (auto it = k.ops.find(name); it != k.ops.end()) return *it->second;
     }
     std::unique_lock lock(k.mutex);
-    auto &slot = k.ops[name];
+    auto& slot = k.ops[name];
     if (!slot) slot = std::make_unique<FallbackOp>(op);
     return *slot;
 }
@@ -51,20 +51,22 @@ bool is_tensor(c10::TypePtr type) {
 }
 
 // The host's kernels know only the host's generators.
-void replace_generator(const FallbackOp &op, torch::jit::Stack *stack, size_t arguments) {
+void replace_generator(const FallbackOp& op, torch::jit::Stack* stack, size_t arguments) {
     if (op.generator < 0) return;
-    c10::IValue &slot = torch::jit::peek(*stack, op.generator, arguments);
+    c10::IValue& slot = torch::jit::peek(*stack, op.generator, arguments);
     const auto given = slot.toOptional<at::Generator>();
     if (given && given->device().type() != device_type) return;
     const Draw d = draw(given, 1);
     slot = at::detail::createCPUGenerator(d.seed ^ (d.offset * 0x9e3779b97f4a7c15u));
 }
 
-void run_now(const OperatorHandle &op, FallbackOp &known, torch::jit::Stack *stack) {
+void run_now(const OperatorHandle& op, FallbackOp& known, torch::jit::Stack* stack) {
     const size_t n = op.schema().arguments().size();
     int64_t bytes = 0;
-    for (const c10::IValue &v : torch::jit::last(*stack, n))
-        each_tensor(v, [&](const at::Tensor &t) { bytes += t.defined() ? static_cast<int64_t>(t.nbytes()) : 0; });
+    for (const c10::IValue& v : torch::jit::last(*stack, n))
+        each_tensor(v, [&](const at::Tensor& t) {
+            bytes += t.defined() ? static_cast<int64_t>(t.nbytes()) : 0;
+        });
     replace_generator(known, stack, n);
     const auto start = std::chrono::steady_clock::now();
     at::native::cpu_fallback(op, stack, /*error_on_views=*/true);
@@ -85,50 +87,55 @@ void FallbackOp::prove(uint64_t types) {
     proven_.insert(types);
 }
 
-FallbackOp::FallbackOp(const OperatorHandle &op) {
-    const auto &schema = op.schema();
+FallbackOp::FallbackOp(const OperatorHandle& op) {
+    const auto& schema = op.schema();
     for (size_t k = 0; k < schema.arguments().size(); ++k) {
-        const c10::Argument &a = schema.arguments()[k];
+        const c10::Argument& a = schema.arguments()[k];
         written.push_back(writes(a));
         // The one op whose schema hides what it writes.
-        if (schema.name() == "aten::native_batch_norm" && (a.name() == "running_mean" || a.name() == "running_var"))
+        if (schema.name() == "aten::native_batch_norm" &&
+            (a.name() == "running_mean" || a.name() == "running_var"))
             written.back() = true;
         if (a.name() == "generator") generator = static_cast<int>(k);
     }
-    const auto &returns = schema.returns();
-    view = std::any_of(returns.begin(), returns.end(),
-                       [](const c10::Argument &r) { return r.alias_info() && !r.alias_info()->isWrite(); });
-    synchronous = op.hasTag(at::Tag::data_dependent_output) || op.hasTag(at::Tag::dynamic_output_shape) ||
-                  !std::all_of(returns.begin(), returns.end(), [](const c10::Argument &r) { return is_tensor(r.type()); });
+    const auto& returns = schema.returns();
+    view = std::any_of(returns.begin(), returns.end(), [](const c10::Argument& r) {
+        return r.alias_info() && !r.alias_info()->isWrite();
+    });
+    synchronous = op.hasTag(at::Tag::data_dependent_output) ||
+                  op.hasTag(at::Tag::dynamic_output_shape) ||
+                  !std::all_of(returns.begin(), returns.end(),
+                               [](const c10::Argument& r) { return is_tensor(r.type()); });
 }
 
 namespace {
 
-FallbackOp &admit_op(const OperatorHandle &op) {
+FallbackOp& admit_op(const OperatorHandle& op) {
     const int now = mode;
     TORCH_CHECK_NOT_IMPLEMENTED(now != NNTILE_STUB_ERROR, "nntile: '", op.operator_name(),
                                 "' has no row for this call, and cpu_fallback is off. "
                                 "docs/develop/add_an_op.md tells how to add one");
-    FallbackOp &known = known_op(op);
+    FallbackOp& known = known_op(op);
     TORCH_CHECK_NOT_IMPLEMENTED(!known.view, "nntile: '", op.operator_name(),
                                 "' is a view op that device nntile does not have");
     if (now == NNTILE_STUB_WARN && !known.warned.exchange(true))
-        TORCH_WARN("nntile: '", op.operator_name(), "' has no row for this call and runs on the host");
+        TORCH_WARN("nntile: '", op.operator_name(),
+                   "' has no row for this call and runs on the host");
     return known;
 }
 
 }  // namespace
 
-void fallback(const OperatorHandle &op, torch::jit::Stack *stack) {
-    FallbackOp &known = admit_op(op);
+void fallback(const OperatorHandle& op, torch::jit::Stack* stack) {
+    FallbackOp& known = admit_op(op);
     if (known.synchronous || !record_on_host(op, known, stack)) run_now(op, known, stack);
 }
 
-void fallback_refused(const OperatorHandle &op, torch::jit::Stack *stack) {
-    FallbackOp &known = admit_op(op);
+void fallback_refused(const OperatorHandle& op, torch::jit::Stack* stack) {
+    FallbackOp& known = admit_op(op);
     uint64_t types = 0;
-    for (const c10::IValue &v : torch::jit::last(*stack, op.schema().arguments().size()))
-        each_tensor(v, [&](const at::Tensor &t) {
+    for (const c10::IValue& v : torch::jit::last(*stack, op.schema().arguments().size()))
+        each_tensor(v, [&](const at::Tensor& t) {
             types = types * 64 + (t.defined() ? static_cast<uint64_t>(t.scalar_type()) + 1 : 0);
         });
     if (known.synchronous || !known.is_proven(types) || !record_on_host(op, known, stack)) {
@@ -140,10 +147,10 @@ void fallback_refused(const OperatorHandle &op, torch::jit::Stack *stack) {
 void set_fallback_mode(int value) { mode = value; }
 
 std::string fallback_report() {
-    Known &k = known();
+    Known& k = known();
     std::shared_lock lock(k.mutex);
     std::ostringstream out;
-    for (const auto &[name, op] : k.ops)
+    for (const auto& [name, op] : k.ops)
         if (op->counter.calls)
             out << name << ' ' << op->counter.calls << ' ' << op->counter.bytes << ' '
                 << static_cast<double>(op->counter.nanoseconds) * 1e-6 << '\n';
@@ -151,12 +158,15 @@ std::string fallback_report() {
 }
 
 void reset_fallback_report() {
-    Known &k = known();
+    Known& k = known();
     std::shared_lock lock(k.mutex);
-    for (auto &[name, op] : k.ops) op->counter.calls = op->counter.bytes = op->counter.nanoseconds = 0;
+    for (auto& [name, op] : k.ops)
+        op->counter.calls = op->counter.bytes = op->counter.nanoseconds = 0;
 }
 
-TORCH_LIBRARY_IMPL(_, PrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&fallback>()); }
+TORCH_LIBRARY_IMPL(_, PrivateUse1, m) {
+    m.fallback(torch::CppFunction::makeFromBoxedFunction<&fallback>());
+}
 // PyTorch's own kernel for all backends ends in a table that only knows its own devices.
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
     m.impl("conj_physical.out", torch::CppFunction::makeFromBoxedFunction<&fallback>());

@@ -22,11 +22,11 @@ struct FallbackCounter {
 
 // What is known of one overload that runs on the host.
 struct FallbackOp {
-    explicit FallbackOp(const c10::OperatorHandle &op);
+    explicit FallbackOp(const c10::OperatorHandle& op);
 
     FallbackCounter counter;
     MetaCache shapes{true};
-    bool synchronous;           // the result's shape depends on data, or it is not a tensor
+    bool synchronous;  // the result's shape depends on data, or it is not a tensor
     bool view;
     int generator = -1;
     std::vector<bool> written;  // arguments, those too that the schema forgets
@@ -42,14 +42,15 @@ private:
 };
 
 // The boxed kernel of PrivateUse1 for all ops without a row.
-void fallback(const c10::OperatorHandle &op, torch::jit::Stack *stack);
+void fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack);
 
-// The same for a call that a row refused, mostly for its dtypes. The host may refuse them too, so the first
-// call with these dtypes runs at once: its error comes at the user's line and in PyTorch's class.
-void fallback_refused(const c10::OperatorHandle &op, torch::jit::Stack *stack);
+// The same for a call that a row refused, mostly for its dtypes. The host may refuse them too, so
+// the first call with these dtypes runs at once: its error comes at the user's line and in
+// PyTorch's class.
+void fallback_refused(const c10::OperatorHandle& op, torch::jit::Stack* stack);
 
 // Records the op as a host function. False: it has no such form, nothing was recorded.
-bool record_on_host(const c10::OperatorHandle &op, FallbackOp &known, torch::jit::Stack *stack);
+bool record_on_host(const c10::OperatorHandle& op, FallbackOp& known, torch::jit::Stack* stack);
 
 void set_fallback_mode(int mode);
 std::string fallback_report();

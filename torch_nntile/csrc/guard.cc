@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Device guard: one device, one queue in order. Streams and events are names for that queue; those that
-// wait, wait for all of it.
+// Device guard: one device, one queue in order. Streams and events are names for that queue; those
+// that wait, wait for all of it.
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 
 #include <chrono>
@@ -33,26 +33,27 @@ public:
     c10::Stream getStreamFromGlobalPool(c10::Device, bool) const override { return queue(); }
     c10::Stream getNewStream(c10::Device, int) const override { return queue(); }
     c10::Stream exchangeStream(c10::Stream) const noexcept override { return queue(); }
-    bool queryStream(const c10::Stream &) const override { return !busy(); }
-    void synchronizeStream(const c10::Stream &) const override { synchronize(); }
+    bool queryStream(const c10::Stream&) const override { return !busy(); }
+    void synchronizeStream(const c10::Stream&) const override { synchronize(); }
     void synchronizeDevice(const c10::DeviceIndex) const override { synchronize(); }
 
     // Only an event with timing waits here: its time is when the work before it has ended.
-    void record(void **event, const c10::Stream &, const c10::DeviceIndex,
+    void record(void** event, const c10::Stream&, const c10::DeviceIndex,
                 const c10::EventFlag flag) const override {
         if (!*event) *event = new Event;
         if (flag == c10::EventFlag::BACKEND_DEFAULT) synchronize();
-        static_cast<Event *>(*event)->time = std::chrono::steady_clock::now();
+        static_cast<Event*>(*event)->time = std::chrono::steady_clock::now();
     }
-    void block(void *, const c10::Stream &) const override {}
-    bool queryEvent(void *event) const override { return !event || !busy(); }
-    void synchronizeEvent(void *) const override { synchronize(); }
-    void destroyEvent(void *event, const c10::DeviceIndex) const noexcept override {
-        delete static_cast<Event *>(event);
+    void block(void*, const c10::Stream&) const override {}
+    bool queryEvent(void* event) const override { return !event || !busy(); }
+    void synchronizeEvent(void*) const override { synchronize(); }
+    void destroyEvent(void* event, const c10::DeviceIndex) const noexcept override {
+        delete static_cast<Event*>(event);
     }
-    double elapsedTime(void *begin, void *end, const c10::DeviceIndex) const override {
-        TORCH_CHECK(begin && end, "nntile: both events must be recorded before their times are compared");
-        const auto time = static_cast<Event *>(end)->time - static_cast<Event *>(begin)->time;
+    double elapsedTime(void* begin, void* end, const c10::DeviceIndex) const override {
+        TORCH_CHECK(begin && end,
+                    "nntile: both events must be recorded before their times are compared");
+        const auto time = static_cast<Event*>(end)->time - static_cast<Event*>(begin)->time;
         return std::chrono::duration<double, std::milli>(time).count();
     }
 #if NNTILE_TORCH_HAS_CAPABILITY
@@ -68,8 +69,9 @@ C10_REGISTER_GUARD_IMPL(PrivateUse1, Guard)
 }  // namespace
 
 void check_index(c10::DeviceIndex index) {
-    TORCH_CHECK(index >= -1 && index < device_count, "nntile: device index ", static_cast<int>(index),
-                " does not exist; the only device is nntile:0 (StarPU places its tasks on cores and GPUs)");
+    TORCH_CHECK(
+        index >= -1 && index < device_count, "nntile: device index ", static_cast<int>(index),
+        " does not exist; the only device is nntile:0 (StarPU places its tasks on cores and GPUs)");
 }
 
 bool busy() {
@@ -77,13 +79,13 @@ bool busy() {
     if (!nntile_context_active()) return false;
     nntile_context_stats stats{};
     stats.struct_size = sizeof(stats);
-    nntile_error *error = nullptr;
+    nntile_error* error = nullptr;
     check(nntile_context_stats_get(&stats, &error), error);
     return stats.in_flight > 0;
 }
 
 void synchronize() {
-    nntile_error *error = nullptr;
+    nntile_error* error = nullptr;
     // In graph mode nothing runs before run() or a host read: waiting does not change that.
     if (nntile_record_pending(record()) && nntile_record_mode(record()) == NNTILE_EAGER)
         check(nntile_record_run(record(), &error), error);

@@ -24,18 +24,18 @@ struct Hooks final : at::PrivateUse1HooksInterface {
     c10::DeviceIndex maybeExchangeDevice(c10::DeviceIndex index) const override {
         return exchangeDevice(index);
     }
-    c10::Device getDeviceFromPtr(void *) const override { return device(); }
+    c10::Device getDeviceFromPtr(void*) const override { return device(); }
     // Uploads copy before they return, so pinned memory is plain memory.
-    c10::Allocator *getPinnedMemoryAllocator() const override { return c10::GetCPUAllocator(); }
+    c10::Allocator* getPinnedMemoryAllocator() const override { return c10::GetCPUAllocator(); }
     at::Generator getNewGenerator(c10::DeviceIndex index) const override {
         check_index(index);
         return new_generator();
     }
-    const at::Generator &getDefaultGenerator(c10::DeviceIndex index) const override {
+    const at::Generator& getDefaultGenerator(c10::DeviceIndex index) const override {
         check_index(index);
         return default_generator();
     }
-    void resizePrivateUse1Bytes(const c10::Storage &storage, size_t nbytes) const override {
+    void resizePrivateUse1Bytes(const c10::Storage& storage, size_t nbytes) const override {
         resize_storage(*storage.unsafeGetStorageImpl(), nbytes);
     }
 };

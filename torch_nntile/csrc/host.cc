@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// An op without a row as a node of the graph: PyTorch's CPU kernel on the dense blocks that a task gets.
-// The call is kept with Meta tensors in the place of its tensors; they say sizes and dtypes.
+// An op without a row as a node of the graph: PyTorch's CPU kernel on the dense blocks that a task
+// gets. The call is kept with Meta tensors in the place of its tensors; they say sizes and dtypes.
 #include <ATen/CPUGeneratorImpl.h>
-#include <ATen/core/LegacyTypeDispatch.h>
-#include <ATen/native/Resize.h>
 #include <ATen/Parallel.h>
+#include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/native/Resize.h>
 #include <ATen/ops/from_blob.h>
 #include <dlfcn.h>
 
@@ -27,25 +27,36 @@ using at::Tensor;
 using c10::IValue;
 
 struct HostCall {
+    HostCall(const c10::OperatorHandle& op, Shapes results, FallbackCounter* counter)
+        : op(op), results(std::move(results)), counter(counter) {}
+
     c10::OperatorHandle op;
-    torch::jit::Stack arguments;  // Meta tensors stand for blocks
+    torch::jit::Stack arguments;      // Meta tensors stand for blocks
+    std::vector<bool> read, written;  // of each argument
     Shapes results;
-    std::vector<bool> read, written;  // arguments
-    size_t inputs = 0;
-    int generator = -1;
+    size_t inputs = 0;   // blocks; those of outputs follow
+    int generator = -1;  // argument
     Draw random{};
     int64_t bytes = 0;
-    FallbackCounter *counter;
+    FallbackCounter* counter;
 };
 
-// A worker is one of many: a kernel of PyTorch that starts a team of threads in each would fight for the
-// cores. at::set_num_threads is no help, it is also the default of threads that start later; so ask the
-// OpenMP library that PyTorch itself uses. Without OpenMP its pool is shared and nothing is needed.
+int64_t bytes_of(const nntile_operand& o) {
+    const c10::IntArrayRef sizes(o.sizes, static_cast<size_t>(o.ndim));
+    return c10::multiply_integers(sizes) *
+           static_cast<int64_t>(nntile_dtype_size(static_cast<nntile_dtype>(o.dtype)));
+}
+
+// A worker is one of many: a kernel of PyTorch that starts a team of threads in each would fight
+// for the cores. at::set_num_threads is no help, it is also the default of threads that start
+// later; so ask the OpenMP library that PyTorch itself uses. Without OpenMP its pool is shared and
+// nothing is needed.
 void use_one_thread() {
     thread_local const bool done = [] {
         at::get_num_threads();  // the first use in a thread sets the default
-        if (void *torch = dlopen("libtorch_cpu.so", RTLD_LAZY | RTLD_NOLOAD)) {
-            if (auto set = reinterpret_cast<void (*)(int)>(dlsym(torch, "omp_set_num_threads"))) set(1);
+        if (void* torch = dlopen("libtorch_cpu.so", RTLD_LAZY | RTLD_NOLOAD)) {
+            if (auto set = reinterpret_cast<void (*)(int)>(dlsym(torch, "omp_set_num_threads")))
+                set(1);
             dlclose(torch);
         }
         return true;
@@ -53,21 +64,21 @@ void use_one_thread() {
     (void)done;
 }
 
-Tensor block(void *data, c10::IntArrayRef sizes, c10::ScalarType dtype) {
+Tensor block(void* data, c10::IntArrayRef sizes, c10::ScalarType dtype) {
     return at::from_blob(data, sizes, at::TensorOptions(at::kCPU).dtype(dtype));
 }
 
 // The call with blocks for its tensors. What the op changes is copied to the output block first.
-torch::jit::Stack with_blocks(const HostCall &call, void *const *data, void *const **results) {
+torch::jit::Stack with_blocks(const HostCall& call, void* const* data, void* const** results) {
     torch::jit::Stack stack;
     void *const *in = data, *const *out = data + call.inputs;
     for (size_t k = 0; k < call.arguments.size(); ++k) {
         const bool read = call.read[k], written = call.written[k];
-        stack.push_back(map_tensors(call.arguments[k], [&](const Tensor &t) {
+        stack.push_back(map_tensors(call.arguments[k], [&](const Tensor& t) {
             if (!t.is_meta()) return t;
-            void *from = read ? *in++ : nullptr;
+            void* from = read ? *in++ : nullptr;
             if (!written) return block(from, t.sizes(), t.scalar_type());
-            void *to = *out++;
+            void* to = *out++;
             if (read && from != to && t.nbytes()) std::memcpy(to, from, t.nbytes());
             return block(to, t.sizes(), t.scalar_type());
         }));
@@ -80,36 +91,37 @@ torch::jit::Stack with_blocks(const HostCall &call, void *const *data, void *con
     return stack;
 }
 
-void run(const HostCall &call, void *const *data) {
+void run(const HostCall& call, void* const* data) {
     const at::NoGradGuard no_grad;
     const at::AutoDispatchBelowADInplaceOrView below_autograd;
-    void *const *out = nullptr;
+    void* const* out = nullptr;
     torch::jit::Stack stack = with_blocks(call, data, &out);
     call.op.callBoxed(&stack);
-    const auto &returns = call.op.schema().returns();
+    const auto& returns = call.op.schema().returns();
     for (size_t r = 0; r < returns.size(); ++r) {
         if (returns[r].alias_info()) continue;
         auto shape = call.results[r].begin();
-        each_tensor(stack[r], [&](const Tensor &t) {
-            const Shape &s = *shape++;
+        each_tensor(stack[r], [&](const Tensor& t) {
+            const Shape& s = *shape++;
             if (s.dtype == c10::ScalarType::Undefined) return;
             Tensor to = block(*out++, s.sizes, s.dtype);
-            if (!t.defined() || t.numel() == 0) {  // not needed, as the statistics of batch_norm in eval mode
+            if (!t.defined() ||
+                t.numel() == 0) {  // not needed, as the statistics of batch_norm in eval mode
                 to.zero_();
                 return;
             }
-            TORCH_CHECK(t.sizes() == s.sizes, "the host's kernel gives sizes ", t.sizes(), " where ",
-                        c10::IntArrayRef(s.sizes), " were expected");
+            TORCH_CHECK(t.sizes() == s.sizes, "the host's kernel gives sizes ", t.sizes(),
+                        " where ", c10::IntArrayRef(s.sizes), " were expected");
             to.copy_(t);
         });
     }
 }
 
-int run_host(void *user, void *const *data, char *error_text) {
-    const auto &call = *static_cast<const HostCall *>(user);
+int run_host(void* user, void* const* data, char* error_text) {
+    const auto& call = *static_cast<const HostCall*>(user);
     use_one_thread();
     const auto start = std::chrono::steady_clock::now();
-    nntile_error *error = nullptr;
+    nntile_error* error = nullptr;
     const nntile_status status = guarded(&error, [&] { run(call, data); });
     call.counter->nanoseconds += (std::chrono::steady_clock::now() - start).count();
     call.counter->bytes += call.bytes;
@@ -119,23 +131,25 @@ int run_host(void *user, void *const *data, char *error_text) {
     return status;
 }
 
-// Tensors on the CPU among the arguments: indices may be there, numbers may; others are the user's mistake.
-// Returns the tensor to use.
-Tensor admit(const Tensor &t, const c10::OperatorHandle &op, const c10::Argument &argument, bool indices) {
+// Tensors on the CPU among the arguments: indices may be there, numbers may; others are the user's
+// mistake. Returns the tensor to use.
+Tensor admit(const Tensor& t, const c10::OperatorHandle& op, const c10::Argument& argument,
+             bool indices) {
     if (ours(t) || (t.is_cpu() && t.dim() == 0)) return t;
-    TORCH_CHECK(t.is_cpu() && indices, "Expected all tensors to be on the same device, but found at least two devices, ",
-                device(), " and ", t.device(), "! (when checking argument for argument ", argument.name(),
-                " in method ", op.operator_name(), ")");
+    TORCH_CHECK(t.is_cpu() && indices,
+                "Expected all tensors to be on the same device, but found at least two devices, ",
+                device(), " and ", t.device(), "! (when checking argument for argument ",
+                argument.name(), " in method ", op.operator_name(), ")");
     return t.to(device());
 }
 
 // What makes two calls different for the plan cache: everything that run() sees besides the blocks.
-uint64_t signature_of(const HostCall &call, Arguments arguments) {
+uint64_t signature_of(const HostCall& call, Arguments arguments) {
     Signature s{static_cast<int64_t>(std::hash<c10::OperatorName>()(call.op.operator_name())),
                 static_cast<int64_t>(call.random.seed), static_cast<int64_t>(call.random.offset)};
     append_signature(arguments, true, s);
-    for (const IValue &v : arguments)
-        each_tensor(v, [&](const Tensor &t) {
+    for (const IValue& v : arguments)
+        each_tensor(v, [&](const Tensor& t) {
             if (!t.defined() || ours(t)) return;
             const size_t at = s.size();
             s.resize(at + (t.nbytes() + 7) / 8);
@@ -144,92 +158,114 @@ uint64_t signature_of(const HostCall &call, Arguments arguments) {
     return hash_of(s);
 }
 
-}  // namespace
+// Tensors on the CPU are refused or uploaded, in place on the stack.
+void admit_all(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+    const auto& formal = op.schema().arguments();
+    for (size_t k = 0; k < formal.size(); ++k) {
+        IValue& v = torch::jit::peek(*stack, k, formal.size());
+        const std::string& name = formal[k].name();
+        const bool indices = v.isOptionalTensorList() || name == "lengths" || name == "batch_sizes";
+        v = map_tensors(v, [&](const Tensor& t) { return admit(t, op, formal[k], indices); });
+    }
+}
 
-bool record_on_host(const c10::OperatorHandle &op, FallbackOp &known, torch::jit::Stack *stack) {
-    const auto &schema = op.schema();
-    const size_t n = schema.arguments().size();
-    for (size_t k = 0; k < n; ++k) {
-        IValue &v = torch::jit::peek(*stack, k, n);
-        const c10::Argument &a = schema.arguments()[k];
-        const bool indices = v.isOptionalTensorList() || a.name() == "lengths" || a.name() == "batch_sizes";
-        v = map_tensors(v, [&](const Tensor &t) { return admit(t, op, a, indices); });
+// The argument that a return is, or -1 for a new one.
+int argument_of(const c10::FunctionSchema& schema, const c10::Argument& result) {
+    if (!result.alias_info()) return -1;
+    for (size_t k = 0; k < schema.arguments().size(); ++k) {
+        const auto* alias = schema.arguments()[k].alias_info();
+        if (alias && *alias == *result.alias_info()) return static_cast<int>(k);
     }
-    const Arguments arguments = torch::jit::last(*stack, n);
-    std::shared_ptr<const Shapes> shapes;
-    try {
-        shapes = known.shapes.shapes(op, arguments);
-    } catch (const std::exception &) {
-        return false;  // no Meta kernel, or bad arguments: the host's kernel says which
-    }
-    const auto &returns = schema.returns();
-    for (size_t r = 0; r < returns.size(); ++r) {
-        if (!returns[r].alias_info()) continue;
-        for (size_t k = 0; k < n; ++k) {
-            const c10::Argument &a = schema.arguments()[k];
-            if (a.is_out() && *a.alias_info() == *returns[r].alias_info() && arguments[k].isTensor())
-                at::native::resize_output(arguments[k].toTensor(), (*shapes)[r][0].sizes);
-        }
-    }
+    return -1;
+}
 
-    auto call = std::make_unique<HostCall>(HostCall{op, {}, *shapes, {}, {}, 0, known.generator, {}, 0, &known.counter});
-    Operands operands;
-    std::vector<Tensor> outputs;
-    for (size_t k = 0; k < n; ++k) {
-        const bool out = schema.arguments()[k].is_out();
-        call->read.push_back(!out);
-        call->written.push_back(known.written[k]);
-        each_tensor(arguments[k], [&](const Tensor &t) {
+void resize_outs(const c10::FunctionSchema& schema, Arguments arguments, const Shapes& shapes) {
+    for (size_t r = 0; r < schema.returns().size(); ++r) {
+        const int k = argument_of(schema, schema.returns()[r]);
+        if (k >= 0 && schema.arguments()[k].is_out() && arguments[k].isTensor())
+            at::native::resize_output(arguments[k].toTensor(), shapes[r][0].sizes);
+    }
+}
+
+// Fills the call and its operands from the arguments; what the op changes goes to outputs too.
+void take_arguments(HostCall& call, const FallbackOp& known, Arguments arguments,
+                    Operands& operands, std::vector<Tensor>& outputs) {
+    for (size_t k = 0; k < arguments.size(); ++k) {
+        const bool out = call.op.schema().arguments()[k].is_out();
+        call.read.push_back(!out);
+        call.written.push_back(known.written[k]);
+        each_tensor(arguments[k], [&](const Tensor& t) {
             if (!t.defined() || !ours(t)) return;
             if (!out) operands.tensor(t);
             if (known.written[k]) outputs.push_back(t);
-            call->bytes += static_cast<int64_t>(t.nbytes());
         });
-        call->arguments.push_back(
-            arguments[k].isDevice() ? IValue(c10::Device(at::kCPU)) : map_tensors(arguments[k], [](const Tensor &t) {
+        if (arguments[k].isDevice()) call.arguments.emplace_back(c10::Device(at::kCPU));
+        else
+            call.arguments.push_back(map_tensors(arguments[k], [](const Tensor& t) {
                 return ours(t) ? meta_like(t, false) : t.clone();
             }));
     }
-    call->inputs = operands.size();
+    call.inputs = operands.size();
+}
 
+// The returns of the call: arguments that it writes, or new tensors.
+std::vector<IValue> make_results(const HostCall& call, Arguments arguments,
+                                 std::vector<Tensor>& outputs) {
+    const auto& schema = call.op.schema();
     std::vector<IValue> results;
-    for (size_t r = 0; r < returns.size(); ++r) {
-        if (returns[r].alias_info()) {
-            for (size_t k = 0; k < n; ++k) {
-                const auto *alias = schema.arguments()[k].alias_info();
-                if (alias && *alias == *returns[r].alias_info()) results.push_back(arguments[k]);
-            }
+    for (size_t r = 0; r < schema.returns().size(); ++r) {
+        if (const int k = argument_of(schema, schema.returns()[r]); k >= 0) {
+            results.push_back(arguments[k]);
             continue;
         }
         std::vector<Tensor> made;
-        for (const Shape &s : (*shapes)[r]) {
+        for (const Shape& s : call.results[r]) {
             made.push_back(s.make());
-            if (!made.back().defined()) continue;
-            outputs.push_back(made.back());
-            call->bytes += static_cast<int64_t>(made.back().nbytes());
+            if (made.back().defined()) outputs.push_back(made.back());
         }
-        if (returns[r].type()->kind() == c10::TypeKind::ListType)
+        if (schema.returns()[r].type()->kind() == c10::TypeKind::ListType)
             results.emplace_back(std::move(made));
-        else
-            results.emplace_back(std::move(made.at(0)));
+        else results.emplace_back(std::move(made.at(0)));
     }
-    for (const Tensor &t : outputs) operands.tensor(t);
+    return results;
+}
+
+}  // namespace
+
+bool record_on_host(const c10::OperatorHandle& op, FallbackOp& known, torch::jit::Stack* stack) {
+    admit_all(op, stack);
+    const Arguments arguments = torch::jit::last(*stack, op.schema().arguments().size());
+    std::shared_ptr<const Shapes> shapes;
+    try {
+        shapes = known.shapes.shapes(op, arguments);
+    } catch (const std::exception&) {
+        return false;  // no Meta kernel, or bad arguments: the host's kernel says which
+    }
+    resize_outs(op.schema(), arguments, *shapes);
+
+    auto call = std::make_unique<HostCall>(op, *shapes, &known.counter);
+    Operands operands;
+    std::vector<Tensor> outputs;
+    take_arguments(*call, known, arguments, operands, outputs);
+    std::vector<IValue> results = make_results(*call, arguments, outputs);
+    for (const Tensor& t : outputs) operands.tensor(t);
+    for (size_t i = 0; i < operands.size(); ++i) call->bytes += bytes_of(operands.data()[i]);
     if (known.generator >= 0) {
-        const auto given = arguments[known.generator].toOptional<at::Generator>();
-        call->random = draw(given, outputs.empty() ? 1 : outputs[0].numel());
+        call->generator = known.generator;
+        call->random = draw(arguments[known.generator].toOptional<at::Generator>(),
+                            outputs.empty() ? 1 : outputs[0].numel());
         call->arguments[known.generator] = IValue();
     }
 
-    nntile_error *error = nullptr;
-    const uint64_t signature = signature_of(*call, arguments);
-    const std::string name = toString(op.operator_name());
-    const size_t inputs = call->inputs;
-    check(nntile_record_host(record(), name.c_str(), signature, &run_host, call.get(),
-                             [](void *user) { delete static_cast<HostCall *>(user); }, operands.data(), inputs,
-                             outputs.size(), nullptr, &error), error);
+    nntile_error* error = nullptr;
+    const nntile_status status = nntile_record_host(
+        record(), toString(op.operator_name()).c_str(), signature_of(*call, arguments), &run_host,
+        call.get(), [](void* user) { delete static_cast<HostCall*>(user); }, operands.data(),
+        call->inputs, outputs.size(), nullptr, &error);
+    check(status, error);
     call.release();
-    torch::jit::drop(*stack, n);
-    for (IValue &v : results) stack->push_back(std::move(v));
+    torch::jit::drop(*stack, arguments.size());
+    for (IValue& v : results) stack->push_back(std::move(v));
     return true;
 }
 

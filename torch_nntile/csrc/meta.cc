@@ -19,24 +19,24 @@ std::atomic<int64_t> calls{0};
 // First word of an argument: its kind in the low byte.
 enum Kind : int64_t { none, tensor, list, integer, real, boolean, text, other };
 
-void append_number(Signature &out, Kind kind, int64_t bits, bool values) {
+void append_number(Signature& out, Kind kind, int64_t bits, bool values) {
     out.push_back(kind);
     if (values) out.push_back(bits);
 }
 
-void append_tensor(const at::Tensor &t, Signature &out) {
+void append_tensor(const at::Tensor& t, Signature& out) {
     if (!t.defined()) {
         out.push_back(none);
         return;
     }
-    const c10::TensorImpl *impl = t.unsafeGetTensorImpl();
+    const c10::TensorImpl* impl = t.unsafeGetTensorImpl();
     out.push_back(tensor | impl->dim() << 8 | static_cast<int64_t>(t.scalar_type()) << 16 |
                   int64_t{impl->is_wrapped_number()} << 24 | int64_t{ours(t)} << 25);
     out.append(impl->sizes().begin(), impl->sizes().end());
     out.append(impl->strides().begin(), impl->strides().end());
 }
 
-void append_value(const c10::IValue &v, bool values, Signature &out) {
+void append_value(const c10::IValue& v, bool values, Signature& out) {
     if (v.isTensor()) return append_tensor(v.toTensor(), out);
     if (v.isNone()) return out.push_back(none);
     if (v.isDouble()) return append_number(out, real, std::bit_cast<int64_t>(v.toDouble()), values);
@@ -45,28 +45,30 @@ void append_value(const c10::IValue &v, bool values, Signature &out) {
     if (v.isSymInt()) return out.append({integer, v.toSymInt().guard_int(__FILE__, __LINE__)});
     if (v.isDevice() || v.isGenerator()) return out.push_back(other);
     if (v.isString()) {
-        const std::string &s = v.toStringRef();
+        const std::string& s = v.toStringRef();
         const size_t at = out.size() + 2;
         out.append({text, static_cast<int64_t>(s.size())});
         out.resize(at + (s.size() + 7) / 8);
         std::memcpy(out.data() + at, s.data(), s.size());
         return;
     }
-    TORCH_CHECK_NOT_IMPLEMENTED(v.isList(), "nntile: arguments of kind ", v.tagKind(), " are not supported");
+    TORCH_CHECK_NOT_IMPLEMENTED(v.isList(), "nntile: arguments of kind ", v.tagKind(),
+                                " are not supported");
     const auto elements = v.toListRef();
     out.append({list, static_cast<int64_t>(elements.size())});
-    for (const c10::IValue &e : elements) append_value(e, true, out);
+    for (const c10::IValue& e : elements) append_value(e, true, out);
 }
 
 c10::Storage no_bytes() {
-    static const auto *storage = new c10::Storage(c10::make_intrusive<c10::StorageImpl>(
-        c10::StorageImpl::use_byte_size_t(), 0, c10::GetAllocator(c10::kMeta)->allocate(0), nullptr, false));
+    static const auto* storage = new c10::Storage(c10::make_intrusive<c10::StorageImpl>(
+        c10::StorageImpl::use_byte_size_t(), 0, c10::GetAllocator(c10::kMeta)->allocate(0), nullptr,
+        false));
     return *storage;
 }
 
 }  // namespace
 
-Shape Shape::of(const at::Tensor &t) {
+Shape Shape::of(const at::Tensor& t) {
     if (!t.defined()) return {};
     return {at::DimVector(t.sizes()), at::DimVector(t.strides()), t.scalar_type()};
 }
@@ -75,13 +77,13 @@ at::Tensor Shape::make() const {
     return dtype == c10::ScalarType::Undefined ? at::Tensor() : make_tensor(sizes, strides, dtype);
 }
 
-// An integer Scalar is not left out as a real one is: it cannot be told from an int argument here, and a
-// number that changes at each step is a real one.
-void append_signature(Arguments arguments, bool values, Signature &out) {
-    for (const c10::IValue &v : arguments) append_value(v, values, out);
+// An integer Scalar is not left out as a real one is: it cannot be told from an int argument here,
+// and a number that changes at each step is a real one.
+void append_signature(Arguments arguments, bool values, Signature& out) {
+    for (const c10::IValue& v : arguments) append_value(v, values, out);
 }
 
-uint64_t hash_of(const Signature &signature) {
+uint64_t hash_of(const Signature& signature) {
     uint64_t h = signature.size();
     for (const int64_t word : signature) {
         h = (h ^ static_cast<uint64_t>(word)) * 0x9e3779b97f4a7c15u;
@@ -90,7 +92,7 @@ uint64_t hash_of(const Signature &signature) {
     return h;
 }
 
-at::Tensor meta_like(const at::Tensor &t, bool resizable) {
+at::Tensor meta_like(const at::Tensor& t, bool resizable) {
     if (resizable) return at::detail::empty_strided_meta(t.sizes(), t.strides(), t.scalar_type());
     auto impl = c10::make_intrusive<c10::TensorImpl>(
         no_bytes(), c10::DispatchKeySet(c10::DispatchKey::Meta), t.dtype());
@@ -99,32 +101,33 @@ at::Tensor meta_like(const at::Tensor &t, bool resizable) {
     return at::Tensor(std::move(impl));
 }
 
-// Redispatched, not called at the Meta key: composite kernels (_foreach_*) have nothing registered there.
-Shapes infer(const c10::OperatorHandle &op, Arguments arguments) {
+// Redispatched, not called at the Meta key: composite kernels (_foreach_*) have nothing registered
+// there.
+Shapes infer(const c10::OperatorHandle& op, Arguments arguments) {
     ++calls;
     torch::jit::Stack stack;
     stack.reserve(arguments.size());
     for (size_t k = 0; k < arguments.size(); ++k) {
         const bool out = op.schema().arguments()[k].is_out();
-        if (arguments[k].isDevice())
-            stack.emplace_back(c10::Device(c10::kMeta));
+        if (arguments[k].isDevice()) stack.emplace_back(c10::Device(c10::kMeta));
         else
-            stack.push_back(map_tensors(arguments[k], [out](const at::Tensor &t) {
+            stack.push_back(map_tensors(arguments[k], [out](const at::Tensor& t) {
                 return ours(t) ? meta_like(t, out) : t;
             }));
     }
     op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::Meta), &stack);
     Shapes shapes;
-    for (const c10::IValue &v : stack) {
-        auto &list = shapes.emplace_back();
-        each_tensor(v, [&list](const at::Tensor &t) { list.push_back(Shape::of(t)); });
+    for (const c10::IValue& v : stack) {
+        auto& list = shapes.emplace_back();
+        each_tensor(v, [&list](const at::Tensor& t) { list.push_back(Shape::of(t)); });
     }
     return shapes;
 }
 
 int64_t infer_calls() { return calls; }
 
-std::shared_ptr<const Shapes> MetaCache::shapes(const c10::OperatorHandle &op, Arguments arguments) {
+std::shared_ptr<const Shapes> MetaCache::shapes(const c10::OperatorHandle& op,
+                                                Arguments arguments) {
     Signature signature;
     append_signature(arguments, values_, signature);
     {

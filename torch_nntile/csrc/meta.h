@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Sizes, strides and dtypes of results, from PyTorch's Meta kernels. One costs 20 to 800 us, so the answer
-// is kept for the signature of the call.
+// Sizes, strides and dtypes of results, from PyTorch's Meta kernels. One costs 20 to 800 us, so the
+// answer is kept for the signature of the call.
 #pragma once
 
 #include <ATen/core/DimVector.h>
@@ -19,33 +19,34 @@ struct Shape {
     at::DimVector sizes, strides;
     c10::ScalarType dtype = c10::ScalarType::Undefined;  // Undefined: an absent tensor
 
-    static Shape of(const at::Tensor &t);
+    static Shape of(const at::Tensor& t);
     at::Tensor make() const;  // with undefined contents
 };
-using Shapes = std::vector<std::vector<Shape>>;  // one list for each return; a tensor is a list of one
+using Shapes =
+    std::vector<std::vector<Shape>>;  // one list for each return; a tensor is a list of one
 
-// Words that say all of a call that shapes can depend on: dtypes, sizes, strides, integers, texts; with
-// `values` also numbers. No buffers, no offsets.
+// Words that say all of a call that shapes can depend on: dtypes, sizes, strides, integers, texts;
+// with `values` also numbers. No buffers, no offsets.
 using Signature = c10::SmallVector<int64_t, 96>;
-void append_signature(Arguments arguments, bool values, Signature &out);
-uint64_t hash_of(const Signature &signature);
+void append_signature(Arguments arguments, bool values, Signature& out);
+uint64_t hash_of(const Signature& signature);
 
 // A Meta tensor like t; `resizable` for one that a Meta kernel may resize (an out= argument).
-at::Tensor meta_like(const at::Tensor &t, bool resizable);
+at::Tensor meta_like(const at::Tensor& t, bool resizable);
 
 // Asks the Meta kernel; its exceptions pass through.
-Shapes infer(const c10::OperatorHandle &op, Arguments arguments);
+Shapes infer(const c10::OperatorHandle& op, Arguments arguments);
 int64_t infer_calls();
 
 class MetaCache {
 public:
     // values: shapes depend on numbers too (arange).
     explicit MetaCache(bool values) : values_(values) {}
-    std::shared_ptr<const Shapes> shapes(const c10::OperatorHandle &op, Arguments arguments);
+    std::shared_ptr<const Shapes> shapes(const c10::OperatorHandle& op, Arguments arguments);
 
 private:
     struct Hash {
-        size_t operator()(const Signature &s) const { return hash_of(s); }
+        size_t operator()(const Signature& s) const { return hash_of(s); }
     };
     bool values_;
     std::shared_mutex mutex_;

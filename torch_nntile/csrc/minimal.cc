@@ -36,7 +36,8 @@ Tensor empty(IntArrayRef sizes, std::optional<ScalarType> dtype, std::optional<c
              std::optional<c10::Device> where, std::optional<bool> pinned,
              std::optional<c10::MemoryFormat> format) {
     check_options(layout, where, pinned);
-    return at::detail::empty_generic(sizes, &allocator(), device_keys, c10::dtype_or_default(dtype), format);
+    return at::detail::empty_generic(sizes, &allocator(), device_keys, c10::dtype_or_default(dtype),
+                                     format);
 }
 
 Tensor empty_strided(IntArrayRef sizes, IntArrayRef strides, std::optional<ScalarType> dtype,
@@ -46,16 +47,18 @@ Tensor empty_strided(IntArrayRef sizes, IntArrayRef strides, std::optional<Scala
     return make_tensor(sizes, strides, c10::dtype_or_default(dtype));
 }
 
-Tensor as_strided(const Tensor &self, IntArrayRef sizes, IntArrayRef strides, std::optional<int64_t> offset) {
+Tensor as_strided(const Tensor& self, IntArrayRef sizes, IntArrayRef strides,
+                  std::optional<int64_t> offset) {
     return at::native::as_strided_tensorimpl(self, sizes, strides, offset);
 }
 
 // Not at::native::resize_: that one allocates through the CPU's storage functions.
-const Tensor &resize_(const Tensor &self, IntArrayRef sizes, std::optional<c10::MemoryFormat> format) {
-    c10::TensorImpl *impl = self.unsafeGetTensorImpl();
+const Tensor& resize_(const Tensor& self, IntArrayRef sizes,
+                      std::optional<c10::MemoryFormat> format) {
+    c10::TensorImpl* impl = self.unsafeGetTensorImpl();
     if (self.sizes() != sizes) {
-        const size_t needed =
-            at::detail::computeStorageNbytesContiguous(sizes, self.itemsize(), self.storage_offset());
+        const size_t needed = at::detail::computeStorageNbytesContiguous(sizes, self.itemsize(),
+                                                                         self.storage_offset());
         if (c10::multiply_integers(sizes) && needed > self.storage().nbytes())
             resize_storage(*self.storage().unsafeGetStorageImpl(), needed, self.scalar_type());
         impl->set_sizes_contiguous(sizes);
@@ -64,44 +67,44 @@ const Tensor &resize_(const Tensor &self, IntArrayRef sizes, std::optional<c10::
     return self;
 }
 
-Tensor &set_storage_offset(Tensor &self, c10::Storage storage, int64_t offset, IntArrayRef sizes,
+Tensor& set_storage_offset(Tensor& self, c10::Storage storage, int64_t offset, IntArrayRef sizes,
                            IntArrayRef strides) {
     at::native::checkSetStorage(self, storage, offset, sizes, strides);
-    c10::TensorImpl *impl = self.unsafeGetTensorImpl();
+    c10::TensorImpl* impl = self.unsafeGetTensorImpl();
     impl->set_storage_offset(offset);
-    if (strides.data())
-        impl->set_sizes_and_strides(sizes, strides);
-    else
-        impl->set_sizes_contiguous(sizes);
-    const size_t needed = at::detail::computeStorageNbytes(impl->sizes(), impl->strides(), self.itemsize(),
-                                                           static_cast<size_t>(offset));
+    if (strides.data()) impl->set_sizes_and_strides(sizes, strides);
+    else impl->set_sizes_contiguous(sizes);
+    const size_t needed = at::detail::computeStorageNbytes(
+        impl->sizes(), impl->strides(), self.itemsize(), static_cast<size_t>(offset));
     if (impl->numel() && needed > storage.nbytes())
         resize_storage(*storage.unsafeGetStorageImpl(), needed, self.scalar_type());
     return self;
 }
 
-Tensor &set_storage(Tensor &self, c10::Storage storage) {
+Tensor& set_storage(Tensor& self, c10::Storage storage) {
     const auto size = static_cast<int64_t>(storage.nbytes() / self.itemsize());
     return set_storage_offset(self, std::move(storage), 0, {size}, {});
 }
 
-Tensor &set_tensor(Tensor &self, const Tensor &source) {
+Tensor& set_tensor(Tensor& self, const Tensor& source) {
     if (self.is_same(source)) return self;
     return set_storage_offset(self, source.storage(), source.storage_offset(), source.sizes(),
                               source.strides());
 }
 
-Tensor &set_nothing(Tensor &self) {
+Tensor& set_nothing(Tensor& self) {
     return set_storage_offset(self, at::empty({0}, self.options()).storage(), 0, {0}, {});
 }
 
-// Neither libnntile_c nor the bytes on the host know the conjugate and negative bits of a view: the plain
-// bytes are copied, then what differs is made explicit.
-void copy_bits(const Tensor &self, const Tensor &target) {
+// Neither libnntile_c nor the bytes on the host know the conjugate and negative bits of a view: the
+// plain bytes are copied, then what differs is made explicit.
+void copy_bits(const Tensor& self, const Tensor& target) {
     const bool casts = self.scalar_type() != target.scalar_type();
     const bool native = dtype_of(self.scalar_type()) && dtype_of(target.scalar_type());
-    const bool explicit_bits = self.is_conj() != target.is_conj() || self.is_neg() != target.is_neg();
-    if ((casts && !native) || (explicit_bits && casts)) {  // by way of the host, which knows complex numbers
+    const bool explicit_bits =
+        self.is_conj() != target.is_conj() || self.is_neg() != target.is_neg();
+    if ((casts && !native) ||
+        (explicit_bits && casts)) {  // by way of the host, which knows complex numbers
         Tensor host = at::empty(self.sizes(), self.options().device(at::kCPU));
         read_to_host(self, host);
         host._set_conj(self.is_conj());
@@ -120,7 +123,7 @@ void copy_bits(const Tensor &self, const Tensor &target) {
     if (self.is_neg() != target.is_neg()) plain.neg_();
 }
 
-Tensor copy_from(const Tensor &self, const Tensor &target, bool /*non_blocking*/) {
+Tensor copy_from(const Tensor& self, const Tensor& target, bool /*non_blocking*/) {
     if (ours(target)) at::assert_no_internal_overlap(target);
     if (target.numel() == 0) return target;
     const Tensor source = self.sizes() == target.sizes() ? self : self.expand(target.sizes());
@@ -136,7 +139,8 @@ Tensor copy_from(const Tensor &self, const Tensor &target, bool /*non_blocking*/
         TORCH_CHECK(target.is_cpu(), "nntile: cannot copy to a tensor on ", target.device());
         Tensor host = target;
         const bool direct = self.scalar_type() == target.scalar_type() && target.is_contiguous() &&
-                            !self.is_conj() && !self.is_neg() && !target.is_conj() && !target.is_neg();
+                            !self.is_conj() && !self.is_neg() && !target.is_conj() &&
+                            !target.is_neg();
         if (!direct) host = at::empty(source.sizes(), self.options().device(at::kCPU));
         read_to_host(source, host);
         if (direct) return target;
@@ -147,16 +151,15 @@ Tensor copy_from(const Tensor &self, const Tensor &target, bool /*non_blocking*/
     return target;
 }
 
-Tensor copy_from_and_resize(const Tensor &self, const Tensor &target) {
-    if (ours(target))
-        resize_(target, self.sizes(), std::nullopt);
-    else
-        target.resize_(self.sizes());
+Tensor copy_from_and_resize(const Tensor& self, const Tensor& target) {
+    if (ours(target)) resize_(target, self.sizes(), std::nullopt);
+    else target.resize_(self.sizes());
     return copy_from(self, target, false);
 }
 
-at::Scalar local_scalar_dense(const Tensor &self) {
-    TORCH_CHECK(self.numel() == 1, "a Tensor with ", self.numel(), " elements cannot be converted to Scalar");
+at::Scalar local_scalar_dense(const Tensor& self) {
+    TORCH_CHECK(self.numel() == 1, "a Tensor with ", self.numel(),
+                " elements cannot be converted to Scalar");
     Tensor host = at::empty({}, self.options().device(at::kCPU));
     read_to_host(self, host);
     host._set_conj(self.is_conj());
@@ -164,9 +167,12 @@ at::Scalar local_scalar_dense(const Tensor &self) {
     return host.item();
 }
 
-// Lets `p.data = q` cross from and to the CPU: without it Module.to makes new parameters and tied ones part.
-bool has_compatible_shallow_copy_type(const Tensor &self, const Tensor &from) {
-    const auto dense = [](const Tensor &t) { return ours(t) || (t.is_cpu() && t.layout() == c10::kStrided); };
+// Lets `p.data = q` cross from and to the CPU: without it Module.to makes new parameters and tied
+// ones part.
+bool has_compatible_shallow_copy_type(const Tensor& self, const Tensor& from) {
+    const auto dense = [](const Tensor& t) {
+        return ours(t) || (t.is_cpu() && t.layout() == c10::kStrided);
+    };
     return dense(self) && dense(from);
 }
 
@@ -193,8 +199,12 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
 }
 
 // The fallback of these keys would copy a conjugate view to resolve it: a circle.
-TORCH_LIBRARY_IMPL(aten, Conjugate, m) { m.impl("_copy_from", torch::CppFunction::makeFallthrough()); }
-TORCH_LIBRARY_IMPL(aten, Negative, m) { m.impl("_copy_from", torch::CppFunction::makeFallthrough()); }
+TORCH_LIBRARY_IMPL(aten, Conjugate, m) {
+    m.impl("_copy_from", torch::CppFunction::makeFallthrough());
+}
+TORCH_LIBRARY_IMPL(aten, Negative, m) {
+    m.impl("_copy_from", torch::CppFunction::makeFallthrough());
+}
 
 // Ops without an autocast policy pass through.
 TORCH_LIBRARY_IMPL(_, AutocastPrivateUse1, m) { m.fallback(torch::CppFunction::makeFallthrough()); }

@@ -15,17 +15,26 @@ using c10::ScalarType;
 // A dtype of the same bits, to move data that libnntile_c has no arithmetic for.
 nntile_dtype carrier_of(ScalarType type) {
     switch (type) {
-        case ScalarType::ComplexHalf: return NNTILE_F16;
-        case ScalarType::ComplexFloat: return NNTILE_F32;
-        case ScalarType::ComplexDouble: return NNTILE_F64;
-        case ScalarType::UInt16: return NNTILE_I16;
-        case ScalarType::UInt32: return NNTILE_I32;
-        case ScalarType::UInt64: return NNTILE_I64;
+        case ScalarType::ComplexHalf:
+            return NNTILE_F16;
+        case ScalarType::ComplexFloat:
+            return NNTILE_F32;
+        case ScalarType::ComplexDouble:
+            return NNTILE_F64;
+        case ScalarType::UInt16:
+            return NNTILE_I16;
+        case ScalarType::UInt32:
+            return NNTILE_I32;
+        case ScalarType::UInt64:
+            return NNTILE_I64;
         case ScalarType::Float8_e5m2:
         case ScalarType::Float8_e4m3fn:
         case ScalarType::Float8_e5m2fnuz:
-        case ScalarType::Float8_e4m3fnuz: return NNTILE_U8;
-        default: TORCH_CHECK_NOT_IMPLEMENTED(false, "nntile: tensors of dtype ", type, " are not supported");
+        case ScalarType::Float8_e4m3fnuz:
+            return NNTILE_U8;
+        default:
+            TORCH_CHECK_NOT_IMPLEMENTED(false, "nntile: tensors of dtype ", type,
+                                        " are not supported");
     }
 }
 
@@ -33,36 +42,47 @@ nntile_dtype carrier_of(ScalarType type) {
 
 nntile_dtype dtype_of(ScalarType type) {
     switch (type) {
-        case ScalarType::Float: return NNTILE_F32;
-        case ScalarType::Double: return NNTILE_F64;
-        case ScalarType::Half: return NNTILE_F16;
-        case ScalarType::BFloat16: return NNTILE_BF16;
-        case ScalarType::Long: return NNTILE_I64;
-        case ScalarType::Int: return NNTILE_I32;
-        case ScalarType::Short: return NNTILE_I16;
-        case ScalarType::Char: return NNTILE_I8;
-        case ScalarType::Byte: return NNTILE_U8;
-        case ScalarType::Bool: return NNTILE_BOOL;
-        default: return NNTILE_NONE;
+        case ScalarType::Float:
+            return NNTILE_F32;
+        case ScalarType::Double:
+            return NNTILE_F64;
+        case ScalarType::Half:
+            return NNTILE_F16;
+        case ScalarType::BFloat16:
+            return NNTILE_BF16;
+        case ScalarType::Long:
+            return NNTILE_I64;
+        case ScalarType::Int:
+            return NNTILE_I32;
+        case ScalarType::Short:
+            return NNTILE_I16;
+        case ScalarType::Char:
+            return NNTILE_I8;
+        case ScalarType::Byte:
+            return NNTILE_U8;
+        case ScalarType::Bool:
+            return NNTILE_BOOL;
+        default:
+            return NNTILE_NONE;
     }
 }
 
 ScalarType type_of(nntile_dtype dtype) {
-    constexpr ScalarType types[] = {
-        ScalarType::Undefined, ScalarType::Float, ScalarType::Double, ScalarType::Half,
-        ScalarType::BFloat16,  ScalarType::Long,  ScalarType::Int,    ScalarType::Short,
-        ScalarType::Char,      ScalarType::Byte,  ScalarType::Bool};
+    constexpr ScalarType types[] = {ScalarType::Undefined, ScalarType::Float,    ScalarType::Double,
+                                    ScalarType::Half,      ScalarType::BFloat16, ScalarType::Long,
+                                    ScalarType::Int,       ScalarType::Short,    ScalarType::Char,
+                                    ScalarType::Byte,      ScalarType::Bool};
     return types[dtype];
 }
 
-nntile_dtype dtype_named(const char *name) {
+nntile_dtype dtype_named(const char* name) {
     for (int t = NNTILE_F32; t <= NNTILE_BOOL; ++t)
         if (!std::strcmp(name, nntile_dtype_name(static_cast<nntile_dtype>(t))))
             return static_cast<nntile_dtype>(t);
     return NNTILE_NONE;
 }
 
-Number number_of(const c10::Scalar &scalar) {
+Number number_of(const c10::Scalar& scalar) {
     if (scalar.isFloatingPoint()) {
         const double f = scalar.toDouble();
         return {ScalarType::Double, f, 0};
@@ -73,9 +93,10 @@ Number number_of(const c10::Scalar &scalar) {
 }
 
 // A wrapped Python number is the common case and read without a dispatch.
-Number number_of(const at::Tensor &t) {
+Number number_of(const at::Tensor& t) {
     switch (t.scalar_type()) {
-        case ScalarType::Double: return {ScalarType::Double, *t.const_data_ptr<double>(), 0};
+        case ScalarType::Double:
+            return {ScalarType::Double, *t.const_data_ptr<double>(), 0};
         case ScalarType::Long: {
             const int64_t i = *t.const_data_ptr<int64_t>();
             return {ScalarType::Long, static_cast<double>(i), i};
@@ -88,13 +109,13 @@ Number number_of(const at::Tensor &t) {
     }
 }
 
-void Operands::tensor(const at::Tensor &t) {
-    c10::TensorImpl *impl = t.unsafeGetTensorImpl();
+void Operands::tensor(const at::Tensor& t) {
+    c10::TensorImpl* impl = t.unsafeGetTensorImpl();
     const Place place = place_of(*impl->unsafe_storage().unsafeGetStorageImpl());
     const auto itemsize = static_cast<int64_t>(impl->itemsize());
     TORCH_CHECK(place.byte % itemsize == 0, "nntile: a storage that starts at byte ", place.byte,
                 " of another cannot hold elements of ", itemsize, " bytes");
-    nntile_operand &o = list_.emplace_back();
+    nntile_operand& o = list_.emplace_back();
     o.kind = NNTILE_OPERAND_TENSOR;
     o.dtype = dtype_of(t.scalar_type());
     o.ndim = static_cast<int32_t>(impl->dim());
@@ -109,10 +130,10 @@ void Operands::tensor(const at::Tensor &t) {
 }
 
 // A complex tensor is a real one with a last dim of two.
-void Operands::pair(const at::Tensor &t, nntile_operand &o) {
-    at::DimVector &sizes = pairs_.emplace_front(t.sizes());
-    at::DimVector &strides = pairs_.emplace_front(t.strides());
-    for (int64_t &s : strides) s *= 2;
+void Operands::pair(const at::Tensor& t, nntile_operand& o) {
+    at::DimVector& sizes = pairs_.emplace_front(t.sizes());
+    at::DimVector& strides = pairs_.emplace_front(t.strides());
+    for (int64_t& s : strides) s *= 2;
     sizes.push_back(2);
     strides.push_back(1);
     o.ndim += 1;
@@ -121,12 +142,14 @@ void Operands::pair(const at::Tensor &t, nntile_operand &o) {
     o.strides = strides.data();
 }
 
-void Operands::number(const Number &n, nntile_dtype dtype) {
-    nntile_operand &o = list_.emplace_back();
+void Operands::number(const Number& n, nntile_dtype dtype) {
+    nntile_operand& o = list_.emplace_back();
     o.kind = NNTILE_OPERAND_SCALAR;
     o.dtype = dtype;
     o.f = n.f;
-    o.i = n.type == ScalarType::Bool || c10::isIntegralType(n.type, true) ? n.i : static_cast<int64_t>(n.f);
+    o.i = n.type == ScalarType::Bool || c10::isIntegralType(n.type, true)
+              ? n.i
+              : static_cast<int64_t>(n.f);
 }
 
 }  // namespace torch_nntile

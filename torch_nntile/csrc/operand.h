@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Tensors and numbers as the recorder takes them. Sizes and strides are borrowed from the tensors, so
-// these must live until the call.
+// Tensors and numbers as the recorder takes them. Sizes and strides are borrowed from the tensors,
+// so these must live until the call.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -17,29 +17,30 @@ namespace torch_nntile {
 nntile_dtype dtype_of(c10::ScalarType type);
 c10::ScalarType type_of(nntile_dtype dtype);
 // By the name that op rows use; NNTILE_NONE for an unknown one.
-nntile_dtype dtype_named(const char *name);
+nntile_dtype dtype_named(const char* name);
 
-// A number that is an argument: a Scalar, or a 0-dim CPU tensor. Of a complex one only the type is kept.
+// A number that is an argument: a Scalar, or a 0-dim CPU tensor. Of a complex one only the type is
+// kept.
 struct Number {
     c10::ScalarType type = c10::ScalarType::Undefined;
     double f = 0;
     int64_t i = 0;
 };
-Number number_of(const at::Tensor &zero_dim_cpu);
-Number number_of(const c10::Scalar &scalar);
+Number number_of(const at::Tensor& zero_dim_cpu);
+Number number_of(const c10::Scalar& scalar);
 
 class Operands {
 public:
     void absent() { list_.emplace_back(); }
     // Dtypes that libnntile_c lacks are carried by one of the same bits: enough to move data.
-    void tensor(const at::Tensor &t);
-    void number(const Number &n, nntile_dtype dtype);
+    void tensor(const at::Tensor& t);
+    void number(const Number& n, nntile_dtype dtype);
 
-    const nntile_operand *data() const { return list_.data(); }
+    const nntile_operand* data() const { return list_.data(); }
     size_t size() const { return list_.size(); }
 
 private:
-    void pair(const at::Tensor &t, nntile_operand &operand);
+    void pair(const at::Tensor& t, nntile_operand& operand);
 
     c10::SmallVector<nntile_operand, 8> list_;
     std::forward_list<at::DimVector> pairs_;  // layouts of complex tensors: one dim more

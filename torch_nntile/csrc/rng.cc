@@ -25,7 +25,7 @@ public:
         set_current_seed(c10::detail::getNonDeterministicRandom());
         return state.seed;
     }
-    void set_state(const c10::TensorImpl &bytes) override {
+    void set_state(const c10::TensorImpl& bytes) override {
         at::detail::check_rng_state(bytes);
         TORCH_CHECK(bytes.numel() == sizeof(Draw), "nntile: an RNG state has ", sizeof(Draw),
                     " bytes, got ", bytes.numel());
@@ -41,8 +41,8 @@ public:
     Draw state{c10::default_rng_seed_val, 0};
 
 private:
-    Generator *clone_impl() const override {
-        auto *copy = new Generator;
+    Generator* clone_impl() const override {
+        auto* copy = new Generator;
         copy->state = state;
         return copy;
     }
@@ -52,28 +52,29 @@ private:
 
 at::Generator new_generator() { return at::make_generator<Generator>(); }
 
-const at::Generator &default_generator() {
-    static const auto *generator = new at::Generator(new_generator());
+const at::Generator& default_generator() {
+    static const auto* generator = new at::Generator(new_generator());
     return *generator;
 }
 
-Draw draw(const std::optional<at::Generator> &given, int64_t numel) {
-    auto *generator = at::get_generator_or_default<Generator>(given, default_generator());
+Draw draw(const std::optional<at::Generator>& given, int64_t numel) {
+    auto* generator = at::get_generator_or_default<Generator>(given, default_generator());
     std::lock_guard lock(generator->mutex_);
     const Draw result = generator->state;
     // Philox makes four words at a time.
-    generator->state.offset += (static_cast<uint64_t>(std::max<int64_t>(numel, 1)) + 3) & ~uint64_t{3};
+    generator->state.offset +=
+        (static_cast<uint64_t>(std::max<int64_t>(numel, 1)) + 3) & ~uint64_t{3};
     return result;
 }
 
 Draw default_state() {
-    auto *generator = at::check_generator<Generator>(default_generator());
+    auto* generator = at::check_generator<Generator>(default_generator());
     std::lock_guard lock(generator->mutex_);
     return generator->state;
 }
 
 void set_default_state(Draw state) {
-    auto *generator = at::check_generator<Generator>(default_generator());
+    auto* generator = at::check_generator<Generator>(default_generator());
     std::lock_guard lock(generator->mutex_);
     generator->state = state;
 }

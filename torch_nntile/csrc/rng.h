@@ -14,7 +14,7 @@ struct Draw {
 };
 
 // Takes the counters for `numel` elements from the given generator, or the default one.
-Draw draw(const std::optional<at::Generator> &generator, int64_t numel);
+Draw draw(const std::optional<at::Generator>& generator, int64_t numel);
 
 Draw default_state();
 void set_default_state(Draw state);

@@ -14,19 +14,19 @@ using c10::ScalarType;
 // Attributes with the room that their lists need.
 class Attrs {
 public:
-    nntile_attr &add(nntile_attr_kind kind) {
-        nntile_attr &attr = list_.emplace_back();
+    nntile_attr& add(nntile_attr_kind kind) {
+        nntile_attr& attr = list_.emplace_back();
         attr.kind = kind;
         return attr;
     }
     void ints(c10::IntArrayRef values) {
-        nntile_attr &attr = add(NNTILE_ATTR_INTS);
+        nntile_attr& attr = add(NNTILE_ATTR_INTS);
         attr.i = static_cast<int64_t>(room_.size());  // until the room is at its final address
         attr.count = static_cast<int32_t>(values.size());
         room_.append(values.begin(), values.end());
     }
-    const nntile_attr *finish() {
-        for (nntile_attr &attr : list_)
+    const nntile_attr* finish() {
+        for (nntile_attr& attr : list_)
             if (attr.kind == NNTILE_ATTR_INTS) attr.ints = room_.data() + attr.i;
         return list_.data();
     }
@@ -37,28 +37,28 @@ private:
     c10::SmallVector<int64_t, 12> room_;
 };
 
-int64_t integer_of(const IValue &v) {
+int64_t integer_of(const IValue& v) {
     if (v.isBool()) return v.toBool();
     if (v.isSymInt()) return v.toSymInt().guard_int(__FILE__, __LINE__);
     if (v.isList()) return static_cast<int64_t>(v.toListRef().size());
     return v.isTensor() ? v.toTensor().item().toLong() : v.toScalar().toLong();
 }
 
-void read_argument(const AttrSource &source, const IValue &v, Attrs &attrs) {
+void read_argument(const AttrSource& source, const IValue& v, Attrs& attrs) {
     if (v.isNone()) {
         attrs.add(NNTILE_ATTR_DEFAULT);
         return;
     }
     switch (source.kind) {
         case NNTILE_ATTR_REAL:
-            attrs.add(NNTILE_ATTR_REAL).f = v.isTensor() ? v.toTensor().item().toDouble() : v.toScalar().toDouble();
+            attrs.add(NNTILE_ATTR_REAL).f =
+                v.isTensor() ? v.toTensor().item().toDouble() : v.toScalar().toDouble();
             return;
         case NNTILE_ATTR_INTS: {
             at::DimVector ints;
             if (v.isList())
-                for (const IValue &e : v.toListRef()) ints.push_back(integer_of(e));
-            else
-                ints.push_back(integer_of(v));
+                for (const IValue& e : v.toListRef()) ints.push_back(integer_of(e));
+            else ints.push_back(integer_of(v));
             return attrs.ints(ints);
         }
         case NNTILE_ATTR_TEXT: {
@@ -67,18 +67,19 @@ void read_argument(const AttrSource &source, const IValue &v, Attrs &attrs) {
                 return;
             }
             const int64_t number = integer_of(v);
-            TORCH_CHECK(number >= 0 && static_cast<size_t>(number) < source.words.size(), "nntile: ", number,
-                        " is not one of the ", source.words.size(), " choices");
+            TORCH_CHECK(number >= 0 && static_cast<size_t>(number) < source.words.size(),
+                        "nntile: ", number, " is not one of the ", source.words.size(), " choices");
             attrs.add(NNTILE_ATTR_TEXT).text = source.words[number].c_str();
             return;
         }
-        default: attrs.add(source.kind).i = integer_of(v);
+        default:
+            attrs.add(source.kind).i = integer_of(v);
     }
 }
 
-void read_constant(const AttrSource &source, Attrs &attrs) {
+void read_constant(const AttrSource& source, Attrs& attrs) {
     if (source.kind == NNTILE_ATTR_INTS) return attrs.ints(source.ints);
-    nntile_attr &attr = attrs.add(source.kind);
+    nntile_attr& attr = attrs.add(source.kind);
     attr.f = source.number.f;
     attr.i = source.number.i;
     attr.text = source.text.c_str();
@@ -86,47 +87,57 @@ void read_constant(const AttrSource &source, Attrs &attrs) {
 
 }  // namespace
 
-bool Row::record_node(const View &view, const Inputs &in, const Results &out) const {
+bool Row::record_node(const View& view, const Inputs& in, const Results& out) const {
     const ScalarType type = compute_type(in, out);
     if (t_.has_variable && !takes(type)) return false;
-    for (const at::Tensor &t : out)
+    for (const at::Tensor& t : out)
         if (t.defined() && dtype_of(t.scalar_type()) == NNTILE_NONE) return false;
 
     const nntile_dtype compute = dtype_of(type);
     Operands operands;
     for (size_t i = 0; i < in.values.size(); ++i) {
-        const InputSource &source = source_of(i);
-        const Value &v = in.values[i];
+        const InputSource& source = source_of(i);
+        const Value& v = in.values[i];
         if (v.tensor) {
             operands.tensor(*v.tensor);
         } else if (v.number.type == ScalarType::Undefined) {
             operands.absent();
         } else {
-            const nntile_dtype own = c10::isFloatingType(v.number.type) ? NNTILE_F32 : dtype_of(v.number.type);
-            operands.number(v.number, source.variable ? compute : source.fixed ? source.fixed : own);
+            const nntile_dtype own =
+                c10::isFloatingType(v.number.type) ? NNTILE_F32 : dtype_of(v.number.type);
+            operands.number(v.number, source.variable ? compute
+                                      : source.fixed  ? source.fixed
+                                                      : own);
         }
     }
-    for (const at::Tensor &t : out) {
-        if (t.defined())
-            operands.tensor(t);
-        else
-            operands.absent();
+    for (const at::Tensor& t : out) {
+        if (t.defined()) operands.tensor(t);
+        else operands.absent();
     }
 
     Attrs attrs;
     Draw random{};
     bool drawn = false;
-    for (const AttrSource &source : t_.attrs) {
+    for (const AttrSource& source : t_.attrs) {
         switch (source.from) {
-            case AttrSource::From::initial: attrs.add(NNTILE_ATTR_DEFAULT); break;
-            case AttrSource::From::argument: read_argument(source, view[source.argument], attrs); break;
-            case AttrSource::From::constant: read_constant(source, attrs); break;
-            case AttrSource::From::sizes: attrs.ints(out[0].sizes()); break;
+            case AttrSource::From::initial:
+                attrs.add(NNTILE_ATTR_DEFAULT);
+                break;
+            case AttrSource::From::argument:
+                read_argument(source, view[source.argument], attrs);
+                break;
+            case AttrSource::From::constant:
+                read_constant(source, attrs);
+                break;
+            case AttrSource::From::sizes:
+                attrs.ints(out[0].sizes());
+                break;
             case AttrSource::From::seed:
             case AttrSource::From::offset:
                 if (!drawn) {
                     std::optional<at::Generator> generator;
-                    if (t_.generator != no_argument) generator = view[t_.generator].toOptional<at::Generator>();
+                    if (t_.generator != no_argument)
+                        generator = view[t_.generator].toOptional<at::Generator>();
                     random = draw(generator, out[0].numel());
                     drawn = true;
                 }
@@ -135,10 +146,10 @@ bool Row::record_node(const View &view, const Inputs &in, const Results &out) co
         }
     }
 
-    nntile_error *error = nullptr;
+    nntile_error* error = nullptr;
     const nntile_status status =
-        nntile_record_op(record(), t_.op, operands.data(), in.values.size(), out.size(), attrs.finish(),
-                         attrs.size(), compute, nullptr, &error);
+        nntile_record_op(record(), t_.op, operands.data(), in.values.size(), out.size(),
+                         attrs.finish(), attrs.size(), compute, nullptr, &error);
     if (status == NNTILE_UNSUPPORTED) {  // a case that the op has no kernel for; the host has one
         nntile_error_destroy(error);
         return false;

@@ -13,17 +13,18 @@ namespace {
 uint32_t copy_op() {
     static const uint32_t op = [] {
         uint32_t found = 0;
-        nntile_error *error = nullptr;
+        nntile_error* error = nullptr;
         check(nntile_op_find("copy", &found, &error), error);
         return found;
     }();
     return op;
 }
 
-void record_copy(const nntile_operand *operands, int32_t compute) {
-    nntile_error *error = nullptr;
+void record_copy(const nntile_operand* operands, int32_t compute) {
+    nntile_error* error = nullptr;
     check(nntile_record_op(record(), copy_op(), operands, 1, 1, nullptr, 0,
-                           static_cast<nntile_dtype>(compute), nullptr, &error), error);
+                           static_cast<nntile_dtype>(compute), nullptr, &error),
+          error);
 }
 
 }  // namespace
@@ -32,14 +33,14 @@ at::Tensor make_tensor(c10::IntArrayRef sizes, c10::IntArrayRef strides, c10::Sc
     return at::detail::empty_strided_generic(sizes, strides, &allocator(), device_keys, dtype);
 }
 
-void copy_on_device(const at::Tensor &source, const at::Tensor &target) {
+void copy_on_device(const at::Tensor& source, const at::Tensor& target) {
     Operands operands;
     operands.tensor(source);
     operands.tensor(target);
     record_copy(operands.data(), operands.data()[1].dtype);
 }
 
-void resize_storage(c10::StorageImpl &storage, size_t nbytes, c10::ScalarType dtype) {
+void resize_storage(c10::StorageImpl& storage, size_t nbytes, c10::ScalarType dtype) {
     c10::DataPtr fresh = allocator().allocate(nbytes);
     const size_t kept = std::min(nbytes, storage.nbytes());
     if (kept) {
@@ -48,7 +49,7 @@ void resize_storage(c10::StorageImpl &storage, size_t nbytes, c10::ScalarType dt
         const auto bytes = static_cast<int64_t>(c10::elementSize(dtype));
         const int64_t size = static_cast<int64_t>(kept) / bytes, stride = 1;
         nntile_operand operands[2] = {};
-        for (nntile_operand &o : operands) {
+        for (nntile_operand& o : operands) {
             o.kind = NNTILE_OPERAND_TENSOR;
             o.dtype = dtype_of(dtype);
             o.ndim = 1;
@@ -64,18 +65,22 @@ void resize_storage(c10::StorageImpl &storage, size_t nbytes, c10::ScalarType dt
     storage.set_nbytes(nbytes);
 }
 
-void read_to_host(const at::Tensor &source, at::Tensor &host) {
+void read_to_host(const at::Tensor& source, at::Tensor& host) {
     Operands operand;
     operand.tensor(source);
-    nntile_error *error = nullptr;
-    check(nntile_record_read(record(), operand.data(), host.mutable_data_ptr(), host.nbytes(), &error), error);
+    nntile_error* error = nullptr;
+    check(nntile_record_read(record(), operand.data(), host.mutable_data_ptr(), host.nbytes(),
+                             &error),
+          error);
 }
 
-void write_from_host(const at::Tensor &target, const at::Tensor &host) {
+void write_from_host(const at::Tensor& target, const at::Tensor& host) {
     Operands operand;
     operand.tensor(target);
-    nntile_error *error = nullptr;
-    check(nntile_record_write(record(), operand.data(), host.const_data_ptr(), host.nbytes(), &error), error);
+    nntile_error* error = nullptr;
+    check(
+        nntile_record_write(record(), operand.data(), host.const_data_ptr(), host.nbytes(), &error),
+        error);
 }
 
 }  // namespace torch_nntile

@@ -10,24 +10,24 @@
 namespace torch_nntile {
 
 struct Place {
-    nntile_buffer *buffer;
+    nntile_buffer* buffer;
     int64_t byte;  // offset of the storage's first byte in the buffer
 };
-Place place_of(const c10::DataPtr &data);
-inline Place place_of(const c10::StorageImpl &storage) { return place_of(storage.data_ptr()); }
+Place place_of(const c10::DataPtr& data);
+inline Place place_of(const c10::StorageImpl& storage) { return place_of(storage.data_ptr()); }
 
 // A tensor with undefined contents.
 at::Tensor make_tensor(c10::IntArrayRef sizes, c10::IntArrayRef strides, c10::ScalarType dtype);
 
-// Gives a storage another size; the bytes that fit stay. `dtype` is only a hint for the copy: bytes that
-// are copied as what they are need no retyping later.
-void resize_storage(c10::StorageImpl &storage, size_t nbytes, c10::ScalarType dtype = c10::kByte);
+// Gives a storage another size; the bytes that fit stay. `dtype` is only a hint for the copy: bytes
+// that are copied as what they are need no retyping later.
+void resize_storage(c10::StorageImpl& storage, size_t nbytes, c10::ScalarType dtype = c10::kByte);
 
 // Recorded copy between two tensors of the device, with a cast if their dtypes differ.
-void copy_on_device(const at::Tensor &source, const at::Tensor &target);
+void copy_on_device(const at::Tensor& source, const at::Tensor& target);
 
 // Copies between a tensor of the device and a dense CPU tensor of its sizes and dtype.
-void read_to_host(const at::Tensor &source, at::Tensor &host);
-void write_from_host(const at::Tensor &target, const at::Tensor &host);
+void read_to_host(const at::Tensor& source, at::Tensor& host);
+void write_from_host(const at::Tensor& target, const at::Tensor& host);
 
 }  // namespace torch_nntile

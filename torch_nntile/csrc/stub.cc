@@ -20,30 +20,30 @@
 
 using namespace torch_nntile;
 
-const char *nntile_stub_torch_version(void) { return TORCH_VERSION; }
+const char* nntile_stub_torch_version(void) { return TORCH_VERSION; }
 
-nntile_record *nntile_stub_record(void) {
-    nntile_record *found = nullptr;
+nntile_record* nntile_stub_record(void) {
+    nntile_record* found = nullptr;
     (void)guarded(nullptr, [&] { found = record(); });
     return found;
 }
 
-nntile_buffer *nntile_stub_buffer(uint64_t storage_address, int64_t *byte_offset) {
-    const auto *address = reinterpret_cast<const char *>(storage_address);
-    const Home *home = address_space().find(address);
+nntile_buffer* nntile_stub_buffer(uint64_t storage_address, int64_t* byte_offset) {
+    const auto* address = reinterpret_cast<const char*>(storage_address);
+    const Home* home = address_space().find(address);
     if (!home) return nullptr;
     *byte_offset = address - home->address;
     return home->buffer;
 }
 
-nntile_status nntile_stub_register_row(const char *aten_name, const char *overload, const char *op,
-                                       const char *arguments, int flags, nntile_error **error) {
+nntile_status nntile_stub_register_row(const char* aten_name, const char* overload, const char* op,
+                                       const char* arguments, int flags, nntile_error** error) {
     return guarded(error, [&] { register_row(aten_name, overload, op, arguments, flags); });
 }
 
 void nntile_stub_fallback_mode(int mode) { set_fallback_mode(mode); }
 
-size_t nntile_stub_fallback_report(char *out, size_t size) {
+size_t nntile_stub_fallback_report(char* out, size_t size) {
     std::string text;
     (void)guarded(nullptr, [&] { text = fallback_report(); });
     if (size) {
@@ -58,11 +58,11 @@ void nntile_stub_fallback_reset(void) { reset_fallback_report(); }
 
 int64_t nntile_stub_meta_calls(void) { return infer_calls(); }
 
-nntile_status nntile_stub_synchronize(nntile_error **error) {
+nntile_status nntile_stub_synchronize(nntile_error** error) {
     return guarded(error, [] { synchronize(); });
 }
 
-void nntile_stub_rng_get(uint64_t *seed, uint64_t *offset) {
+void nntile_stub_rng_get(uint64_t* seed, uint64_t* offset) {
     const Draw state = default_state();
     *seed = state.seed;
     *offset = state.offset;
@@ -75,14 +75,16 @@ uint64_t nntile_stub_rng_reseed(void) {
     return default_state().seed;
 }
 
-// A worker of autograd frees the graph of the last backward() after the caller has gone on. That graph holds
-// Python objects, so the worker asks for the GIL; in an interpreter that ends this is the end of the process.
-// One more backward, from a thread that never saw Python, is only begun when the old graph is gone.
+// A worker of autograd frees the graph of the last backward() after the caller has gone on. That
+// graph holds Python objects, so the worker asks for the GIL; in an interpreter that ends this is
+// the end of the process. One more backward, from a thread that never saw Python, is only begun
+// when the old graph is gone.
 void nntile_stub_drain(void) {
     if (nntile_context_forked()) return;
     std::thread([] {
         (void)guarded(nullptr, [] {
-            const at::Tensor x = at::empty({1}, at::TensorOptions(device()).requires_grad(true));
+            at::Tensor x = at::empty({1}, at::TensorOptions(device()));
+            x.set_requires_grad(true);
             x.view({1, 1}).backward(at::empty({1, 1}, at::TensorOptions(device())));
         });
     }).join();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The C face of the PyTorch stub. It has no Python in it and never takes the GIL; no function lets a
- * C++ exception out. Loading the library registers the device, its minimal ops and the fallback. */
+ * The C face of the PyTorch stub. It has no Python in it and never takes the GIL; no function lets
+ * a C++ exception out. Loading the library registers the device, its minimal ops and the fallback. */
 #ifndef NNTILE_STUB_H
 #define NNTILE_STUB_H
 
@@ -30,19 +30,21 @@ const char *nntile_stub_torch_version(void);
 /** The recorder of all tensors of the device; lives as long as the process. */
 nntile_record *nntile_stub_record(void);
 
-/** The buffer that holds an address of a storage (`untyped_storage().data_ptr()`), and how far into it
- *  the address is. Borrowed: valid while the storage lives. NULL: not an address of a live storage. */
+/** The buffer that holds an address of a storage (`untyped_storage().data_ptr()`), and how far into
+ *  it the address is. Borrowed: valid while the storage lives. NULL: no live storage is there. */
 nntile_buffer *nntile_stub_buffer(uint64_t storage_address, int64_t *byte_offset);
 
 /** Makes an aten overload an op of libnntile_c. All names are resolved here, once.
  *  aten_name  "aten::add", overload "Tensor" or "".   op  name of the op row.
- *  arguments  words apart by spaces: `self:x` gives argument self to input or attribute x of the op,
- *             `alpha` is short for alpha:alpha, `x:-` ignores x, `op_attr=0` is a constant. An argument
- *             may stand twice. `self:y` with y an output of the op says which written argument it is;
- *             other outputs follow the schema: its returns, then its written arguments, in order.
- *             A list given to an integer attribute stands for its length; an integer given to a text
- *             attribute is the number of the word. dtype, layout, device, pin_memory, memory_format and
- *             generator need no word. An attribute `sizes` without a word takes the result's sizes.
+ *  arguments  words apart by spaces: `self:x` gives argument self to input or attribute x of the
+ *             op, `alpha` is short for alpha:alpha, `x:-` ignores x, `op_attr=0` is a constant. An
+ *             argument may stand twice. `self:y` with y an output of the op says which written
+ *             argument it is; an output called as the input of a written argument is that one;
+ *             the others follow the schema: returns, then written arguments, in order.
+ *             A list given to an integer attribute stands for its length; an integer given to a
+ *             text attribute is the number of the word. dtype, layout, device, pin_memory,
+ *             memory_format, non_blocking and generator need no word. An attribute `sizes` without
+ *             a word takes the result's sizes.
  *  flags      nntile_stub_row_flag.
  *  Returns NNTILE_INVALID_ARGUMENT with the row and the argument for a name that is unknown. */
 nntile_status nntile_stub_register_row(const char *aten_name, const char *overload, const char *op,
@@ -51,8 +53,8 @@ nntile_status nntile_stub_register_row(const char *aten_name, const char *overlo
 /** Sets what happens at an op without a row. */
 void nntile_stub_fallback_mode(int mode);
 
-/** Ops that ran on the host: lines of "overload calls bytes milliseconds". Returns the bytes needed with
- *  the final zero; writes as many as fit into out (NULL is allowed when size is 0). */
+/** Ops that ran on the host: lines of "overload calls bytes milliseconds". Returns the bytes needed
+ *  with the final zero; writes as many as fit into out (NULL is allowed when size is 0). */
 size_t nntile_stub_fallback_report(char *out, size_t size);
 void nntile_stub_fallback_reset(void);
 
@@ -68,8 +70,8 @@ void nntile_stub_rng_get(uint64_t *seed, uint64_t *offset);
 void nntile_stub_rng_set(uint64_t seed, uint64_t offset);
 uint64_t nntile_stub_rng_reseed(void);
 
-/** To be called when the interpreter ends: lets the autograd workers drop their last Python objects,
- *  which would end the process otherwise. */
+/** To be called when the interpreter ends: lets the autograd workers drop their last Python
+ *  objects, which would abort the process otherwise. */
 void nntile_stub_drain(void);
 /* CFFI-END */
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What differs between the PyTorch versions that the stub can be built for (2.9 to 2.14). One binary
-// serves one minor version: the tables of virtual functions below change with each.
+// What differs between the PyTorch versions that the stub can be built for (2.9 to 2.14). One
+// binary serves one minor version: the tables of virtual functions below change with each.
 #pragma once
 
 #if __has_include(<torch/headeronly/version.h>)

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Second step: the results, new or written, and what may be written.
+#include <ATen/ExpandUtils.h>
+#include <ATen/MemoryOverlap.h>
+#include <ATen/native/Resize.h>
+#include <ATen/ops/as_strided_native.h>
+#include <c10/core/DefaultDtype.h>
+
+#include "device.h"
+#include "rows.h"
+#include "storage.h"
+
+namespace torch_nntile {
+
+using at::Tensor;
+using c10::ScalarType;
+
+namespace {
+
+size_t index_of(ScalarType type) { return static_cast<size_t>(type); }
+
+at::DimVector dense_strides(c10::IntArrayRef sizes) {
+    at::DimVector strides(sizes.size());
+    int64_t stride = 1;
+    for (size_t d = sizes.size(); d-- > 0; stride *= std::max<int64_t>(sizes[d], 1))
+        strides[d] = stride;
+    return strides;
+}
+
+// A layout that repeats elements, without the repetition.
+Tensor without_repetition(const Tensor& t) {
+    at::DimVector sizes(t.sizes());
+    for (size_t d = 0; d < sizes.size(); ++d)
+        if (t.strides()[d] == 0) sizes[d] = std::min<int64_t>(sizes[d], 1);
+    return at::native::as_strided_tensorimpl(t, sizes, t.strides(), t.storage_offset());
+}
+
+// What ATen does with an out= argument of other sizes, strides included.
+void resize_out(const Tensor& t, const Shape& shape) {
+    if (t.sizes() == shape.sizes) return;
+    at::native::resize_output(t, shape.sizes);
+    if (t.strides() != shape.strides)
+        t.unsafeGetTensorImpl()->set_sizes_and_strides(shape.sizes, shape.strides);
+}
+
+}  // namespace
+
+bool Row::infer_fast(const View& view, const Inputs& in, Results& out) {
+    if (!t_.map || t_.has_dtype_argument || in.common == ScalarType::Undefined ||
+        t_.outputs.size() > 2)
+        return false;
+    bool makes = false;
+    for (size_t o = 0; o < t_.outputs.size(); ++o) {
+        if (learned_[o][index_of(in.common)].load(std::memory_order_relaxed) ==
+            ScalarType::Undefined)
+            return false;
+        makes |= t_.outputs[o].argument == no_argument;
+    }
+    at::DimVector sizes;
+    bool first = true;
+    for (size_t i = 0; i < in.values.size(); ++i) {
+        const Tensor* t = in.values[i].tensor;
+        if (!t) continue;
+        if (makes && !t->is_contiguous()) return false;
+        if (!source_of(i).variable && t->scalar_type() != ScalarType::Bool)
+            return false;  // Meta checks it
+        if (first) sizes = t->sizes();
+        else if (t->sizes() != sizes) sizes = at::infer_size_dimvector(sizes, t->sizes());
+        first = false;
+    }
+    at::DimVector strides;
+    for (size_t o = 0; o < t_.outputs.size(); ++o) {
+        const ScalarType type = learned_[o][index_of(in.common)].load(std::memory_order_relaxed);
+        if (t_.outputs[o].argument == no_argument) {
+            if (strides.empty()) strides = dense_strides(sizes);
+            out.push_back(make_tensor(sizes, strides, type));
+        } else {
+            const Tensor& t = view[t_.outputs[o].argument].toTensor();
+            if (t.sizes() != sizes || t.scalar_type() != type) {
+                out.clear();
+                return false;
+            }
+            out.push_back(t);
+        }
+    }
+    return true;
+}
+
+void Row::infer_cached(const c10::OperatorHandle& op, const View& view, const Inputs& in,
+                       Results& out) {
+    const auto shapes = cache_.shapes(op, view.arguments);
+    for (size_t r = 0; r < t_.returns.size(); ++r) {
+        const int k = t_.returns[r].argument;
+        if (k != no_argument && t_.out_argument[k])
+            resize_out(view.arguments[k].toTensor(), (*shapes)[r][0]);
+    }
+    for (const OutputSource& source : t_.outputs)
+        out.push_back(source.argument == no_argument ? (*shapes)[source.result][0].make()
+                                                     : view[source.argument].toTensor());
+    if (!t_.map || in.common == ScalarType::Undefined) return;
+    for (size_t o = 0; o < std::min<size_t>(out.size(), 2); ++o)
+        if (out[o].defined())
+            learned_[o][index_of(in.common)].store(out[o].scalar_type(), std::memory_order_relaxed);
+}
+
+// TensorIterator's checks; others only ask that a written tensor does not overlap itself.
+void Row::check_writes(const Inputs& in, Results& out) const {
+    for (size_t o = 0; o < out.size(); ++o) {
+        const int argument = t_.outputs[o].argument;
+        if (argument == no_argument || !out[o].defined()) continue;
+        if (!ours(out[o])) wrong_device(out[o], argument);
+        if (t_.whole_write) {
+            if (!out[o].is_non_overlapping_and_dense()) out[o] = without_repetition(out[o]);
+            continue;
+        }
+        at::assert_no_internal_overlap(out[o]);
+        if (!t_.map) continue;
+        for (const Value& v : in.values)
+            if (v.tensor && !v.tensor->is_same(out[o]) && v.tensor->is_alias_of(out[o]))
+                at::assert_no_partial_overlap(out[o], *v.tensor);
+    }
+}
+
+ScalarType Row::compute_type(const Inputs& in, const Results& out) const {
+    if (!t_.has_variable) return ScalarType::Undefined;
+    ScalarType type = in.common;
+    for (size_t o = 0; o < out.size(); ++o) {
+        if (!t_.outputs[o].variable || !out[o].defined()) continue;
+        const ScalarType result = out[o].scalar_type();
+        // sum(dtype=...), and true division of integers.
+        const bool promotes = t_.outputs[o].result >= 0 && c10::isIntegralType(type, true) &&
+                              c10::isFloatingType(result);
+        if (type == ScalarType::Undefined || t_.has_dtype_argument || promotes) type = result;
+        // exp(int, out=float)
+        if (c10::isIntegralType(type, true) && !takes(type) && c10::isFloatingType(result))
+            type = c10::get_default_dtype_as_scalartype();
+        break;
+    }
+    return type;
+}
+
+}  // namespace torch_nntile
