@@ -1,60 +1,28 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The runtime by itself: tile graphs made by hand, toy kernels.
-#include <signal.h>
-#include <spawn.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <chrono>
-#include <functional>
+#include <algorithm>
 #include <random>
 
 #include "runtime/memory.hh"
 #include "runtime/schedule.hh"
 #include "toy.hh"
 
-extern char** environ;
-
-// Where the kernels are not linked in.
-namespace nntile::kernels {
-__attribute__((weak)) void single_thread_blas() {}
-__attribute__((weak)) const char* isa() { return "none"; }
-}  // namespace nntile::kernels
-
 using namespace toy;
-using Clock = std::chrono::steady_clock;
-
 namespace {
-
-double seconds_since(Clock::time_point t) {
-    return std::chrono::duration<double>(Clock::now() - t).count();
-}
-double cpu_seconds() {
-    rusage u{};
-    getrusage(RUSAGE_SELF, &u);
-    auto s = [](const timeval& t) { return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec); };
-    return s(u.ru_utime) + s(u.ru_stime);
-}
-void begin(int ncpu = 2, int64_t memory = 0) {
-    runtime::shutdown();
-    runtime::Config config;
-    config.ncpu = ncpu;
-    config.memory_bytes = memory;
-    runtime::start(config);
-}
 
 // ---- dependencies
 
 void edges() {
     Builder b(1);
     const uint32_t x = b.input(), y = b.temporary(), z = b.temporary(), w = b.output();
-    b.task({x}, y);             // 0
-    b.task({y}, z);             // 1 after 0
-    b.task({x, y}, w);          // 2 after 0
-    b.task({z, w}, y);          // 3 after 1 and 2 (write after read), and so after 0
-    b.task({x}, b.temporary(x));        // 4 writes over x: after its readers 0 and 2; 0 is before 2
-    const std::vector<std::pair<uint32_t, uint32_t>> expected{{0, 1}, {0, 2}, {2, 3}, {1, 3}, {2, 4}};
+    b.task({x}, y);               // 0
+    b.task({y}, z);               // 1 after 0
+    b.task({x, y}, w);            // 2 after 0
+    b.task({z, w}, y);            // 3 after 1 and 2 (write after read), and so after 0
+    b.task({x}, b.temporary(x));  // 4 writes over x: after its readers 0 and 2; 0 is before 2
+    const std::vector<std::pair<uint32_t, uint32_t>> expected{
+        {0, 1}, {0, 2}, {2, 3}, {1, 3}, {2, 4}};
     CHECK(b.graph.edges() == expected);
 }
 
@@ -65,7 +33,8 @@ void size_classes() {
     for (int i = 0; i < 100000; ++i) {
         const auto bytes = static_cast<int64_t>(random() >> (24 + random() % 40));
         const int64_t rounded = class_bytes(class_of(bytes));
-        CHECK(rounded >= bytes && class_of(rounded) == class_of(bytes) && class_of(bytes) < class_count);
+        CHECK(rounded >= bytes && class_of(rounded) == class_of(bytes) &&
+              class_of(bytes) < class_count);
         CHECK(bytes < 512 || static_cast<double>(rounded) < 1.125 * static_cast<double>(bytes));
     }
 }
@@ -81,117 +50,18 @@ void slots() {
         b.task({h, g}, y);
     }
     auto plan = b.plan();
-    CHECK(plan->temporary_bytes() == 8 * runtime::memory::class_bytes(runtime::memory::class_of(8000)));
+    CHECK(plan->temporary_bytes() ==
+          8 * runtime::memory::class_bytes(runtime::memory::class_of(8000)));
     CHECK(plan->text().starts_with("plan { 150 tasks, "));
-    CHECK(plan->text().find("100 temporaries in 8 slots of 65536 bytes, external: %0 %3") != std::string::npos);
-}
-
-// Plans on a common set of stored values; launches overlap; an interpreter says what must come out.
-struct Random {
-    explicit Random(uint64_t seed) : random(seed) {}
-    size_t below(size_t n) { return random() % n; }
-    std::mt19937_64 random;
-};
-
-struct Program {
-    Builder builder{0};
-    std::vector<size_t> reads, writes;          // stored values, by position in inputs and outputs
-    std::shared_ptr<runtime::Plan> plan;
-};
-
-Program random_program(Random& r, size_t stored, int64_t n) {
-    Program p;
-    Builder& b = p.builder = Builder(n);
-    struct Source {
-        uint32_t tile;
-        size_t stored;                          // input of this stored value; else ~0
-    };
-    std::vector<Source> sources;
-    std::vector<bool> replaced(stored, false);
-    for (size_t s = 0; s < stored; ++s)
-        if (r.below(2)) {
-            sources.push_back({b.input(), s});
-            p.reads.push_back(s);
-        }
-    const size_t tasks = 1 + r.below(30);
-    for (size_t t = 0; t < tasks; ++t) {
-        std::vector<uint32_t> reads;
-        for (size_t k = r.below(4); k > 0 && !sources.empty(); --k)
-            reads.push_back(sources[r.below(sources.size())].tile);
-        const bool in_place = !sources.empty() && r.below(3) == 0;
-        const size_t victim = in_place ? r.below(sources.size()) : 0;
-        const auto microseconds = static_cast<int64_t>(r.below(4) ? 0 : r.below(40));
-        const auto add = static_cast<int64_t>(r.below(1000));
-        if (in_place && b.graph.tiles[sources[victim].tile].role == TileRole::output) {
-            b.task(reads, sources[victim].tile, add, r.below(2) == 0, microseconds);   // writes it again
-            continue;
-        }
-        // The old value of an input that is overwritten must be replaced in the set of stored values.
-        const size_t old = in_place ? sources[victim].stored : ~size_t{0};
-        const size_t target = old != ~size_t{0} ? old : r.below(stored);
-        const bool output = (old != ~size_t{0} || r.below(3) == 0) && !replaced[target];
-        if (old != ~size_t{0} && !output) continue;
-        const uint32_t reuses = in_place ? sources[victim].tile : none;
-        const uint32_t out = output ? b.output(reuses) : b.temporary(reuses);
-        if (in_place) {
-            if (std::find(reads.begin(), reads.end(), reuses) == reads.end()) reads.push_back(reuses);
-            sources.erase(sources.begin() + static_cast<std::ptrdiff_t>(victim));
-        }
-        // In place the kernel reads each element before it writes it, so mix() may get the tile twice.
-        b.task(reads, out, add, false, microseconds);
-        sources.push_back({out, ~size_t{0}});
-        if (output) {
-            replaced[target] = true;
-            p.writes.push_back(target);
-        }
-    }
-    p.plan = b.plan();
-    return p;
-}
-
-void random_graphs(int ncpu, uint64_t seed, int64_t n) {
-    begin(ncpu);
-    Random r(seed);
-    constexpr size_t stored = 6;
-    std::vector<StorageRef> tiles;
-    std::vector<std::vector<int64_t>> expected;
-    for (size_t s = 0; s < stored; ++s) {
-        tiles.push_back(filled(n, static_cast<int64_t>(s)));
-        expected.emplace_back(static_cast<size_t>(n), static_cast<int64_t>(s));
-    }
-    std::vector<Program> programs;
-    for (int i = 0; i < 40; ++i) programs.push_back(random_program(r, stored, n));
-    for (int round = 0; round < 400; ++round) {
-        const Program& p = programs[r.below(programs.size())];
-        const tile::TileGraph& graph = p.builder.graph;
-        std::vector<StorageRef> in;
-        std::vector<std::vector<int64_t>> memory(graph.tiles.size());
-        for (size_t i = 0; i < p.reads.size(); ++i) {
-            in.push_back(tiles[p.reads[i]]);
-            memory[p.builder.inputs[i]] = expected[p.reads[i]];
-        }
-        std::vector<StorageRef> out = launch(*p.plan, in, p.writes.size(), n);
-        interpret(graph, memory);
-        const std::vector<uint32_t> root = graph.memories();
-        for (size_t i = 0; i < p.writes.size(); ++i) {
-            tiles[p.writes[i]] = out[i];
-            expected[p.writes[i]] = memory[root[p.builder.outputs[i]]];
-        }
-        if (r.below(20) == 0) {
-            const size_t s = r.below(stored);
-            CHECK(values(*tiles[s]) == expected[s]);
-        }
-    }
-    for (size_t s = 0; s < stored; ++s) CHECK(values(*tiles[s]) == expected[s]);
-    runtime::wait();
-    CHECK(runtime::stats().in_flight == 0 && runtime::stats().launches == 400);
+    CHECK(plan->text().find("100 temporaries in 8 slots of 65536 bytes, external: %0 %3") !=
+          std::string::npos);
 }
 
 void in_place() {
     begin();
     Builder b(500);
     const uint32_t w = b.input(), v = b.output(w);
-    b.task({}, v, 1, true);                     // w = 3 * w + 1, a thousand times, nothing waits
+    b.task({}, v, 1, true);  // w = 3 * w + 1, a thousand times, nothing waits
     auto plan = b.plan();
     StorageRef s = filled(500, 0);
     uint64_t expected = 0;
@@ -204,7 +74,8 @@ void in_place() {
     CHECK(runtime::stats().tiles == before);
 }
 
-// A tile whose halves are written by two tasks and read as one; more operands than StarPU's fixed arrays.
+// A tile whose halves are written by two tasks and read as one; more operands than StarPU's fixed
+// arrays.
 void blocks_and_many_operands() {
     begin();
     Builder b(40);
@@ -232,8 +103,8 @@ void threads() {
     begin();
     Builder b(10);
     const uint32_t x = b.input(), w = b.input(), t = b.temporary(), v = b.output(x);
-    b.task({w}, t);                             // 2 w
-    b.task({t}, v, 0, true);                    // x = 3 x + 4 w
+    b.task({w}, t);           // 2 w
+    b.task({t}, v, 0, true);  // x = 3 x + 4 w
     auto plan = b.plan();
     StorageRef shared = filled(10, 1);
     auto work = [&] {
@@ -273,10 +144,12 @@ void scalars_and_host_calls() {
         return 0;
     };
     plan->launch({inputs, outputs, scalars, {{"copy", copy}}});
-    scalars[1].i = 0;                           // was copied
+    scalars[1].i = 0;  // was copied
     CHECK((values(*out) == std::vector<int64_t>{25, 26, 27, 28}));
-    CHECK_THROWS(plan->launch({inputs, outputs, scalars, {}}), Status::invalid_argument, "0 host calls");
-    CHECK_THROWS(plan->launch({inputs, outputs, {}, {}}), Status::invalid_argument, "0 scalars given");
+    CHECK_THROWS(plan->launch({inputs, outputs, scalars, {}}), Status::invalid_argument,
+                 "0 host calls");
+    CHECK_THROWS(plan->launch({inputs, outputs, {}, {}}), Status::invalid_argument,
+                 "0 scalars given");
 }
 
 // ---- errors
@@ -293,8 +166,8 @@ void errors() {
     StorageRef in = filled(4, 10), out = launch(*plan, {in}, 1, 4)[0];
     CHECK_THROWS(runtime::wait(), Status::index_error,
                  "nll_loss: target 12 is out of range [0, 10) [model.py:14]");
-    runtime::wait();                            // handed over once
-    CHECK(values(*out)[0] == 21);               // the other tasks ran
+    runtime::wait();               // handed over once
+    CHECK(values(*out)[0] == 21);  // the other tasks ran
     launch(*plan, {in}, 1, 4);
     std::vector<int64_t> host(4);
     CHECK_THROWS((runtime::wait(), 0), Status::index_error, "nll_loss");
@@ -320,7 +193,7 @@ void states() {
     StorageRef s = filled(4, 1), untouched = empty(4);
     CHECK(values(*launch(*plan, {s}, 1, 4)[0])[0] == 3);
     CHECK(values(*untouched) == std::vector<int64_t>(4, 0));
-    launch(*plan, {untouched}, 1, 4);           // reads unspecified bytes
+    launch(*plan, {untouched}, 1, 4);  // reads unspecified bytes
     CHECK(untouched->tiles.size() == 1);
     runtime::shutdown();
     runtime::shutdown();
@@ -330,7 +203,7 @@ void states() {
     begin();
     CHECK_THROWS(runtime::read(*s, host.data()), Status::invalid_state, "shut down");
     CHECK_THROWS(launch(*plan, {s}, 1, 4), Status::invalid_state, "shut down");
-    CHECK(values(*launch(*plan, {filled(4, 2)}, 1, 4)[0])[0] == 5);     // the plan lives on
+    CHECK(values(*launch(*plan, {filled(4, 2)}, 1, 4)[0])[0] == 5);  // the plan lives on
     runtime::shutdown();
     runtime::Config config;
     config.ncuda = 1;
@@ -340,37 +213,11 @@ void states() {
     CHECK_THROWS(runtime::start(config), Status::invalid_argument, "no worker");
 }
 
-void forked_child() {
-    begin();
-    Builder b(4);
-    b.task({b.input()}, b.output(), 1);
-    auto plan = b.plan();
-    StorageRef s = filled(4, 1);
-    const pid_t child = fork();
-    if (child == 0) {
-        alarm(5);
-        std::vector<int64_t> host(4);
-        CHECK(runtime::forked() && !runtime::active());
-        CHECK_THROWS(runtime::read(*s, host.data()), Status::invalid_state, "spawn start method");
-        CHECK_THROWS(launch(*plan, {s}, 1, 4), Status::invalid_state, "forked child");
-        CHECK_THROWS(runtime::start({}), Status::invalid_state, "forked child");
-        CHECK_THROWS(runtime::wait(), Status::invalid_state, "forked child");
-        CHECK_THROWS(runtime::shutdown(), Status::invalid_state, "forked child");
-        CHECK(!runtime::describe().empty() && runtime::stats().ncpu == 0);
-        s.reset();
-        plan.reset();
-        std::exit(0);                           // with handlers
-    }
-    int status = 0;
-    CHECK(waitpid(child, &status, 0) == child && status == 0);
-    CHECK(values(*launch(*plan, {s}, 1, 4)[0])[0] == 3);        // the parent goes on
-}
-
 // ---- memory
 
 void copies() {
     begin();
-    Storage s;                                  // (24 cut as 4 x 6(2, 4), 5 cut (2, 3)), element of 2 bytes
+    Storage s;  // (24 cut as 4 x 6(2, 4), 5 cut (2, 3)), element of 2 bytes
     s.dtype = DType::i16;
     s.sizes = {24, 5};
     s.cuts = {{{4, {}}, {6, {2}}}, {{5, {2}}}};
@@ -401,12 +248,13 @@ void copies() {
 void budget() {
     constexpr int64_t mib = 1 << 20, n = mib / 8;
     begin(2, 16 * mib);
-    CHECK_THROWS(runtime::allocate(*empty(17 * n)), Status::out_of_memory, "the budget is 16777216 bytes");
+    CHECK_THROWS(runtime::allocate(*empty(17 * n)), Status::out_of_memory,
+                 "the budget is 16777216 bytes");
     std::vector<StorageRef> held;
     for (int i = 0; i < 10; ++i) held.push_back(filled(n, i));
     CHECK_THROWS(runtime::allocate(*empty(7 * n)), Status::out_of_memory,
                  "the largest holders: i64 (131072,): 10485760 bytes in 10 tiles");
-    CHECK(values(*held[3])[5] == 3);            // nothing was lost
+    CHECK(values(*held[3])[5] == 3);  // nothing was lost
 
     // 300 runs of 3 MiB of temporaries and 1 MiB of output each, in 6 MiB: paced, never refused.
     Builder b(n);
@@ -417,124 +265,45 @@ void budget() {
         last = next;
     }
     auto plan = b.plan();
-    for (int i = 0; i < 300; ++i) held[0] = launch(*plan, {held[static_cast<size_t>(i % 9 + 1)]}, 1, n)[0];
+    for (int i = 0; i < 300; ++i)
+        held[0] = launch(*plan, {held[static_cast<size_t>(i % 9 + 1)]}, 1, n)[0];
     CHECK(values(*held[0])[0] == 64 * (299 % 9 + 1) + 63);
+    CHECK(runtime::stats().tile_bytes <= 16 * mib);
+    // The host writes much faster than tasks read, and never waits for a result.
+    Builder slow(n);
+    slow.task({slow.input()}, slow.output(), 1, false, 100);
+    auto reader = slow.plan();
+    for (int i = 0; i < 100; ++i) held[1] = launch(*reader, {filled(n, i)}, 1, n)[0];
+    CHECK(values(*held[1])[0] == 2 * 99 + 1);
     CHECK(runtime::stats().tile_bytes <= 16 * mib);
     held.clear();
     runtime::wait();
     CHECK(runtime::stats().pool_bytes == runtime::stats().tile_bytes);
-    runtime::allocate(*empty(15 * n));          // the pool makes room for a larger tile
+    runtime::allocate(*empty(15 * n));  // the pool makes room for a larger tile
     runtime::trim();
     CHECK(runtime::stats().tiles == 0);
 
-    Builder big(n);                             // a plan that can never fit says so and submits nothing
+    Builder big(n);  // a plan that can never fit says so and submits nothing
     for (int i = 0; i < 17; ++i) big.task({}, big.output());
     auto never = big.plan();
     CHECK_THROWS(launch(*never, {}, 17, n), Status::out_of_memory, "17825792 bytes in 17 tiles");
     CHECK(runtime::stats().in_flight == 0);
 }
 
-// ---- the process
-
-void idle() {
-    begin();
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));
-    const double before = cpu_seconds();
-    const auto start = Clock::now();
-    std::this_thread::sleep_for(std::chrono::seconds(1));
-    const double used = (cpu_seconds() - before) / seconds_since(start);
-    std::printf("  idle: %.2f %% of a core\n", 100 * used);
-    CHECK(used < 0.02);
-}
-
-void many_starts() {
-    struct sigaction before[65], after;
-    for (int s = 1; s < 65; ++s) sigaction(s, nullptr, &before[s]);
-    setenv("STARPU_HOME", "/proc/nowhere", 1);  // cannot be made
-    std::fflush(stderr);
-    const int saved = dup(2);
-    std::FILE* file = std::tmpfile();
-    dup2(fileno(file), 2);
-    Builder b(100);
-    b.task({b.input()}, b.output(), 1);
-    auto plan = b.plan();
-    const auto start = Clock::now();
-    for (int i = 0; i < 20; ++i) {
-        begin(1 + i % 3);
-        CHECK(values(*launch(*plan, {filled(100, i)}, 1, 100)[0])[0] == 2 * i + 1);
-    }
-    std::printf("  20 starts: %.0f ms each\n", seconds_since(start) / 20 * 1000);
-    dup2(saved, 2);
-    CHECK(std::fseek(file, 0, SEEK_END) == 0 && std::ftell(file) == 0);         // not a word on stderr
-    for (int s = 1; s < 65; ++s)
-        CHECK(sigaction(s, nullptr, &after) != 0 || after.sa_handler == before[s].sa_handler);
-    CHECK(std::string(std::getenv("STARPU_HOME")) == "/proc/nowhere" && !std::getenv("STARPU_SILENT"));
-    unsetenv("STARPU_HOME");
-}
-
-// The child: ends while tasks run and many wait.
-int leave() {
-    alarm(20);
-    begin();
-    Builder b(10);
-    uint32_t last = b.input();
-    for (int i = 0; i < 100; ++i) {
-        const uint32_t next = i == 99 ? b.output() : b.temporary();
-        b.task({last}, next, 1, false, 2000);
-        last = next;
-    }
-    static StorageRef kept = filled(10, 1);     // destroyed after the handlers of exit
-    auto plan = b.plan();
-    for (int i = 0; i < 100; ++i) launch(*plan, {kept}, 1, 10);
-    return 0;                                   // 20 s of work left
-}
-
-void exit_without_shutdown(const char* self) {
-    runtime::shutdown();
-    const auto start = Clock::now();
-    for (int i = 0; i < 20; ++i) {
-        char mode[] = "leave";
-        char* arguments[] = {const_cast<char*>(self), mode, nullptr};
-        pid_t child = 0;
-        CHECK(posix_spawn(&child, self, nullptr, nullptr, arguments, environ) == 0);
-        int status = 0;
-        CHECK(waitpid(child, &status, 0) == child && status == 0);
-    }
-    std::printf("  20 exits: %.0f ms each\n", seconds_since(start) / 20 * 1000);
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
-    if (argc > 1 && std::string(argv[1]) == "leave") return leave();
-    const std::pair<const char*, std::function<void()>> tests[] = {
-        {"edges", edges},
-        {"size_classes", size_classes},
-        {"slots", slots},
-        {"random_graphs, 1 worker", [] { random_graphs(1, 1, 16); }},
-        {"random_graphs, 2 workers", [] { random_graphs(2, 2, 16); }},
-        {"random_graphs, 4 workers", [] { random_graphs(4, 3, 300); }},
-        {"in_place", in_place},
-        {"blocks_and_many_operands", blocks_and_many_operands},
-        {"threads", threads},
-        {"scalars_and_host_calls", scalars_and_host_calls},
-        {"errors", errors},
-        {"states", states},
-        {"forked_child", forked_child},
-        {"copies", copies},
-        {"budget", budget},
-        {"idle", idle},
-        {"many_starts", many_starts},
-        {"exit_without_shutdown", [&] { exit_without_shutdown(argv[0]); }},
-    };
-    for (const auto& [name, test] : tests) {
-        if (argc > 1 && std::string(name).find(argv[1]) == std::string::npos) continue;
-        const auto start = Clock::now();
-        std::printf("%s\n", name);
-        std::fflush(stdout);
-        test();
-        std::printf("  ok, %.2f s\n", seconds_since(start));
-    }
-    runtime::shutdown();
+    run_all({{"edges", edges},
+             {"size_classes", size_classes},
+             {"slots", slots},
+             {"in_place", in_place},
+             {"blocks_and_many_operands", blocks_and_many_operands},
+             {"threads", threads},
+             {"scalars_and_host_calls", scalars_and_host_calls},
+             {"errors", errors},
+             {"states", states},
+             {"copies", copies},
+             {"budget", budget}},
+            argc > 1 ? argv[1] : nullptr);
     return 0;
 }

@@ -17,8 +17,8 @@ int run_kernel(const Run& run, const tile::Task& task, const Pointers& data, cha
     for (size_t i = 0; i < task.operands.size(); ++i) {
         const tile::Operand& o = task.operands[i];
         // Kernels only read their inputs, so the run's scalars stay constant.
-        auto* number = o.scalar == tile::none ? nullptr
-                                              : const_cast<kernels::Param*>(&run.scalars[o.scalar]);
+        auto* number =
+            o.scalar == tile::none ? nullptr : const_cast<kernels::Param*>(&run.scalars[o.scalar]);
         std::byte* at = number ? reinterpret_cast<std::byte*>(number) : data[i];
         blocks.push_back({at, o.dtype, o.strides.data()});
     }
@@ -61,7 +61,8 @@ std::string message(const Run& run, const PlanTask& p, const char* text) {
     const uint32_t node = p.task->node;
     std::string out = node < graph.op_names.size() ? graph.op_names[node] : p.codelet->name;
     out += text_of(": ", *text ? text : "the kernel failed");
-    if (node < graph.where.size() && !graph.where[node].empty()) out += " [" + graph.where[node] + "]";
+    if (node < graph.where.size() && !graph.where[node].empty())
+        out += " [" + graph.where[node] + "]";
     return out;
 }
 

@@ -15,8 +15,8 @@ struct Entry {
     starpu_data_access_mode mode = STARPU_R;
 };
 struct OperandRef {
-    uint32_t entry = tile::none;        // into the task's entries; none: operand absent
-    int64_t offset = 0;                 // bytes
+    uint32_t entry = tile::none;  // into the task's entries; none: operand absent
+    int64_t offset = 0;           // bytes
 };
 struct PlanTask {
     const tile::Task* task = nullptr;
@@ -34,7 +34,8 @@ struct Memory {
     Accesses accesses;
 };
 
-// Where the tiles of one stored value are: memory by tile index; none: the graph does not use the tile.
+// Where the tiles of one stored value are: memory by tile index; none: the graph does not use the
+// tile.
 struct Binding {
     uint32_t value = 0;
     std::vector<uint32_t> memory;
@@ -42,7 +43,8 @@ struct Binding {
 
 class CompiledPlan final : public Plan, public std::enable_shared_from_this<CompiledPlan> {
 public:
-    CompiledPlan(tile::TileGraph graph, std::vector<uint32_t> inputs, std::vector<uint32_t> outputs);
+    CompiledPlan(tile::TileGraph graph, std::vector<uint32_t> inputs,
+                 std::vector<uint32_t> outputs);
 
     void launch(Launch launch) override;
     size_t task_count() const override { return graph.tasks.size(); }
@@ -53,26 +55,27 @@ public:
     tile::TileGraph graph;
     std::vector<PlanTask> tasks;
     std::vector<Memory> memories;
-    std::vector<uint32_t> roots;        // tasks without predecessors, in the order of the schedule
+    std::vector<uint32_t> roots;  // tasks without predecessors, in the order of the schedule
     std::vector<Binding> inputs, outputs;
-    std::vector<Pool::Need> needs;      // tiles that each run takes: outputs, then slots
-    std::vector<uint32_t> needed_by;    // their memories
+    std::vector<Pool::Need> needs;    // tiles that each run takes: outputs, then slots
+    std::vector<uint32_t> needed_by;  // their memories
     size_t temporaries = 0, slots = 0, scalars = 0, host_calls = 0;
     int64_t slot_bytes = 0, need_bytes = 0;
-    size_t external = 0;                // memories [0, external) are inputs or outputs
-    bool updates_inputs = false;        // some output lies in the memory of an input
+    size_t external = 0;          // memories [0, external) are inputs or outputs
+    bool updates_inputs = false;  // some output lies in the memory of an input
 
-    std::vector<std::unique_ptr<Run>> spare;        // ended runs, used again; engine's mutex
+    std::vector<std::unique_ptr<Run>> spare;  // ended runs, used again; engine's mutex
 
 private:
     void bind(const std::vector<uint32_t>& memory_of);
     std::vector<Entry> entries_of(const tile::Task& task, const std::vector<uint32_t>& memory_of,
-                                  std::vector<bool>& written, std::vector<OperandRef>& operands) const;
+                                  std::vector<bool>& written,
+                                  std::vector<OperandRef>& operands) const;
     std::vector<uint32_t> successors;
     std::vector<Entry> entries;
     std::vector<OperandRef> operand_refs;
 };
 
-starpu_codelet* codelet_of(const std::string& name);    // lives for ever; traces show its name
+starpu_codelet* codelet_of(const std::string& name);  // lives for ever; traces show its name
 
 }  // namespace nntile::runtime

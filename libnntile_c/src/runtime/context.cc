@@ -19,7 +19,7 @@ namespace {
 constexpr auto exit_patience = std::chrono::seconds(5);
 
 struct Context {
-    std::mutex mutex;                   // start and shutdown
+    std::mutex mutex;  // start and shutdown
     std::atomic<bool> active{false}, forked{false};
     std::atomic<uint64_t> generation{0};
     bool hooked = false;
@@ -33,17 +33,20 @@ Context& context() {
 }
 
 void in_forked_child() {
-    // The child has our memory but no workers. Without a context nothing is lost and it may start its own.
+    // The child has our memory but no workers. Without a context nothing is lost and it may start
+    // its own.
     if (context().active.load()) context().forked.store(true);
 }
 
-// The process ends without a shutdown. Tasks that have not begun are skipped, those that run are waited for:
-// afterwards no kernel touches what static destructors take away. Workers sleep until the process is gone.
+// The process ends without a shutdown. Tasks that have not begun are skipped, those that run are
+// waited for: afterwards no kernel touches what static destructors take away. Workers sleep until
+// the process is gone.
 void at_exit() {
     if (!active() || starpu_worker_get_id() >= 0) return;
     Engine& e = engine();
     e.abandon.store(true);
-    // Never waits without an end: a task may wait for something that the end of the process has stopped.
+    // Never waits without an end: a task may wait for something that the end of the process has
+    // stopped.
     const auto until = std::chrono::steady_clock::now() + exit_patience;
     std::unique_lock lock(e.mutex, std::defer_lock);
     while (!lock.try_lock()) {
@@ -58,12 +61,13 @@ void start_locked(const Config& config) {
     Context& c = context();
     const int ncpu = config.ncpu < 0 ? cpu_workers() : config.ncpu;
     const int ncuda = config.ncuda < 0 ? cuda_workers() : config.ncuda;
-    check(ncuda == 0, Status::unsupported, "context: ", ncuda,
-          " CUDA workers are asked for, but this build of nntile has no CUDA kernels; use ncuda = 0",
-          config.ncuda < 0 ? " (the number comes from STARPU_NCUDA)" : "");
+    check(
+        ncuda == 0, Status::unsupported, "context: ", ncuda,
+        " CUDA workers are asked for, but this build of nntile has no CUDA kernels; use ncuda = 0",
+        config.ncuda < 0 ? " (the number comes from STARPU_NCUDA)" : "");
     check(ncpu > 0, Status::invalid_argument, "context: no worker at all (ncpu = 0, ncuda = 0)");
-    check(config.memory_bytes >= 0, Status::invalid_argument, "context: memory of ", config.memory_bytes,
-          " bytes");
+    check(config.memory_bytes >= 0, Status::invalid_argument, "context: memory of ",
+          config.memory_bytes, " bytes");
     starpu_conf conf;
     starpu_conf_init(&conf);
     conf.precedence_over_environment_variables = 1;
@@ -103,9 +107,10 @@ void start_locked(const Config& config) {
 }
 
 void check_not_forked() {
-    check(!forked(), Status::invalid_state,
-          "the runtime cannot be used in a forked child process; use multiprocessing with the spawn "
-          "start method");
+    check(
+        !forked(), Status::invalid_state,
+        "the runtime cannot be used in a forked child process; use multiprocessing with the spawn "
+        "start method");
 }
 
 }  // namespace
@@ -138,10 +143,10 @@ void shutdown() {
     Engine& e = engine();
     {
         std::unique_lock lock(e.mutex);
-        e.open = false;                 // launches that wait for memory give up
+        e.open = false;  // launches that wait for memory give up
         e.changed.notify_all();
         e.changed.wait(lock, [&] { return e.active_runs == 0 && e.guests == 0; });
-        starpu_task_wait_for_all();     // StarPU's own end of tasks that we have seen end
+        starpu_task_wait_for_all();  // StarPU's own end of tasks that we have seen end
         e.pool.end_all();
     }
     e.forget_error();
@@ -166,7 +171,8 @@ void wait() {
 void restrict_to(std::string_view where) {
     check(where == "any" || where == "cpu" || where == "cuda", Status::invalid_argument,
           "restrict: workers are \"cpu\", \"cuda\" or \"any\", not \"", where, "\"");
-    check(where != "cuda", Status::unsupported, "restrict: this build of nntile has no CUDA kernels");
+    check(where != "cuda", Status::unsupported,
+          "restrict: this build of nntile has no CUDA kernels");
     engine().where = where == "cpu" ? STARPU_CPU : 0;
 }
 
@@ -197,13 +203,15 @@ Stats stats() {
 std::string describe() {
     int major = 0, minor = 0, release = 0;
     starpu_get_version(&major, &minor, &release);
-    std::string text = text_of("starpu: ", major, ".", minor, ".", release, "\nisa: ", kernels::isa(),
-                               "\ncuda: not built\n");
+    std::string text = text_of("starpu: ", major, ".", minor, ".", release,
+                               "\nisa: ", kernels::isa(), "\ncuda: not built\n");
     if (forked()) return text + "context: lost by fork\n";
     if (!active()) return text + "context: none\n";
     const Stats s = stats();
-    return text + text_of("context: active\ncpu workers: ", s.ncpu, "\nmemory budget: ", engine().pool.budget,
-                          " bytes\nmemory in use: ", s.tile_bytes - s.pool_bytes, " bytes\npolicy: depth "
+    return text + text_of("context: active\ncpu workers: ", s.ncpu,
+                          "\nmemory budget: ", engine().pool.budget,
+                          " bytes\nmemory in use: ", s.tile_bytes - s.pool_bytes,
+                          " bytes\npolicy: depth "
                           "first, sleeping\n");
 }
 

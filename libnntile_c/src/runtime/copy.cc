@@ -10,18 +10,19 @@ namespace nntile::runtime {
 namespace {
 
 struct Block {
-    Dims sizes, to, from;       // strides in bytes; neighbours that are dense in both arrays are one dim
+    Dims sizes, to, from;  // strides in bytes; neighbours that are dense in both arrays are one dim
 };
 
-Block coalesced(std::span<const int64_t> to, std::span<const int64_t> from, std::span<const int64_t> sizes,
-                int64_t bytes) {
+Block coalesced(std::span<const int64_t> to, std::span<const int64_t> from,
+                std::span<const int64_t> sizes, int64_t bytes) {
     Block b;
     b.sizes.push_back(bytes);
     b.to.push_back(1);
     b.from.push_back(1);
-    for (size_t i = sizes.size(); i-- > 0;) {           // innermost first
+    for (size_t i = sizes.size(); i-- > 0;) {  // innermost first
         if (sizes[i] == 1) continue;
-        const int64_t run_to = b.sizes.back() * b.to.back(), run_from = b.sizes.back() * b.from.back();
+        const int64_t run_to = b.sizes.back() * b.to.back(),
+                      run_from = b.sizes.back() * b.from.back();
         if (to[i] * bytes == run_to && from[i] * bytes == run_from) {
             b.sizes.back() *= sizes[i];
             continue;
@@ -45,7 +46,8 @@ void copy_dims(const Block& b, size_t dims, std::byte* to, const std::byte* from
 }  // namespace
 
 void copy_block(std::byte* to, std::span<const int64_t> to_strides, const std::byte* from,
-                std::span<const int64_t> from_strides, std::span<const int64_t> sizes, int64_t bytes) {
+                std::span<const int64_t> from_strides, std::span<const int64_t> sizes,
+                int64_t bytes) {
     if (product(sizes) == 0) return;
     const Block b = coalesced(to_strides, from_strides, sizes, bytes);
     copy_dims(b, b.sizes.size(), to, from);

@@ -10,6 +10,7 @@ namespace nntile::runtime {
 
 // Strides in elements, element of `bytes` bytes.
 void copy_block(std::byte* to, std::span<const int64_t> to_strides, const std::byte* from,
-                std::span<const int64_t> from_strides, std::span<const int64_t> sizes, int64_t bytes);
+                std::span<const int64_t> from_strides, std::span<const int64_t> sizes,
+                int64_t bytes);
 
 }  // namespace nntile::runtime

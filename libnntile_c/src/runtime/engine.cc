@@ -8,7 +8,7 @@
 namespace nntile::runtime {
 
 Engine& engine() {
-    static Engine* const e = new Engine;        // never destroyed: workers may outlive static objects
+    static Engine* const e = new Engine;  // never destroyed: workers may outlive static objects
     return *e;
 }
 
@@ -28,14 +28,26 @@ void Engine::throw_error() {
 }
 
 void Engine::check_open() const {
-    check(!forked(), Status::invalid_state,
-          "the runtime cannot be used in a forked child process; use multiprocessing with the spawn "
-          "start method");
+    check(
+        !forked(), Status::invalid_state,
+        "the runtime cannot be used in a forked child process; use multiprocessing with the spawn "
+        "start method");
     check(open, Status::invalid_state, "no context is active");
 }
 
+namespace {
+
+constexpr int64_t task_limit = 500'000;  // in flight: half a second of work, 30 MB
+
+}  // namespace
+
 std::vector<Physical*> Engine::reserve(const std::vector<Pool::Need>& needs, int64_t need_bytes,
                                        bool prefer_idle, std::unique_lock<std::mutex>& lock) {
+    // A launching thread that never waits must not fill the memory with tasks.
+    while (submitted - done > task_limit) {
+        changed.wait(lock);
+        check_open();
+    }
     std::vector<Physical*> taken;
     while (!pool.reserve(needs, prefer_idle, taken)) {
         if (need_bytes > pool.budget || active_runs == 0)
@@ -53,9 +65,10 @@ void Engine::drain(std::unique_lock<std::mutex>& lock) {
 }
 
 Guest::Guest(Engine& engine, uint64_t generation) : engine_(engine) {
-    check(!forked(), Status::invalid_state,
-          "the runtime cannot be used in a forked child process; use multiprocessing with the spawn "
-          "start method");
+    check(
+        !forked(), Status::invalid_state,
+        "the runtime cannot be used in a forked child process; use multiprocessing with the spawn "
+        "start method");
     std::lock_guard lock(engine_.mutex);
     check(engine_.open && generation == runtime::generation(), Status::invalid_state,
           "this value belongs to a context that has been shut down");
@@ -69,10 +82,12 @@ Guest::~Guest() {
 
 namespace {
 
+constexpr size_t spare_limit = 4;  // runs of one plan that are kept to be used again
+
 void end_run(Run* run) {
     Engine& e = engine();
     std::shared_ptr<CompiledPlan> plan = std::move(run->plan);
-    std::vector<HostCall> host_calls = std::move(run->host_calls);      // ended without the lock
+    std::vector<HostCall> host_calls = std::move(run->host_calls);  // ended without the lock
     std::lock_guard lock(e.mutex);
     for (size_t m = 0; m < run->memory.size(); ++m)
         if (plan->memories[m].kind == MemoryKind::slot) e.pool.count_end(run->memory[m]);
@@ -80,6 +95,7 @@ void end_run(Run* run) {
     run->self = {};
     run->late.clear();
     plan->spare.emplace_back(run);
+    if (plan->spare.size() > spare_limit) plan->spare.pop_back();
     --e.active_runs;
     e.changed.notify_all();
 }
@@ -88,10 +104,10 @@ void end_run(Run* run) {
 void completed(void* arg) {
     RunTask& task = *static_cast<RunTask*>(arg);
     Run* run = task.run;
-    // What is released last is popped first: first tasks of later runs, then our successors from the last to
-    // the first.
+    // What is released last is popped first: first tasks of later runs, then our successors from
+    // the last to the first.
     for (Late *late = task.close(), *next; late; late = next) {
-        next = late->next;              // the entry dies with its run or its waiter
+        next = late->next;  // the entry dies with its run or its waiter
         if (late->task) release(*late->task);
         else late->waiter->remove();
     }
@@ -110,22 +126,26 @@ void submit(RunTask& task) {
     t->callback_func = completed;
     t->callback_arg = &task;
     t->sequential_consistency = 0;
-    if (uint32_t where = engine().where.load(std::memory_order_relaxed)) t->where = static_cast<int>(where);
+    if (uint32_t where = engine().where.load(std::memory_order_relaxed))
+        t->where = static_cast<int>(where);
     const size_t n = p.entries.size();
     t->nbuffers = static_cast<int>(n);
     starpu_data_handle_t* handles = t->handles;
     starpu_data_access_mode* modes = t->modes;
-    if (n > STARPU_NMAXBUFS) {          // StarPU frees them with the task
-        handles = t->dyn_handles = static_cast<starpu_data_handle_t*>(std::malloc(n * sizeof *handles));
-        modes = t->dyn_modes = static_cast<starpu_data_access_mode*>(std::malloc(n * sizeof *modes));
+    if (n > STARPU_NMAXBUFS) {  // StarPU frees them with the task
+        handles = t->dyn_handles =
+            static_cast<starpu_data_handle_t*>(std::malloc(n * sizeof *handles));
+        modes = t->dyn_modes =
+            static_cast<starpu_data_access_mode*>(std::malloc(n * sizeof *modes));
     }
     for (size_t i = 0; i < n; ++i) {
         handles[i] = run.memory[p.entries[i].memory]->handle;
         modes[i] = p.entries[i].mode;
     }
     if (int result = starpu_task_submit(t); result != 0) [[unlikely]] {
-        engine().report(Status::runtime, text_of(p.codelet->name, ": no worker can run this task (StarPU: ",
-                                                 result, ")"));
+        engine().report(
+            Status::runtime,
+            text_of(p.codelet->name, ": no worker can run this task (StarPU: ", result, ")"));
         t->destroy = 0;
         starpu_task_destroy(t);
         completed(&task);

@@ -12,26 +12,27 @@
 namespace nntile::runtime {
 
 struct Engine {
-    std::mutex mutex;                   // pool, tiles, states of runs, the fields up to `where`
-    std::condition_variable changed;    // a run has ended or a guest has left
+    std::mutex mutex;                 // pool, tiles, states of runs, the fields up to `where`
+    std::condition_variable changed;  // a run has ended or a guest has left
     Pool pool;
-    bool open = false;                  // a context is active and takes launches
+    bool open = false;  // a context is active and takes launches
     int64_t active_runs = 0;
-    int64_t guests = 0;                 // threads inside read() or write()
+    int64_t guests = 0;  // threads inside read() or write()
     int64_t launches = 0;
 
-    std::atomic<uint32_t> where{0};     // restrict_to(): STARPU_CPU ..., 0: any
-    std::atomic<bool> abandon{false};   // the process ends: tasks no longer compute
-    std::atomic<int64_t> submitted{0}, done{0};     // tasks
+    std::atomic<uint32_t> where{0};              // restrict_to(): STARPU_CPU ..., 0: any
+    std::atomic<bool> abandon{false};            // the process ends: tasks no longer compute
+    std::atomic<int64_t> submitted{0}, done{0};  // tasks
 
     // The first error of a task is kept until somebody asks.
     void report(Status status, std::string text);
-    void throw_error();                 // throws and forgets it
+    void throw_error();  // throws and forgets it
     void forget_error() { failed_ = false; }
 
     // Throws invalid_state unless a context is active in this process.
     void check_open() const;
-    // Tiles from the pool; waits for runs to end while the budget is used up. out_of_memory if it can never fit.
+    // Tiles from the pool; waits for runs to end while the budget is used up. out_of_memory if it
+    // can never fit.
     std::vector<Physical*> reserve(const std::vector<Pool::Need>& needs, int64_t need_bytes,
                                    bool prefer_idle, std::unique_lock<std::mutex>& lock);
     // Waits until no run is in flight. `lock` holds the mutex.
@@ -45,13 +46,13 @@ private:
 };
 Engine& engine();
 
-void release(RunTask& task);            // one thing less that it waits for; submits it after the last
-void finish_one(Run* run);              // a task, or the launch; ends the run after the last
+void release(RunTask& task);  // one thing less that it waits for; submits it after the last
+void finish_one(Run* run);    // a task, or the launch; ends the run after the last
 
 // Counts a thread that uses handles outside of the engine's mutex; shutdown waits for it.
 class Guest {
 public:
-    Guest(Engine& engine, uint64_t generation);     // invalid_state if that context has ended
+    Guest(Engine& engine, uint64_t generation);  // invalid_state if that context has ended
     ~Guest();
 
 private:

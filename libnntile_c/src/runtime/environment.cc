@@ -30,7 +30,8 @@ int cores() {
 }
 
 int64_t group_limit() {
-    for (const char* path : {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
+    for (const char* path :
+         {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
         std::ifstream file(path);
         int64_t bytes = 0;
         if (file >> bytes && bytes > 0) return bytes;
@@ -40,7 +41,8 @@ int64_t group_limit() {
 
 std::string fresh_folder() {
     std::error_code ignored;
-    std::string pattern = (std::filesystem::temp_directory_path(ignored) / "nntile-XXXXXX").string();
+    std::string pattern =
+        (std::filesystem::temp_directory_path(ignored) / "nntile-XXXXXX").string();
     for (std::string place : {pattern, std::string("/dev/shm/nntile-XXXXXX")})
         if (mkdtemp(place.data())) return place;
     return "";
@@ -63,11 +65,12 @@ int64_t memory_budget() {
 StartEnvironment::StartEnvironment(bool verbose) : folder_(fresh_folder()) {
     if (!verbose) set("STARPU_SILENT", "1");
     if (!std::getenv("STARPU_WORKERS_NOBIND")) set("STARPU_WORKERS_NOBIND", "1");
-    for (const char* name : {"STARPU_LIMIT_CPU_MEM", "STARPU_LIMIT_CPU_NUMA_MEM", "STARPU_PERF_MODEL_DIR",
-                             "STARPU_PERF_MODEL_PATH"})
+    for (const char* name : {"STARPU_LIMIT_CPU_MEM", "STARPU_LIMIT_CPU_NUMA_MEM",
+                             "STARPU_PERF_MODEL_DIR", "STARPU_PERF_MODEL_PATH"})
         if (std::getenv(name)) set(name, nullptr);
     if (folder_.empty()) return;
-    set("XDG_CACHE_HOME", folder_.c_str());     // StarPU 1.4 looks here first, later ones at STARPU_HOME
+    set("XDG_CACHE_HOME",
+        folder_.c_str());  // StarPU 1.4 looks here first, later ones at STARPU_HOME
     set("STARPU_HOME", folder_.c_str());
 }
 

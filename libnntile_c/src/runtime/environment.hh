@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the machine and the user's environment give: cores, memory, and a quiet, file-less start of StarPU.
+// What the machine and the user's environment give: cores, memory, and a quiet, file-less start of
+// StarPU.
 #pragma once
 
 #include <cstdint>
@@ -9,13 +10,15 @@
 
 namespace nntile::runtime {
 
-int cpu_workers();              // STARPU_NCPU, else the cores of this process's affinity mask
-int cuda_workers();             // STARPU_NCUDA, else 0
-int64_t memory_budget();        // 90 % of physical memory, or of the control group's limit if lower
+int cpu_workers();        // STARPU_NCPU, else the cores of this process's affinity mask
+int cuda_workers();       // STARPU_NCUDA, else 0
+int64_t memory_budget();  // 90 % of physical memory, or of the control group's limit if lower
 
 // Environment variables that StarPU reads at its start, set for the lifetime of the object:
-// - no banners, no binding of workers to cores (a neighbour's load then moves them), unless the user says so;
-// - a private, empty folder for the bus model, which StarPU otherwise keeps in the user's home: it aborts if
+// - no banners, no binding of workers to cores (a neighbour's load then moves them), unless the
+// user says so;
+// - a private, empty folder for the bus model, which StarPU otherwise keeps in the user's home: it
+// aborts if
 //   that cannot be written and reads half-written files if two processes start at once;
 // - no memory limit: StarPU waits for ever when it meets one; the budget is kept by pool.cc.
 class StartEnvironment {
@@ -25,7 +28,7 @@ public:
     StartEnvironment(const StartEnvironment&) = delete;
 
 private:
-    void set(const char* name, const char* value);      // nullptr: unset
+    void set(const char* name, const char* value);  // nullptr: unset
     std::string folder_;
     std::vector<std::pair<std::string, std::pair<bool, std::string>>> before_;
 };

@@ -9,13 +9,16 @@ namespace nntile::runtime {
 namespace {
 
 void check_arguments(const CompiledPlan& plan, const Launch& launch) {
-    check(launch.inputs.size() == plan.inputs.size() && launch.outputs.size() == plan.outputs.size(),
-          Status::invalid_argument, "launch: ", launch.inputs.size(), " inputs and ", launch.outputs.size(),
-          " outputs given, the plan has ", plan.inputs.size(), " and ", plan.outputs.size());
-    check(launch.scalars.size() >= plan.scalars, Status::invalid_argument, "launch: ",
-          launch.scalars.size(), " scalars given, the plan reads ", plan.scalars);
-    check(launch.host_calls.size() >= plan.host_calls, Status::invalid_argument, "launch: ",
-          launch.host_calls.size(), " host calls given, the plan makes ", plan.host_calls);
+    check(
+        launch.inputs.size() == plan.inputs.size() && launch.outputs.size() == plan.outputs.size(),
+        Status::invalid_argument, "launch: ", launch.inputs.size(), " inputs and ",
+        launch.outputs.size(), " outputs given, the plan has ", plan.inputs.size(), " and ",
+        plan.outputs.size());
+    check(launch.scalars.size() >= plan.scalars, Status::invalid_argument,
+          "launch: ", launch.scalars.size(), " scalars given, the plan reads ", plan.scalars);
+    check(launch.host_calls.size() >= plan.host_calls, Status::invalid_argument,
+          "launch: ", launch.host_calls.size(), " host calls given, the plan makes ",
+          plan.host_calls);
 }
 
 // An input that was never written gets tiles of unspecified bytes: reading torch.empty() is legal.
@@ -38,7 +41,8 @@ void check_inputs(const CompiledPlan& plan, const Launch& launch) {
         for (size_t t = 0; t < memory.size(); ++t)
             check(memory[t] == tile::none ||
                       storage.tiles[t]->size_class >= plan.memories[memory[t]].size_class,
-                  Status::internal, "launch: tile ", t, " of input ", i, " is smaller than the plan's");
+                  Status::internal, "launch: tile ", t, " of input ", i,
+                  " is smaller than the plan's");
     }
 }
 
@@ -108,7 +112,8 @@ void bind_outputs(const Run& run, const CompiledPlan& plan, const Launch& launch
     for (size_t i = 0; i < plan.outputs.size(); ++i) {
         const Storage& storage = *launch.outputs[i];
         for (uint32_t m : plan.outputs[i].memory) {
-            if (!owners[m]) owners[m] = engine().pool.own(run.memory[m], storage.dtype, storage.sizes);
+            if (!owners[m])
+                owners[m] = engine().pool.own(run.memory[m], storage.dtype, storage.sizes);
             bound[i].push_back(owners[m]);
         }
     }
@@ -119,7 +124,7 @@ void prepare(Run& run, std::shared_ptr<CompiledPlan> plan, Launch& launch) {
     run.self = TaskRef(run.state, 0);
     run.scalars.assign(launch.scalars.begin(), launch.scalars.end());
     run.host_calls = std::move(launch.host_calls);
-    run.left.store(plan->tasks.size() + 1, std::memory_order_relaxed);     // + 1: the launch itself
+    run.left.store(plan->tasks.size() + 1, std::memory_order_relaxed);  // + 1: the launch itself
     for (size_t t = 0; t < plan->tasks.size(); ++t) {
         run.tasks[t].pending.store(plan->tasks[t].predecessors, std::memory_order_relaxed);
         run.tasks[t].late.store(nullptr, std::memory_order_relaxed);
@@ -160,12 +165,12 @@ void CompiledPlan::launch(Launch launch) {
         ++e.launches;
         e.submitted.fetch_add(static_cast<int64_t>(tasks.size()), std::memory_order_relaxed);
     }
-    for (size_t i = 0; i < outputs.size(); ++i) {       // what they held is dropped without the lock
+    for (size_t i = 0; i < outputs.size(); ++i) {  // what they held is dropped without the lock
         launch.outputs[i]->tiles = std::move(bound[i]);
         launch.outputs[i]->generation = generation();
         launch.outputs[i]->undefined = false;
     }
-    Run* started = run.release();       // its end gives it back to `spare`
+    Run* started = run.release();  // its end gives it back to `spare`
     for (uint32_t t : roots) release(started->tasks[t]);
     finish_one(started);
 }

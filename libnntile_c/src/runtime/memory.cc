@@ -15,7 +15,7 @@ namespace nntile::runtime::memory {
 namespace {
 
 constexpr size_t unit = 64;
-constexpr size_t map_from = size_t{128} << 10;      // smaller blocks come from the C library
+constexpr size_t map_from = size_t{128} << 10;  // smaller blocks come from the C library
 constexpr size_t huge_page = size_t{2} << 20;
 constexpr size_t cache_limit = size_t{64} << 20;
 
@@ -50,7 +50,7 @@ struct Cache {
 };
 
 Cache& cache() {
-    static Cache* const c = new Cache;      // never destroyed: workers may outlive static objects
+    static Cache* const c = new Cache;  // never destroyed: workers may outlive static objects
     return *c;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Where StarPU's main memory for tiles comes from: blocks of size classes, a few of them cached, because
-// fresh pages cost 0.33 ms per MiB. StarPU reaches it through starpu_malloc_set_hooks.
+// Where StarPU's main memory for tiles comes from: blocks of size classes, a few of them cached,
+// because fresh pages cost 0.33 ms per MiB. StarPU reaches it through starpu_malloc_set_hooks.
 #pragma once
 
 #include <cstddef>
@@ -13,10 +13,10 @@ inline constexpr uint32_t class_count = 8 * 56;
 uint32_t class_of(int64_t bytes);
 int64_t class_bytes(uint32_t size_class);
 
-void install_hooks();               // after starpu_init
-// Makes sure that the next request of StarPU for this size is served; false: the system has no memory.
-// StarPU itself would retry for ever.
+void install_hooks();  // after starpu_init
+// Makes sure that the next request of StarPU for this size is served; false: the system has no
+// memory. StarPU itself would retry for ever.
 bool prepare(uint32_t size_class);
-void release_all();                 // gives cached blocks back to the system
+void release_all();  // gives cached blocks back to the system
 
 }  // namespace nntile::runtime::memory

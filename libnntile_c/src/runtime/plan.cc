@@ -21,8 +21,8 @@ using tile::TileRole;
 
 // Memory of each first tile of a chain: numbered in the order of the tiles.
 struct Chains {
-    std::vector<uint32_t> memory_of;            // by tile
-    std::vector<MemoryKind> kind;               // by memory
+    std::vector<uint32_t> memory_of;  // by tile
+    std::vector<MemoryKind> kind;     // by memory
     std::vector<int64_t> bytes;
 
     explicit Chains(const TileGraph& graph) : memory_of(graph.memories()) {
@@ -38,7 +38,8 @@ struct Chains {
             bytes[m] = std::max(bytes[m], graph.tiles[t].bytes);
             const TileRole role = graph.tiles[t].role;
             if (role == TileRole::input) kind[m] = MemoryKind::input;
-            else if (role == TileRole::output && kind[m] == MemoryKind::slot) kind[m] = MemoryKind::output;
+            else if (role == TileRole::output && kind[m] == MemoryKind::slot)
+                kind[m] = MemoryKind::output;
         }
     }
 };
@@ -85,8 +86,8 @@ Workload workload_of(const TileGraph& graph, const Chains& chains) {
     return work;
 }
 
-// Slots for twice as many workers as there are, so that two row tiles that run at the same time do not wait for
-// each other's temporaries; fewer if they would fill the memory.
+// Slots for twice as many workers as there are, so that two row tiles that run at the same time do
+// not wait for each other's temporaries; fewer if they would fill the memory.
 Schedule schedule_within(const Workload& work) {
     int workers = cpu_workers();
     int64_t budget = memory_budget();
@@ -106,9 +107,10 @@ Schedule schedule_within(const Workload& work) {
 
 }  // namespace
 
-// The handles of a task: a memory that several operands lie in appears once, with all their modes. Only the
-// first write of a tile is W for StarPU: a later one may cover a part of it.
-std::vector<Entry> CompiledPlan::entries_of(const tile::Task& task, const std::vector<uint32_t>& memory_of,
+// The handles of a task: a memory that several operands lie in appears once, with all their modes.
+// Only the first write of a tile is W for StarPU: a later one may cover a part of it.
+std::vector<Entry> CompiledPlan::entries_of(const tile::Task& task,
+                                            const std::vector<uint32_t>& memory_of,
                                             std::vector<bool>& written,
                                             std::vector<OperandRef>& operands) const {
     std::vector<Entry> list;
@@ -119,7 +121,8 @@ std::vector<Entry> CompiledPlan::entries_of(const tile::Task& task, const std::v
             continue;
         }
         const uint32_t m = memory_of[o.tile];
-        auto at = std::find_if(list.begin(), list.end(), [&](const Entry& e) { return e.memory == m; });
+        auto at =
+            std::find_if(list.begin(), list.end(), [&](const Entry& e) { return e.memory == m; });
         starpu_data_access_mode mode = STARPU_R;
         if (o.access != Access::read) {
             mode = o.access == Access::write && !written[o.tile] ? STARPU_W : STARPU_RW;
@@ -149,10 +152,12 @@ void CompiledPlan::bind(const std::vector<uint32_t>& memory_of) {
             b.memory = stored[b.value];
             for (uint32_t m : b.memory) {
                 if (m == none) continue;
-                bound[m] = bound[m] || bindings == &inputs || memories[m].kind == MemoryKind::output;
+                bound[m] =
+                    bound[m] || bindings == &inputs || memories[m].kind == MemoryKind::output;
                 updates_inputs |= bindings == &outputs && memories[m].kind == MemoryKind::input;
             }
-            check(bindings == &inputs || std::find(b.memory.begin(), b.memory.end(), none) == b.memory.end(),
+            check(bindings == &inputs ||
+                      std::find(b.memory.begin(), b.memory.end(), none) == b.memory.end(),
                   Status::internal, "plan: no tile for a part of output %", b.value);
         }
     for (size_t m = 0; m < external; ++m)
@@ -179,7 +184,8 @@ CompiledPlan::CompiledPlan(tile::TileGraph tiles, std::vector<uint32_t> input_va
     external = memories.size();
     slots = schedule.slot_class.size();
     for (size_t s = 0; s < slots; ++s)
-        memories.push_back({MemoryKind::slot, schedule.slot_class[s], std::move(schedule.slot_accesses[s])});
+        memories.push_back(
+            {MemoryKind::slot, schedule.slot_class[s], std::move(schedule.slot_accesses[s])});
     for (size_t m = 0; m < chains.kind.size(); ++m)
         if (chains.kind[m] == MemoryKind::slot && schedule.slot[m] != none)
             final_memory[m] = static_cast<uint32_t>(external) + schedule.slot[m];
@@ -209,7 +215,8 @@ CompiledPlan::CompiledPlan(tile::TileGraph tiles, std::vector<uint32_t> input_va
     std::vector<bool> written(graph.tiles.size(), false);
     for (size_t t = 0; t < tasks.size(); ++t) {
         const tile::Task& task = graph.tasks[t];
-        for (const Entry& e : entries_of(task, memory_of, written, operand_refs)) entries.push_back(e);
+        for (const Entry& e : entries_of(task, memory_of, written, operand_refs))
+            entries.push_back(e);
         first_entry.push_back(entries.size());
         first_operand.push_back(operand_refs.size());
         tasks[t].task = &task;
@@ -228,19 +235,21 @@ CompiledPlan::CompiledPlan(tile::TileGraph tiles, std::vector<uint32_t> input_va
     }
     for (size_t t = 0; t < tasks.size(); ++t) {
         first_successor[t + 1] += first_successor[t];
-        tasks[t].entries = std::span(entries).subspan(first_entry[t], first_entry[t + 1] - first_entry[t]);
-        tasks[t].operands =
-            std::span(operand_refs).subspan(first_operand[t], first_operand[t + 1] - first_operand[t]);
-        tasks[t].successors = std::span(successors).subspan(
-            first_successor[t], first_successor[t + 1] - first_successor[t]);
+        tasks[t].entries =
+            std::span(entries).subspan(first_entry[t], first_entry[t + 1] - first_entry[t]);
+        tasks[t].operands = std::span(operand_refs)
+                                .subspan(first_operand[t], first_operand[t + 1] - first_operand[t]);
+        tasks[t].successors =
+            std::span(successors)
+                .subspan(first_successor[t], first_successor[t + 1] - first_successor[t]);
     }
     for (uint32_t t : schedule.order)
         if (tasks[t].predecessors == 0) roots.push_back(t);
 }
 
 std::string CompiledPlan::text() const {
-    std::string out = text_of("plan { ", task_count(), " tasks, ", edge_count(), " edges, ", temporaries,
-                              " temporaries");
+    std::string out = text_of("plan { ", task_count(), " tasks, ", edge_count(), " edges, ",
+                              temporaries, " temporaries");
     if (slots > 0) out += text_of(" in ", slots, " slots of ", slot_bytes, " bytes");
     out += ", external:";
     std::set<uint32_t> values;

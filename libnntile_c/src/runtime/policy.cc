@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A task made ready by a worker (its last predecessor ended there) goes on that worker's stack and is taken
-// last in, first out: the worker goes on with the data that it has just written. Tasks from other threads go
-// into one queue, first in, first out. A worker takes from its stack, then from the queue, then steals the
-// oldest task of another stack, then polls for spin_seconds, then sleeps on its own condition variable.
+// A task made ready by a worker (its last predecessor ended there) goes on that worker's stack and
+// is taken last in, first out: the worker goes on with the data that it has just written. Tasks
+// from other threads go into one queue, first in, first out. A worker takes from its stack, then
+// from the queue, then steals the oldest task of another stack, then polls for spin_seconds, then
+// sleeps on its own condition variable.
 //
-// A push wakes a sleeper only if nobody awake will take the task: the pushing worker will pop one itself, each
-// polling worker another. Without this rule each step of a chain costs a futex call and moves to a cold core.
+// A push wakes a sleeper only if nobody awake will take the task: the pushing worker will pop one
+// itself, each polling worker another. Without this rule each step of a chain costs a futex call
+// and moves to a cold core.
 #include "runtime/policy.hh"
 
 #include <pthread.h>
@@ -18,14 +20,16 @@ namespace nntile::runtime {
 
 namespace {
 
-constexpr double steal_after = 3e-6;    // the owner gets this long to take what was just pushed for it
-constexpr long sleep_ns = 50'000'000;   // StarPU's own requests (stop, transfers) are looked at this often
+constexpr double steal_after =
+    3e-6;  // the owner gets this long to take what was just pushed for it
+constexpr long sleep_ns =
+    50'000'000;  // StarPU's own requests (stop, transfers) are looked at this often
 
 struct Worker {
-    std::deque<starpu_task*> stack;     // back: newest
+    std::deque<starpu_task*> stack;  // back: newest
     pthread_cond_t wake;
     bool asleep = false;
-    bool rested = false;                // only this worker: nothing came since it last slept
+    bool rested = false;  // only this worker: nothing came since it last slept
 };
 
 struct Policy {
@@ -68,7 +72,7 @@ void deinit(unsigned) {
     policy = nullptr;
 }
 
-void rouse(Worker& w) {     // mutex held
+void rouse(Worker& w) {  // mutex held
     w.asleep = false;
     --policy->sleeping;
     pthread_cond_signal(&w.wake);
@@ -90,7 +94,7 @@ int push(starpu_task* task) {
     return 0;
 }
 
-starpu_task* take(int self, bool steal) {       // mutex held
+starpu_task* take(int self, bool steal) {  // mutex held
     starpu_task* task = nullptr;
     if (auto& own = policy->workers[self].stack; !own.empty()) {
         task = own.back();
@@ -111,7 +115,7 @@ starpu_task* take(int self, bool steal) {       // mutex held
 }
 
 starpu_task* sleep(Worker& me, int self) {
-    starpu_worker_relax_on();   // StarPU may now stop, or wait for, this worker
+    starpu_worker_relax_on();  // StarPU may now stop, or wait for, this worker
     pthread_mutex_lock(&policy->mutex);
     if (!policy->ready.load() && !policy->stopping) {
         timespec until;
@@ -134,7 +138,8 @@ starpu_task* sleep(Worker& me, int self) {
     return task;
 }
 
-// Polls while there is nothing to do; a worker that slept through a whole period does not poll again.
+// Polls while there is nothing to do; a worker that slept through a whole period does not poll
+// again.
 void poll(Worker& me) {
     if (me.rested || spin_seconds <= 0) return;
     policy->polling.fetch_add(1);
@@ -150,7 +155,7 @@ starpu_task* pop(unsigned) {
     if (policy->ready.load()) {
         pthread_mutex_lock(&policy->mutex);
         task = take(self, false);
-        if (!task && policy->ready.load()) {    // only other workers have tasks
+        if (!task && policy->ready.load()) {  // only other workers have tasks
             pthread_mutex_unlock(&policy->mutex);
             for (double end = now() + steal_after; now() < end;) pause();
             pthread_mutex_lock(&policy->mutex);

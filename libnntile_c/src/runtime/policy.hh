@@ -7,7 +7,7 @@
 
 namespace nntile::runtime {
 
-starpu_sched_policy* depth_first_policy(double spin_seconds);   // for starpu_conf::sched_policy
-void keep_awake();      // before starpu_shutdown, which would otherwise wait for sleepers
+starpu_sched_policy* depth_first_policy(double spin_seconds);  // for starpu_conf::sched_policy
+void keep_awake();  // before starpu_shutdown, which would otherwise wait for sleepers
 
 }  // namespace nntile::runtime

@@ -10,9 +10,11 @@ namespace nntile::runtime {
 
 namespace {
 
-constexpr int scan_limit = 8;           // tiles looked at for an idle one: the oldest are idle first
+constexpr int scan_limit = 8;  // tiles looked at for an idle one: the oldest are idle first
+constexpr int64_t mib = 1 << 20;
 
-// Runs when the last owner is gone: any thread, any time, also after a shutdown or in a forked child.
+// Runs when the last owner is gone: any thread, any time, also after a shutdown or in a forked
+// child.
 void drop(Physical* tile) {
     if (forked()) return;
     Engine& e = engine();
@@ -25,11 +27,12 @@ void drop(Physical* tile) {
 
 bool Physical::idle() const {
     return runs == 0 && !writer.running() &&
-           std::none_of(readers.begin(), readers.end(), [](const TaskRef& r) { return r.running(); });
+           std::none_of(readers.begin(), readers.end(),
+                        [](const TaskRef& r) { return r.running(); });
 }
 
 void Physical::add_reader(const TaskRef& reader) {
-    if (readers.size() == readers.capacity())   // forget ended ones before growing
+    if (readers.size() == readers.capacity())  // forget ended ones before growing
         std::erase_if(readers, [](const TaskRef& r) { return !r.running(); });
     readers.push_back(reader);
 }
@@ -60,11 +63,12 @@ Physical* Pool::make(uint32_t size_class) {
     auto* tile = new Physical;
     tile->size_class = size_class;
     starpu_variable_data_register(&tile->handle, -1, 0, static_cast<size_t>(tile->bytes()));
-    // Acquired once for writing: StarPU allocates now, in this thread, and takes the tile for initialised,
-    // so that a task may read it whatever was written before (StarPU would abort otherwise).
+    // Acquired once for writing: StarPU allocates now, in this thread, and takes the tile for
+    // initialised, so that a task may read it whatever was written before (StarPU would abort
+    // otherwise).
     starpu_data_acquire(tile->handle, STARPU_W);
     starpu_data_release(tile->handle);
-    starpu_data_set_sequential_consistency_flag(tile->handle, 0);   // dependencies are ours
+    starpu_data_set_sequential_consistency_flag(tile->handle, 0);  // dependencies are ours
     tile->next = all_;
     if (all_) all_->previous = tile;
     all_ = tile;
@@ -85,15 +89,24 @@ void Pool::end(Physical* tile) {
     if (!tile->owned) delete tile;
 }
 
+// So many tiles in use by tasks wait in the pool before one of them is taken instead of a fresh
+// one. Two sets of slots of one plan alternate: more would only cost cache. Host data may be
+// further ahead: taking a tile in use makes the writing thread wait, which is what keeps a loop
+// that never reads anything within bounds.
+uint32_t Pool::busy_limit(const Need& need, bool prefer_idle) const {
+    const int64_t size = memory::class_bytes(need.size_class);
+    if (prefer_idle) return static_cast<uint32_t>(std::clamp<int64_t>(64 * mib / size, 4, 1024));
+    return std::max({2 * need.same_class, static_cast<uint32_t>(workers) + 2,
+                     static_cast<uint32_t>(std::min<int64_t>(mib / size, 1024))});
+}
+
 bool Pool::reserve(const std::vector<Need>& needs, bool prefer_idle, std::vector<Physical*>& out) {
     out.clear();
     std::vector<uint32_t> fresh;
     int64_t fresh_bytes = 0;
     for (const Need& need : needs) {
         Physical* tile = take_idle(need.size_class);
-        // Two sets of slots of one plan alternate; more would only cost cache.
-        const uint32_t enough = std::max(2 * need.same_class, static_cast<uint32_t>(workers) + 2);
-        if (!tile && !prefer_idle && lists_[need.size_class].size >= enough)
+        if (!tile && lists_[need.size_class].size >= busy_limit(need, prefer_idle))
             tile = take_oldest(need.size_class);
         if (!tile) {
             fresh.push_back(static_cast<uint32_t>(out.size()));
@@ -102,7 +115,8 @@ bool Pool::reserve(const std::vector<Need>& needs, bool prefer_idle, std::vector
         out.push_back(tile);
     }
     if (bytes + fresh_bytes > budget) trim(bytes + fresh_bytes - budget);
-    else if (fresh_bytes > 0 && bytes - used_bytes > budget / 2) trim(bytes - used_bytes - budget / 2);
+    else if (fresh_bytes > 0 && bytes - used_bytes > budget / 2)
+        trim(bytes - used_bytes - budget / 2);
     for (uint32_t i : fresh) {
         const uint32_t k = needs[i].size_class;
         if (bytes + fresh_bytes > budget) out[i] = take_oldest(k);
@@ -190,8 +204,8 @@ std::string Pool::holders() const {
               [](const auto& a, const auto& b) { return a.second.bytes > b.second.bytes; });
     std::string text;
     for (size_t i = 0; i < std::min<size_t>(largest.size(), 3); ++i)
-        text += text_of(i ? "; " : "", largest[i].first, ": ", largest[i].second.bytes, " bytes in ",
-                        largest[i].second.tiles, " tiles");
+        text += text_of(i ? "; " : "", largest[i].first, ": ", largest[i].second.bytes,
+                        " bytes in ", largest[i].second.tiles, " tiles");
     return text.empty() ? "nothing" : text;
 }
 

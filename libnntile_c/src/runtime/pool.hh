@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Tiles in memory: one StarPU handle each, reused by size class.
 //
-// A tile that nobody owns any more goes back to the pool at once, although tasks in flight may still use it:
-// it keeps their references, and whoever takes it next depends on them. So runs that follow each other closely
-// pace themselves through dependencies and need no second copy of everything.
+// A tile that nobody owns any more goes back to the pool at once, although tasks in flight may
+// still use it: it keeps their references, and whoever takes it next depends on them. So runs that
+// follow each other closely pace themselves through dependencies and need no second copy of
+// everything.
 #pragma once
 
 #include <starpu.h>
@@ -18,16 +19,16 @@ namespace nntile::runtime {
 
 class Physical {
 public:
-    starpu_data_handle_t handle = nullptr;      // nullptr: its context has been shut down
+    starpu_data_handle_t handle = nullptr;  // nullptr: its context has been shut down
     uint32_t size_class = 0;
-    uint32_t runs = 0;                          // runs in flight that use it as a slot
-    bool owned = false;                         // by a PhysicalRef; else it is in the pool
-    TaskRef writer;                             // last writer, and the readers since
+    uint32_t runs = 0;   // runs in flight that use it as a slot
+    bool owned = false;  // by a PhysicalRef; else it is in the pool
+    TaskRef writer;      // last writer, and the readers since
     std::vector<TaskRef> readers;
-    DType dtype = DType::none;                  // of the value it holds, for messages
+    DType dtype = DType::none;  // of the value it holds, for messages
     Dims sizes;
-    Physical *previous = nullptr, *next = nullptr;      // list of all
-    Physical *newer = nullptr, *older = nullptr;        // list of the pool, per class
+    Physical *previous = nullptr, *next = nullptr;  // list of all
+    Physical *newer = nullptr, *older = nullptr;    // list of the pool, per class
 
     int64_t bytes() const { return memory::class_bytes(size_class); }
     bool idle() const;
@@ -39,35 +40,36 @@ class Pool {
 public:
     struct Need {
         uint32_t size_class = 0;
-        uint32_t same_class = 1;                // tiles of this class that the caller takes together
+        uint32_t same_class = 1;  // tiles of this class that the caller takes together
     };
-    // Takes one tile per need, or nothing (false: over the budget, now). prefer_idle: never one in use by tasks
-    // while a fresh one fits.
+    // Takes one tile per need, or nothing (false: over the budget, now). prefer_idle: for the host,
+    // which would have to wait for the tasks that use a tile.
     bool reserve(const std::vector<Need>& needs, bool prefer_idle, std::vector<Physical*>& out);
-    void give(Physical* tile);                  // back into the pool
+    void give(Physical* tile);  // back into the pool
     PhysicalRef own(Physical* tile, DType dtype, const Dims& sizes);
-    void disown(Physical* tile);                // back into the pool from its last owner
-    void trim(int64_t bytes);                   // ends idle tiles of the pool, the largest classes first
-    void end_all();                             // at shutdown, when no task is left
+    void disown(Physical* tile);  // back into the pool from its last owner
+    void trim(int64_t bytes);     // ends idle tiles of the pool, the largest classes first
+    void end_all();               // at shutdown, when no task is left
 
-    void count_use(Physical* tile);             // a run in flight uses it as a slot
+    void count_use(Physical* tile);  // a run in flight uses it as a slot
     void count_end(Physical* tile);
 
     int64_t budget = 0;
     int workers = 1;
-    int64_t tiles = 0, bytes = 0;               // alive
-    int64_t used_bytes = 0, peak_bytes = 0;     // owned or in use by runs
-    std::string holders() const;                // "f32 (1024, 784): 3.2 MB in 4 tiles, ..."
+    int64_t tiles = 0, bytes = 0;            // alive
+    int64_t used_bytes = 0, peak_bytes = 0;  // owned or in use by runs
+    std::string holders() const;             // "f32 (1024, 784): 3.2 MB in 4 tiles, ..."
 
 private:
     struct List {
         Physical *oldest = nullptr, *newest = nullptr;
         uint32_t size = 0;
     };
+    uint32_t busy_limit(const Need& need, bool prefer_idle) const;
     Physical* take_idle(uint32_t size_class);
     Physical* take_oldest(uint32_t size_class);
     Physical* unlink(List& list, Physical* tile);
-    Physical* make(uint32_t size_class);        // nullptr: the system has no memory
+    Physical* make(uint32_t size_class);  // nullptr: the system has no memory
     void end(Physical* tile);
     void use(int64_t bytes);
 

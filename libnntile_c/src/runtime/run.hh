@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // One execution of a plan, and how tasks of different runs wait for each other.
 //
-// Inside a run every task counts its predecessors; the worker that ends the last one submits the task to
-// StarPU. A task of a later run that must wait for one of an earlier run enters itself in that task's list
-// (Late); the list is closed when the task ends.
+// Inside a run every task counts its predecessors; the worker that ends the last one submits the
+// task to StarPU. A task of a later run that must wait for one of an earlier run enters itself in
+// that task's list (Late); the list is closed when the task ends.
 #pragma once
 
 #include <atomic>
@@ -24,9 +24,10 @@ struct Run;
 // Lets a thread sleep until some tasks have ended.
 class Waiter {
 public:
-    void add() { ++count_; }            // before the task is entered in a list
+    void add() { ++count_; }  // before the task is entered in a list
     void remove() {
-        std::lock_guard lock(mutex_);   // notified under the lock: the waiter may go away right after
+        std::lock_guard lock(
+            mutex_);  // notified under the lock: the waiter may go away right after
         if (--count_ == 0) zero_.notify_one();
     }
     void wait() {
@@ -43,7 +44,7 @@ private:
 struct RunTask;
 struct Late {
     Late* next = nullptr;
-    RunTask* task = nullptr;            // one of these two
+    RunTask* task = nullptr;  // one of these two
     Waiter* waiter = nullptr;
 };
 
@@ -75,7 +76,7 @@ private:
 
 // What tiles remember of a run; outlives it. Everything here is guarded by the engine's mutex.
 struct RunState {
-    Run* run = nullptr;                 // nullptr: ended
+    Run* run = nullptr;  // nullptr: ended
     uint32_t references = 0;
 };
 
@@ -98,7 +99,7 @@ public:
     ~TaskRef() {
         if (state_ && --state_->references == 0) delete state_;
     }
-    RunTask* running() const;           // nullptr: ended, or no task
+    RunTask* running() const;  // nullptr: ended, or no task
 
 private:
     RunState* state_ = nullptr;
@@ -114,12 +115,12 @@ struct Run {
     }
     std::shared_ptr<CompiledPlan> plan;
     std::unique_ptr<RunTask[]> tasks;
-    std::vector<Physical*> memory;      // by memory of the plan
+    std::vector<Physical*> memory;  // by memory of the plan
     std::vector<kernels::Param> scalars;
     std::vector<HostCall> host_calls;
-    std::deque<Late> late;              // entries of this run's tasks in lists of earlier runs
+    std::deque<Late> late;  // entries of this run's tasks in lists of earlier runs
     std::atomic<size_t> left{0};
-    TaskRef self;                       // keeps the state alive
+    TaskRef self;  // keeps the state alive
     RunState* state = nullptr;
 };
 

@@ -12,8 +12,8 @@ namespace {
 
 using tile::none;
 
-// Runs the tasks on virtual workers as the policy would: own stack last in first out, then the queue, then the
-// oldest task of another worker.
+// Runs the tasks on virtual workers as the policy would: own stack last in first out, then the
+// queue, then the oldest task of another worker.
 class Simulation {
 public:
     Simulation(const Workload& work, int workers) : work_(work), stacks_(workers) {
@@ -49,7 +49,7 @@ private:
         double end;
         uint32_t task;
         int worker;
-        bool operator<(const Running& other) const {    // top: earliest end
+        bool operator<(const Running& other) const {  // top: earliest end
             return end != other.end ? end > other.end : task > other.task;
         }
     };
@@ -100,7 +100,8 @@ private:
             }
     }
 
-    // The slot that has been free for the longest time, so that its last readers are likely to have ended.
+    // The slot that has been free for the longest time, so that its last readers are likely to have
+    // ended.
     void move_in(uint32_t m) {
         const Accesses& in = work_.accesses[m];
         auto& free = free_[work_.size_class[m]];
@@ -124,14 +125,14 @@ private:
     }
 
     void move_out(uint32_t m) {
-        if (work_.accesses[m].first_writer == none) return;     // only read: nobody may follow
+        if (work_.accesses[m].first_writer == none) return;  // only read: nobody may follow
         free_[work_.size_class[m]].push_back(out_.slot[m]);
     }
 
     const Workload& work_;
     std::vector<std::vector<uint32_t>> successors_;
     std::vector<uint32_t> pending_, touches_left_;
-    std::vector<std::deque<uint32_t>> stacks_, free_;   // per worker; slots per size class
+    std::vector<std::deque<uint32_t>> stacks_, free_;  // per worker; slots per size class
     std::deque<uint32_t> queue_;
     std::vector<int> resting_;
     std::priority_queue<Running> running_;
@@ -142,6 +143,8 @@ private:
 
 }  // namespace
 
-Schedule make_schedule(const Workload& work, int workers) { return Simulation(work, workers).run(); }
+Schedule make_schedule(const Workload& work, int workers) {
+    return Simulation(work, workers).run();
+}
 
 }  // namespace nntile::runtime

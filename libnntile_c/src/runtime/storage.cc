@@ -18,7 +18,7 @@ void wait_for_tiles(const std::vector<PhysicalRef>& tiles, bool with_readers) {
     Engine& e = engine();
     Waiter waiter;
     std::deque<Late> entries;
-    waiter.add();                       // this thread
+    waiter.add();  // this thread
     auto enter = [&](const TaskRef& ref) {
         RunTask* task = ref.running();
         if (!task) return;
@@ -67,9 +67,7 @@ void copy_tiles(const Storage& storage, std::byte* host, Direction direction) {
 
 }  // namespace
 
-int64_t Storage::bytes() const {
-    return tiles.empty() ? 0 : product(sizes) * size_of(dtype);
-}
+int64_t Storage::bytes() const { return tiles.empty() ? 0 : product(sizes) * size_of(dtype); }
 
 void allocate(Storage& storage) {
     ensure_started();
@@ -97,14 +95,14 @@ void write(Storage& storage, const void* host) {
     if (storage.tiles.empty()) allocate(storage);
     Engine& e = engine();
     Guest guest(e, storage.generation);
-    wait_for_tiles(storage.tiles, true);        // a tile may come from the pool with tasks in flight
+    wait_for_tiles(storage.tiles, true);  // a tile may come from the pool with tasks in flight
     // Never written through: the direction says so.
     copy_tiles(storage, static_cast<std::byte*>(const_cast<void*>(host)), Direction::to_tiles);
     storage.undefined = false;
 }
 
 void read(const Storage& storage, void* host) {
-    if (storage.tiles.empty()) {                // never written: unspecified, but always the same
+    if (storage.tiles.empty()) {  // never written: unspecified, but always the same
         std::memset(host, 0, static_cast<size_t>(product(storage.sizes) * size_of(storage.dtype)));
         return;
     }

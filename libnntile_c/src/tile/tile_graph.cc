@@ -9,7 +9,7 @@ namespace {
 
 struct Memory {
     uint32_t writer = none;
-    std::vector<uint32_t> readers;      // since that write
+    std::vector<uint32_t> readers;  // since that write
 };
 
 // Collects the predecessors of one task, without repetition.
@@ -26,8 +26,8 @@ public:
         seen_[earlier] = task_;
         list_.push_back(earlier);
     }
-    // Drops those that are predecessors of another predecessor. Looks at the latest ones first, and only at
-    // so many that a graph with very many edges stays linear.
+    // Drops those that are predecessors of another predecessor. Looks at the latest ones first, and
+    // only at so many that a graph with very many edges stays linear.
     const std::vector<uint32_t>& reduced(const std::vector<std::vector<uint32_t>>& before) {
         std::sort(list_.begin(), list_.end(), std::greater<>());
         size_t budget = 4096;
@@ -80,7 +80,8 @@ std::vector<std::pair<uint32_t, uint32_t>> TileGraph::edges() const {
         for (const Operand& o : tasks[t].operands) {
             if (o.tile == none || o.access != Access::read) continue;
             Memory& m = memory[root[o.tile]];
-            if (m.writer != t && (m.readers.empty() || m.readers.back() != t)) m.readers.push_back(t);
+            if (m.writer != t && (m.readers.empty() || m.readers.back() != t))
+                m.readers.push_back(t);
         }
         before[t] = predecessors.reduced(before);
         for (uint32_t p : before[t]) edges.emplace_back(p, t);
