@@ -2,7 +2,7 @@
 // From a tile graph to a plan: memories, slots for temporaries, dependencies.
 #include <algorithm>
 #include <set>
-#include <unordered_map>
+#include <map>
 
 #include "base/error.hh"
 #include "runtime/compiled_plan.hh"
@@ -86,19 +86,24 @@ Workload workload_of(const TileGraph& graph, const Chains& chains) {
     return work;
 }
 
+struct Machine {
+    int workers;
+    int64_t budget;
+};
+
+Machine planned_for() {
+    Engine& e = engine();
+    {
+        std::lock_guard lock(e.mutex);
+        if (e.open) return {e.pool.workers, e.pool.budget};
+    }
+    return {std::max(1, cpu_workers()), memory_budget()};
+}
+
 // Slots for twice as many workers as there are, so that two row tiles that run at the same time do
 // not wait for each other's temporaries; fewer if they would fill the memory.
 Schedule schedule_within(const Workload& work) {
-    int workers = cpu_workers();
-    int64_t budget = memory_budget();
-    {
-        Engine& e = engine();
-        std::lock_guard lock(e.mutex);
-        if (e.open) {
-            workers = e.pool.workers;
-            budget = e.pool.budget;
-        }
-    }
+    const auto [workers, budget] = planned_for();
     Schedule schedule = make_schedule(work, 2 * workers);
     for (int w = workers; w >= 1 && schedule.bytes > budget / 2; w /= 2)
         schedule = make_schedule(work, w);
@@ -138,18 +143,21 @@ std::vector<Entry> CompiledPlan::entries_of(const tile::Task& task,
 
 // A value may be an input and an output at once, or the same output twice.
 void CompiledPlan::bind(const std::vector<uint32_t>& memory_of) {
-    std::unordered_map<uint32_t, std::vector<uint32_t>> stored;
+    // A stored value that is cut anew has tiles of both roles; an input that is also an output has one set.
+    std::map<std::pair<uint32_t, TileRole>, std::vector<uint32_t>> stored;
     for (uint32_t t = 0; t < graph.tiles.size(); ++t) {
         const tile::Tile& tile = graph.tiles[t];
         if (tile.role == TileRole::temporary) continue;
-        std::vector<uint32_t>& memory = stored[tile.value];
+        std::vector<uint32_t>& memory = stored[{tile.value, tile.role}];
         if (memory.size() <= tile.index) memory.resize(tile.index + 1, none);
         memory[tile.index] = memory_of[t];
     }
     std::vector<bool> bound(external, false);
     for (auto* bindings : {&inputs, &outputs})
         for (Binding& b : *bindings) {
-            b.memory = stored[b.value];
+            const TileRole role = bindings == &inputs ? TileRole::input : TileRole::output;
+            const TileRole other = bindings == &inputs ? TileRole::output : TileRole::input;
+            b.memory = stored.count({b.value, role}) ? stored[{b.value, role}] : stored[{b.value, other}];
             for (uint32_t m : b.memory) {
                 if (m == none) continue;
                 bound[m] =
