@@ -133,6 +133,7 @@ NOT_DIFFERENTIABLE: dict[str, tuple[Call, tuple[Any, ...]]] = {
         (X,),
     ),
     "clamp_ clamp.out": (lambda x: torch.clamp(x, 0, out=x.clone().clamp_(0, 1)), (X,)),
+    "round.decimals": (lambda x: (x * 100).round(decimals=1) + (x * 100).round(decimals=-1), (X,)),
     "fill_.Tensor": (lambda x: x.clone().fill_(x[0, 0]), (X,)),
     "eye": (lambda x: torch.eye(3, 4, device=x.device) + torch.eye(4, device=x.device)[:3], (X,)),
     "linspace": (lambda x: torch.linspace(0, 1, 5, device=x.device), (X,)),
@@ -220,6 +221,13 @@ def test_grad_scaler_skips_steps_with_inf(fused: bool) -> None:
         values.append(p.detach().cpu()[0].item())
     assert values == [0.5, 0.5, 0.0, -0.5]
     assert scales == [4.0, 2.0, 2.0, 4.0]
+
+
+def test_equal_looks_at_shape_and_data() -> None:
+    x = X.to("nntile")
+    assert torch.equal(x, x.clone())
+    assert not torch.equal(x, x + 1)
+    assert not torch.equal(x, x[:2])
 
 
 def test_printing_needs_no_host_kernel() -> None:

@@ -59,6 +59,13 @@ def div_mode(self: Tensor, other: Any, *, rounding_mode: str | None) -> Tensor:
     )
 
 
+def round_decimals(self: Tensor, *, decimals: int) -> Tensor:
+    power = 10.0 ** abs(decimals)
+    scaled = self * power if decimals >= 0 else self / power
+    rounded = torch.round(scaled)
+    return rounded / power if decimals >= 0 else rounded * power
+
+
 def addmv(self: Tensor, mat: Tensor, vec: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
     column = torch.addmm(self.unsqueeze(-1), mat, vec.unsqueeze(-1), beta=beta, alpha=alpha)
     return column.squeeze(-1)
@@ -153,6 +160,10 @@ def min_dim(self: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tens
     return self.amin(dim, keepdim=keepdim), self.argmin(dim, keepdim=keepdim)
 
 
+def equal(self: Tensor, other: Tensor) -> bool:
+    return self.shape == other.shape and bool((self == other).all().item())
+
+
 def masked_select(self: Tensor, mask: Tensor) -> Tensor:
     """The shape of the result depends on data, so the host must look; print(tensor) needs it."""
     return self.cpu().masked_select(mask.cpu()).to(self.device)
@@ -210,7 +221,9 @@ COMPOSITIONS: dict[str, Callable[..., Any]] = {
     "elu": elu,
     "hardshrink_backward": shrink_backward,
     "softshrink_backward": shrink_backward,
+    "equal": equal,
     "masked_select": masked_select,
+    "round.decimals": round_decimals,
     "div.Tensor_mode": div_mode,
     "addmv": addmv,
     "dot": dot,
@@ -263,5 +276,10 @@ DECOMPOSED: tuple[str, ...] = (
     *("smooth_l1_loss_backward", "huber_loss", "huber_loss_backward", "soft_margin_loss"),
     *("soft_margin_loss_backward", "binary_cross_entropy", "binary_cross_entropy_backward"),
     *("binary_cross_entropy_with_logits", "logsumexp", "std.correction", "std_mean.correction"),
-    *("native_batch_norm_backward", "native_group_norm_backward", "all.dims", "count_nonzero"),
+    *(
+        "native_batch_norm_backward",
+        "native_group_norm_backward",
+        "all.dims",
+        "count_nonzero.dim_IntList",
+    ),
 )
