@@ -87,8 +87,11 @@ void Row::promote(const View& view, Inputs& in) const {
     });
     if (in.common == ScalarType::Undefined) return;
     same &= plain || any_dim;
-    if (same && c10::isFloatingType(in.common)) return;  // no number outranks it
-    each([&](const Value& v, const IValue&) { same &= v.tensor || v.number.type == in.common; });
+    if (!c10::isFloatingType(in.common))  // else no number outranks it
+        each([&](const Value& v, const IValue&) {
+            same &= v.tensor || v.number.type == in.common;
+        });
+    in.uniform = same;
     if (same) return;
     at::native::ResultTypeState state;
     each([&](const Value&, const IValue& argument) {
@@ -97,6 +100,10 @@ void Row::promote(const View& view, Inputs& in) const {
                     : at::native::update_result_type_state(argument.toScalar(), state);
     });
     in.common = at::native::result_type(state);
+    in.uniform = true;
+    each([&](const Value& v, const IValue&) {
+        in.uniform &= !v.tensor || v.tensor->scalar_type() == in.common;
+    });
 }
 
 }  // namespace torch_nntile

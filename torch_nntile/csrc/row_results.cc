@@ -46,9 +46,7 @@ void resize_out(const Tensor& t, const Shape& shape) {
 }  // namespace
 
 bool Row::infer_fast(const View& view, const Inputs& in, Results& out) {
-    if (!t_.map || t_.has_dtype_argument || in.common == ScalarType::Undefined ||
-        t_.outputs.size() > 2)
-        return false;
+    if (!t_.map || t_.has_dtype_argument || !in.uniform || t_.outputs.size() > 2) return false;
     bool makes = false;
     for (size_t o = 0; o < t_.outputs.size(); ++o) {
         if (learned_[o][index_of(in.common)].load(std::memory_order_relaxed) ==
@@ -97,7 +95,7 @@ void Row::infer_cached(const c10::OperatorHandle& op, const View& view, const In
     for (const OutputSource& source : t_.outputs)
         out.push_back(source.argument == no_argument ? (*shapes)[source.result][0].make()
                                                      : view[source.argument].toTensor());
-    if (!t_.map || in.common == ScalarType::Undefined) return;
+    if (!t_.map || !in.uniform) return;
     for (size_t o = 0; o < std::min<size_t>(out.size(), 2); ++o)
         if (out[o].defined())
             learned_[o][index_of(in.common)].store(out[o].scalar_type(), std::memory_order_relaxed);

@@ -92,6 +92,7 @@ private:
     struct Inputs {
         c10::SmallVector<Value, 6> values;                    // the variadic input is the last
         c10::ScalarType common = c10::ScalarType::Undefined;  // promoted type of T
+        bool uniform = false;  // all tensors of type T have it
         bool foreign = false;                                 // a dtype that libnntile_c lacks
     };
     using Results = c10::SmallVector<at::Tensor, 4>;  // one for each output of the op

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The C face of the PyTorch stub. It has no Python in it and never takes the GIL; no function lets
- * a C++ exception out. Loading the library registers the device, its minimal ops and the fallback. */
+ * a C++ exception out. Loading it registers the device, its minimal ops and the fallback. */
 #ifndef NNTILE_STUB_H
 #define NNTILE_STUB_H
 
