@@ -32,8 +32,9 @@ void check_error(const char* file, int line, Status wanted, const std::string& p
     Status status = Status::ok;
     const std::string message = error_of(call, &status);
     if (status != wanted || message.find(part) == std::string::npos)
-        report(file, line, text_of("expected error ", static_cast<int>(wanted), " with '", part, "', got ",
-                                   static_cast<int>(status), " '", message, "'"));
+        report(file, line,
+               text_of("expected error ", static_cast<int>(wanted), " with '", part, "', got ",
+                       static_cast<int>(status), " '", message, "'"));
 }
 
 inline int result() {
@@ -43,10 +44,11 @@ inline int result() {
 
 }  // namespace nntile::test
 
-#define CHECK(...) \
-    do { \
+#define CHECK(...)                                                                  \
+    do {                                                                            \
         if (!(__VA_ARGS__)) nntile::test::report(__FILE__, __LINE__, #__VA_ARGS__); \
     } while (false)
 
-#define CHECK_ERROR(status, part, ...) \
-    nntile::test::check_error(__FILE__, __LINE__, nntile::Status::status, part, [&] { __VA_ARGS__; })
+#define CHECK_ERROR(status, part, ...)                                          \
+    nntile::test::check_error(__FILE__, __LINE__, nntile::Status::status, part, \
+                              [&] { __VA_ARGS__; })

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Build a tensor graph by hand, print it, lower it, look at its tiles and tasks. Nothing runs here. */
+ * Build a tensor graph by hand, print it, lower it, look at its tiles and tasks. Nothing runs here.
+ */
 #include <string.h>
 
 #include "check.h"
@@ -9,31 +10,36 @@ int main(void) {
     nntile_graph *graph;
     OK(nntile_graph_create(&graph, &error));
 
-    /* Inputs are values with a name, a dtype and a shape. Values are numbers that belong to their graph. */
+    /* Inputs are values with a name, a dtype and a shape. Values are numbers that belong to their
+     * graph. */
     const int64_t x_sizes[] = {128, 784}, w_sizes[] = {256, 784};
     uint32_t x, w;
     OK(nntile_graph_add_input(graph, "x", NNTILE_F32, x_sizes, 2, &x, &error));
     OK(nntile_graph_add_input(graph, "w", NNTILE_F32, w_sizes, 2, &w, &error));
 
-    /* w is stored as (out, in). Its transpose is a view: other sizes and strides on the same data, no copy. */
+    /* w is stored as (out, in). Its transpose is a view: other sizes and strides on the same data,
+     * no copy. */
     const int64_t wt_sizes[] = {784, 256}, wt_strides[] = {1, 784};
     uint32_t wt;
     OK(nntile_graph_add_view(graph, w, wt_sizes, wt_strides, 2, 0, &wt, &error));
 
-    /* An op is found by its name. Its row says what it takes; shapes and dtypes of results are inferred. */
+    /* An op is found by its name. Its row says what it takes; shapes and dtypes of results are
+     * inferred. */
     uint32_t matmul, gelu;
     OK(nntile_op_find("matmul", &matmul, &error));
     OK(nntile_op_find("gelu", &gelu, &error));
     printf("%s: %s\n\n", nntile_op_name(matmul), nntile_op_doc(matmul));
 
-    /* matmul(a, b, c?): the addend c is absent here. No attributes are given: all take their defaults. */
+    /* matmul(a, b, c?): the addend c is absent here. No attributes are given: all take their
+     * defaults. */
     const uint32_t operands[] = {x, wt, NNTILE_NO_VALUE};
     uint32_t h, y;
     OK(nntile_graph_add_op(graph, matmul, operands, 3, NULL, 0, &h, 1, &error));
     OK(nntile_graph_add_op(graph, gelu, &h, 1, NULL, 0, &y, 1, &error));
     OK(nntile_graph_set_output(graph, y, "y", &error));
 
-    /* Naming a dim names the axis that it belongs to: all dims that must be cut alike. Cut it in two. */
+    /* Naming a dim names the axis that it belongs to: all dims that must be cut alike. Cut it in
+     * two. */
     const int64_t half = 64;
     OK(nntile_graph_name_axis(graph, x, 0, "batch", &error));
     OK(nntile_graph_cut_axis(graph, "batch", &half, 1, &error));

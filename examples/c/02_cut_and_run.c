@@ -5,7 +5,8 @@
 enum { BATCH = 6, IN = 8, OUT = 4 };
 
 /* relu(x @ w) on a graph whose batch is cut into `n` given segments. */
-static void relu_matmul(const float *x, const float *w, const int64_t *segments, size_t n, float *y) {
+static void relu_matmul(const float *x, const float *w, const int64_t *segments, size_t n,
+                        float *y) {
     nntile_error *error = NULL;
     nntile_graph *graph;
     const int64_t x_sizes[] = {BATCH, IN}, w_sizes[] = {IN, OUT};
@@ -19,7 +20,8 @@ static void relu_matmul(const float *x, const float *w, const int64_t *segments,
     OK(nntile_graph_add_op(graph, relu, &product, 1, NULL, 0, &result, 1, &error));
     OK(nntile_graph_set_output(graph, result, "y", &error));
 
-    /* One name is enough: matmul and relu carry the cut of x's rows to the product and the result. */
+    /* One name is enough: matmul and relu carry the cut of x's rows to the product and the result.
+     */
     OK(nntile_graph_name_axis(graph, operands[0], 0, "batch", &error));
     OK(nntile_graph_cut_axis(graph, "batch", segments, n, &error));
     nntile_tile *tile;
@@ -28,10 +30,11 @@ static void relu_matmul(const float *x, const float *w, const int64_t *segments,
     printf("batch in %zu segments: %zu tiles, %zu tasks, %zu edges\n", n, nntile_tile_count(tile),
            nntile_tile_task_count(tile), nntile_tile_edge_count(tile));
 
-    /* Bytes go in and out dense and row-major; how they are cut inside is not the caller's matter. */
+    /* Bytes go in and out dense and row-major; how they are cut inside is not the caller's matter.
+     */
     OK(nntile_tile_write(tile, "x", x, sizeof(float) * BATCH * IN, &error));
     OK(nntile_tile_write(tile, "w", w, sizeof(float) * IN * OUT, &error));
-    OK(nntile_tile_run(tile, &error));                                    /* submits, does not wait */
+    OK(nntile_tile_run(tile, &error)); /* submits, does not wait */
     OK(nntile_tile_read(tile, "y", y, sizeof(float) * BATCH * OUT, &error)); /* waits for y */
     nntile_tile_destroy(tile);
 }
@@ -49,7 +52,8 @@ int main(void) {
             expected[i][j] = sum > 0 ? sum : 0;
         }
 
-    /* Workers start here. Zero fields of the settings mean defaults: two CPU workers, 256 MiB for tiles. */
+    /* Workers start here. Zero fields of the settings mean defaults: two CPU workers, 256 MiB for
+     * tiles. */
     nntile_error *error = NULL;
     const nntile_context_config config = {
         .struct_size = sizeof config, .ncpu = 2, .memory_bytes = (int64_t)256 << 20};

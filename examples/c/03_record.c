@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The recorder: ops on buffers, as a library such as PyTorch makes them. Three steps of gradient descent on
- * loss = sum((w - target)^2) / 2, with w updated in place; at once (eager) and as one graph per step. */
+ * The recorder: ops on buffers, as a library such as PyTorch makes them. Three steps of gradient
+ * descent on loss = sum((w - target)^2) / 2, with w updated in place; at once (eager) and as one
+ * graph per step. */
 #include "check.h"
 
 enum { N = 5, STEPS = 3 };
@@ -8,13 +9,19 @@ static const int64_t sizes[] = {N}, strides[] = {1};
 
 /* A tensor is a layout (sizes, strides, offset) on a buffer; here always the whole buffer. */
 static nntile_operand tensor(nntile_buffer *buffer) {
-    const nntile_operand t = {
-        .kind = NNTILE_OPERAND_TENSOR, .dtype = NNTILE_F32, .ndim = 1, .buffer = buffer, .sizes = sizes, .strides = strides};
+    const nntile_operand t = {.kind = NNTILE_OPERAND_TENSOR,
+                              .dtype = NNTILE_F32,
+                              .ndim = 1,
+                              .buffer = buffer,
+                              .sizes = sizes,
+                              .strides = strides};
     return t;
 }
 
-/* out = a - alpha * b. alpha is a run-time scalar: another value reuses the plan. out may be a: in place. */
-static void subtract(nntile_record *record, nntile_buffer *a, nntile_buffer *b, double alpha, nntile_buffer *out) {
+/* out = a - alpha * b. alpha is a run-time scalar: another value reuses the plan. out may be a: in
+ * place. */
+static void subtract(nntile_record *record, nntile_buffer *a, nntile_buffer *b, double alpha,
+                     nntile_buffer *out) {
     nntile_error *error = NULL;
     uint32_t sub;
     OK(nntile_op_find("sub", &sub, &error));
@@ -32,7 +39,8 @@ static void descend(nntile_mode mode, float *w_host) {
     OK(nntile_record_mode_set(record, mode, &error));
     OK(nntile_buffer_create(record, sizeof zeros, &w, &error));
     OK(nntile_buffer_create(record, sizeof zeros, &target, &error));
-    OK(nntile_buffer_create(record, sizeof zeros, &gradient, &error)); /* a buffer has no bytes until it is written */
+    OK(nntile_buffer_create(record, sizeof zeros, &gradient,
+                            &error)); /* a buffer has no bytes until it is written */
     nntile_operand w_tensor = tensor(w), target_tensor = tensor(target);
     OK(nntile_record_write(record, &w_tensor, zeros, sizeof zeros, &error));
     OK(nntile_record_write(record, &target_tensor, targets, sizeof targets, &error));
@@ -46,7 +54,8 @@ static void descend(nntile_mode mode, float *w_host) {
             OK(nntile_record_run(record, &error));       /* submits both, does not wait */
         }
     }
-    OK(nntile_record_read(record, &w_tensor, w_host, sizeof zeros, &error)); /* waits, and reports what failed */
+    OK(nntile_record_read(record, &w_tensor, w_host, sizeof zeros,
+                          &error)); /* waits, and reports what failed */
 
     nntile_record_stats stats = {.struct_size = sizeof stats};
     OK(nntile_record_stats_get(record, &stats, &error));
@@ -65,7 +74,8 @@ int main(void) {
     float expected[N], eager[N], graph[N];
     for (int i = 0; i < N; ++i) {
         float w = 0;
-        for (int step = 0; step < STEPS; ++step) w -= (float)(0.5 / (step + 1)) * (w - (float)(i + 1));
+        for (int step = 0; step < STEPS; ++step)
+            w -= (float)(0.5 / (step + 1)) * (w - (float)(i + 1));
         expected[i] = w;
     }
     OK(nntile_context_create(NULL, &error));

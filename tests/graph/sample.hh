@@ -26,7 +26,8 @@ inline std::vector<uint32_t> add(graph::Graph& g, const schema::OpRow& row, cons
     std::vector<uint32_t> in;
     for (const schema::Type& t : sample.inputs)
         in.push_back(t.dtype == DType::none ? graph::no_value : g.add_input(t.dtype, t.sizes));
-    return g.add(row, in, sample.attrs, DType::none, {}, "model.py:" + std::to_string(g.nodes.size()));
+    return g.add(row, in, sample.attrs, DType::none, {},
+                 "model.py:" + std::to_string(g.nodes.size()));
 }
 
 // The first accepted one of all combinations of a few shapes; optional inputs are given.
@@ -40,10 +41,12 @@ inline std::optional<Sample> sample_of(const schema::OpRow& row) {
         Sample sample;
         size_t rest = c / 4;
         for (size_t k = 0; k < n; ++k, rest /= std::size(shapes))
-            sample.inputs.push_back({dtype_for(row, row.inputs[k].type, k == 0), shapes[rest % std::size(shapes)], false});
+            sample.inputs.push_back({dtype_for(row, row.inputs[k].type, k == 0),
+                                     shapes[rest % std::size(shapes)], false});
         sample.attrs = schema::default_attrs(row);
         for (size_t k = 0; k < row.attrs.size(); ++k) {
-            if (row.attrs[k].kind == schema::AttrKind::integers) sample.attrs[k].ints = lists[c % 4];
+            if (row.attrs[k].kind == schema::AttrKind::integers)
+                sample.attrs[k].ints = lists[c % 4];
             if (row.attrs[k].name.starts_with("num_")) sample.attrs[k].i = 4;
         }
         graph::Graph g;

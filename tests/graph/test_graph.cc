@@ -12,13 +12,19 @@ using schema::Attr;
 using schema::Type;
 using Ids = std::vector<uint32_t>;
 
-struct Given {          // an attribute by name
+struct Given {  // an attribute by name
     const char* name;
     Attr value;
 };
-Given integer(const char* name, int64_t i) { return {name, {.i = i, .f = 0, .ints = {}, .slot = no_value}}; }
-Given list(const char* name, Dims ints) { return {name, {.i = 0, .f = 0, .ints = ints, .slot = no_value}}; }
-Given real(const char* name, double f) { return {name, {.i = 0, .f = f, .ints = {}, .slot = no_value}}; }
+Given integer(const char* name, int64_t i) {
+    return {name, {.i = i, .f = 0, .ints = {}, .slot = no_value}};
+}
+Given list(const char* name, Dims ints) {
+    return {name, {.i = 0, .f = 0, .ints = ints, .slot = no_value}};
+}
+Given real(const char* name, double f) {
+    return {name, {.i = 0, .f = f, .ints = {}, .slot = no_value}};
+}
 
 const Type absent{};
 Type f32(Dims sizes) { return {DType::f32, sizes, false}; }
@@ -74,37 +80,45 @@ void products() {
 
 void reductions() {
     CHECK(gives(infer("sum", {f32({2, 3})}), {f32({})}));
-    CHECK(gives(infer("sum", {f32({2, 3})}, {list("dims", {-1}), integer("keepdim", 1)}), {f32({2, 1})}));
+    CHECK(gives(infer("sum", {f32({2, 3})}, {list("dims", {-1}), integer("keepdim", 1)}),
+                {f32({2, 1})}));
     CHECK(gives(infer("mean", {f32({2, 3})}, {list("dims", {0})}), {f32({3})}));
     CHECK(gives(infer("any", {f32({2, 3})}), {{DType::boolean, {}, false}}));
     CHECK(gives(infer("argmax", {f32({2, 3})}, {list("dims", {1})}), {i64({2})}));
-    CHECK_ERROR(index_error, "sum: Dimension out of range (expected to be in range of [-2, 1], but got 2)",
+    CHECK_ERROR(index_error,
+                "sum: Dimension out of range (expected to be in range of [-2, 1], but got 2)",
                 infer("sum", {f32({2, 3})}, {list("dims", {2})}));
-    CHECK_ERROR(invalid_argument, "sum: dim 1 appears multiple times", infer("sum", {f32({2, 3})}, {list("dims", {1, -1})}));
+    CHECK_ERROR(invalid_argument, "sum: dim 1 appears multiple times",
+                infer("sum", {f32({2, 3})}, {list("dims", {1, -1})}));
     CHECK_ERROR(index_error, "amax: Expected reduction dim 1 to have non-zero size",
                 infer("amax", {f32({2, 0})}, {list("dims", {1})}));
 }
 
-void rows_of_numbers() {    // softmax, loss, embedding, layer norm
+void rows_of_numbers() {  // softmax, loss, embedding, layer norm
     CHECK(gives(infer("softmax", {f32({2, 3})}), {f32({2, 3})}));
-    CHECK_ERROR(index_error, "softmax: Dimension out of range", infer("softmax", {f32({2, 3})}, {integer("dim", 5)}));
+    CHECK_ERROR(index_error, "softmax: Dimension out of range",
+                infer("softmax", {f32({2, 3})}, {integer("dim", 5)}));
     CHECK_ERROR(invalid_argument, "softmax_backward: inputs have shapes (2, 3) and (3, 2)",
                 infer("softmax_backward", {f32({2, 3}), f32({3, 2})}));
 
     CHECK(gives(infer("nll_loss", {f32({6, 3}), i64({6}), absent}), {f32({}), f32({})}));
-    CHECK(gives(infer("nll_loss", {f32({6, 3}), i64({6}), f32({3})}, {integer("reduction", 0)}), {f32({6}), f32({})}));
+    CHECK(gives(infer("nll_loss", {f32({6, 3}), i64({6}), f32({3})}, {integer("reduction", 0)}),
+                {f32({6}), f32({})}));
     CHECK_ERROR(invalid_argument, "nll_loss: x (6, 3) and target (5,) do not match",
                 infer("nll_loss", {f32({6, 3}), i64({5}), absent}));
     CHECK_ERROR(invalid_argument, "nll_loss: weight must have shape (3,), got (4,)",
                 infer("nll_loss", {f32({6, 3}), i64({6}), f32({4})}));
     CHECK_ERROR(invalid_argument, "nll_loss_value: total must have shape (), got (2,)",
                 infer("nll_loss_value", {f32({6, 3}), i64({6}), absent, f32({2})}));
-    CHECK_ERROR(invalid_argument, "nll_loss_grad: dy must have shape () or (6,), got (5,)",
-                infer("nll_loss_grad", {f32({5}), i64({6}), absent, f32({})}, {integer("num_classes", 3)}));
+    CHECK_ERROR(
+        invalid_argument, "nll_loss_grad: dy must have shape () or (6,), got (5,)",
+        infer("nll_loss_grad", {f32({5}), i64({6}), absent, f32({})}, {integer("num_classes", 3)}));
 
     CHECK(gives(infer("embedding", {f32({9, 4}), i64({2, 3})}), {f32({2, 3, 4})}));
-    CHECK(gives(infer("embedding_backward", {f32({2, 4}), i64({2})}, {integer("num_weights", 9)}), {f32({9, 4})}));
-    CHECK_ERROR(invalid_argument, "embedding: weight must be 2-D, got (9,)", infer("embedding", {f32({9}), i64({2})}));
+    CHECK(gives(infer("embedding_backward", {f32({2, 4}), i64({2})}, {integer("num_weights", 9)}),
+                {f32({9, 4})}));
+    CHECK_ERROR(invalid_argument, "embedding: weight must be 2-D, got (9,)",
+                infer("embedding", {f32({9}), i64({2})}));
     CHECK_ERROR(type_error, "embedding: input indices must be index, got f32",
                 infer("embedding", {f32({9, 4}), f32({2})}));
     CHECK_ERROR(invalid_argument, "embedding_backward: dy (2, 4) and indices (3,) do not match",
@@ -112,18 +126,21 @@ void rows_of_numbers() {    // softmax, loss, embedding, layer norm
     CHECK_ERROR(invalid_argument, "embedding_backward: the result has a negative extent in (-1, 4)",
                 infer("embedding_backward", {f32({2, 4}), i64({2})}, {integer("num_weights", -1)}));
 
-    CHECK(gives(infer("layer_norm", {f32({2, 3, 4}), f32({3, 4}), absent}, {integer("normalized_ndim", 2)}),
-                {f32({2, 3, 4}), f32({2, 1, 1}), f32({2, 1, 1})}));
-    CHECK_ERROR(invalid_argument, "layer_norm: normalized_ndim is 3 for an input of shape (2, 3)",
-                infer("layer_norm", {f32({2, 3}), absent, absent}, {integer("normalized_ndim", 3)}));
+    CHECK(gives(
+        infer("layer_norm", {f32({2, 3, 4}), f32({3, 4}), absent}, {integer("normalized_ndim", 2)}),
+        {f32({2, 3, 4}), f32({2, 1, 1}), f32({2, 1, 1})}));
+    CHECK_ERROR(
+        invalid_argument, "layer_norm: normalized_ndim is 3 for an input of shape (2, 3)",
+        infer("layer_norm", {f32({2, 3}), absent, absent}, {integer("normalized_ndim", 3)}));
     CHECK_ERROR(invalid_argument, "layer_norm: weight must have shape (3,), got (2,)",
                 infer("layer_norm", {f32({2, 3}), f32({2}), absent}));
     CHECK_ERROR(invalid_argument, "layer_norm_rows: normalized_ndim is 1 for an input of shape ()",
                 infer("layer_norm_rows", {f32({}), absent, absent}));
     CHECK_ERROR(invalid_argument, "layer_norm_rows: weight must have shape (3,), got (2,)",
                 infer("layer_norm_rows", {f32({2, 3}), f32({2}), absent}));
-    CHECK(gives(infer("layer_norm_backward", {f32({2, 3}), f32({2, 3}), f32({2, 1}), f32({2, 1}), absent}),
-                {f32({2, 3}), f32({3}), f32({3})}));
+    CHECK(gives(
+        infer("layer_norm_backward", {f32({2, 3}), f32({2, 3}), f32({2, 1}), f32({2, 1}), absent}),
+        {f32({2, 3}), f32({3}), f32({3})}));
     for (const char* op : {"layer_norm_backward", "layer_norm_input_grad"}) {
         const std::string name = op;
         CHECK_ERROR(invalid_argument, name + ": dy must have shape (2, 3), got (3,)",
@@ -133,8 +150,9 @@ void rows_of_numbers() {    // softmax, loss, embedding, layer norm
         CHECK_ERROR(invalid_argument, name + ": weight must have shape (3,), got (1,)",
                     infer(op, {f32({2, 3}), f32({2, 3}), f32({2, 1}), f32({2, 1}), f32({1})}));
     }
-    CHECK_ERROR(invalid_argument, "layer_norm_affine_grad: rstd must have shape (2, 1), got (1, 2)",
-                infer("layer_norm_affine_grad", {f32({2, 3}), f32({2, 3}), f32({2, 1}), f32({1, 2})}));
+    CHECK_ERROR(
+        invalid_argument, "layer_norm_affine_grad: rstd must have shape (2, 1), got (1, 2)",
+        infer("layer_norm_affine_grad", {f32({2, 3}), f32({2, 3}), f32({2, 1}), f32({1, 2})}));
 }
 
 void moves() {
@@ -142,13 +160,18 @@ void moves() {
     CHECK(gives(infer("empty", {}, {list("sizes", {2, 0})}, DType::i64), {i64({2, 0})}));
     CHECK_ERROR(invalid_argument, "empty: the result has a negative extent in (2, -1)",
                 infer("empty", {}, {list("sizes", {2, -1})}));
-    CHECK(gives(infer("cat", {f32({2, 3}), f32({0}), f32({2, 1})}, {integer("dim", -1)}), {f32({2, 4})}));
-    CHECK_ERROR(invalid_argument, "cat: tensors have shapes (2, 3) and (3, 3); sizes must match except in dim 1",
+    CHECK(gives(infer("cat", {f32({2, 3}), f32({0}), f32({2, 1})}, {integer("dim", -1)}),
+                {f32({2, 4})}));
+    CHECK_ERROR(invalid_argument,
+                "cat: tensors have shapes (2, 3) and (3, 3); sizes must match except in dim 1",
                 infer("cat", {f32({2, 3}), f32({3, 3})}, {integer("dim", 1)}));
     CHECK_ERROR(invalid_argument, "cat: expected a non-empty list", infer("cat", {}));
-    CHECK(gives(infer("view_write", {f32({4, 4}), f32({2})}, {list("strides", {4}), integer("offset", 9)}), {f32({4, 4})}));
-    CHECK_ERROR(invalid_argument, "view_write: the view ends beyond the 16 elements of base (4, 4)",
-                infer("view_write", {f32({4, 4}), f32({3})}, {list("strides", {4}), integer("offset", 9)}));
+    CHECK(gives(
+        infer("view_write", {f32({4, 4}), f32({2})}, {list("strides", {4}), integer("offset", 9)}),
+        {f32({4, 4})}));
+    CHECK_ERROR(
+        invalid_argument, "view_write: the view ends beyond the 16 elements of base (4, 4)",
+        infer("view_write", {f32({4, 4}), f32({3})}, {list("strides", {4}), integer("offset", 9)}));
     CHECK_ERROR(invalid_argument, "view_write: data (3,) and strides () differ in rank",
                 infer("view_write", {f32({4, 4}), f32({3})}));
     CHECK(gives(infer("bits", {f32({3})}, {}, DType::u8), {{DType::u8, {12}, false}}));
@@ -160,32 +183,36 @@ void views() {
     CHECK(g.add_view(x, Layout::dense(Dims{4, 6})) == x);
     const uint32_t flat = g.add_view(x, {{24}, {1}, 0});
     CHECK(flat != x && g.add_view(x, {{24}, {1}, 0}) == flat);
-    const uint32_t piece = g.add_view(flat, {{3}, {2}, 5});         // folds
+    const uint32_t piece = g.add_view(flat, {{3}, {2}, 5});  // folds
     CHECK(g.base_of(piece) == x && g.layout_of(piece) == (Layout{{3}, {2}, 5}));
     CHECK_ERROR(unsupported, "is not dense; copy it first", g.add_view(piece, {{2}, {1}, 0}));
-    CHECK_ERROR(invalid_argument, "offset 22 are out of bounds for %0 with 24 elements", g.add_view(x, {{3}, {1}, 22}));
+    CHECK_ERROR(invalid_argument, "offset 22 are out of bounds for %0 with 24 elements",
+                g.add_view(x, {{3}, {1}, 22}));
     CHECK_ERROR(invalid_argument, "out of bounds", g.add_view(x, {{3}, {-1}, 3}));
     CHECK_ERROR(invalid_argument, "out of bounds", g.add_view(x, {{3}, {INT64_MAX}, 0}));
     CHECK_ERROR(invalid_argument, "negative extent", g.add_view(x, {{-3}, {1}, 0}));
     CHECK_ERROR(invalid_argument, "differ in rank", g.add_view(x, {{3}, {}, 0}));
     CHECK_ERROR(not_found, "view: no value %9; the graph has 3", g.add_view(9, {{3}, {1}, 0}));
-    CHECK_ERROR(invalid_argument, "is a number", g.add_view(g.add_scalar(DType::f32, 1, 0), {{1}, {1}, 0}));
+    CHECK_ERROR(invalid_argument, "is a number",
+                g.add_view(g.add_scalar(DType::f32, 1, 0), {{1}, {1}, 0}));
 }
 
 void names() {
     Graph g;
     const uint32_t x = g.add_input(DType::f32, Dims{4, 6}, "x");
-    CHECK_ERROR(invalid_argument, "there is an input 'x' already", g.add_input(DType::f32, Dims{4}, "x"));
+    CHECK_ERROR(invalid_argument, "there is an input 'x' already",
+                g.add_input(DType::f32, Dims{4}, "x"));
     CHECK_ERROR(index_error, "name_axis: dim 2 of %0 with shape (4, 6)", g.name_axis(x, 2, "a"));
     CHECK_ERROR(invalid_argument, "the name is empty", g.name_axis(x, 0, ""));
     g.name_axis(x, 0, "a");
-    g.name_axis(x, 0, "batch");                                     // the last name counts
+    g.name_axis(x, 0, "batch");  // the last name counts
     CHECK(g.marks.size() == 1 && g.marks[0].name == "batch");
     g.check_cut("batch", {2, 2});
     g.check_cut("batch", {3});
     g.check_cut("batch", {});
     CHECK_ERROR(not_found, "no axis is named 'a'", g.check_cut("a", {2}));
-    CHECK_ERROR(invalid_argument, "axis batch has extent 4, but the segments (2, 1) sum to 3", g.check_cut("batch", {2, 1}));
+    CHECK_ERROR(invalid_argument, "axis batch has extent 4, but the segments (2, 1) sum to 3",
+                g.check_cut("batch", {2, 1}));
     CHECK_ERROR(invalid_argument, "axis batch: a segment of 0", g.check_cut("batch", {0, 4}));
     CHECK_ERROR(invalid_argument, "is a number", g.set_output(g.add_scalar(DType::f32, 1, 0)));
     const uint32_t half = g.add_view(x, {{2, 6}, {6, 1}, 0});
@@ -196,8 +223,9 @@ void names() {
     g.set_output(half, "half");
     g.set_output(x, "x");
     g.own_outputs();
-    CHECK(g.outputs[0].value == y && g.nodes.size() == 4);          // three copies
-    for (const graph::Output& o : g.outputs) CHECK(g.value(o.value).kind == graph::ValueKind::result);
+    CHECK(g.outputs[0].value == y && g.nodes.size() == 4);  // three copies
+    for (const graph::Output& o : g.outputs)
+        CHECK(g.value(o.value).kind == graph::ValueKind::result);
 }
 
 // What makes another plan and what does not.
@@ -230,8 +258,9 @@ void hashes() {
     CHECK(hash({.scalar = 7}) == base);
     CHECK(hash({.input = "z"}) == base);
     CHECK(hash({.swap_names = true}) == base);
-    const Choice others[] = {{.rows = 5},       {.stride = 2},    {.dims = 0}, {.op = "sub"},
-                             {.axis = "other"}, {.overwritable = true}, {.dtype = DType::f64}};
+    const Choice others[] = {{.rows = 5},          {.stride = 2},     {.dims = 0},
+                             {.op = "sub"},        {.axis = "other"}, {.overwritable = true},
+                             {.dtype = DType::f64}};
     for (size_t a = 0; a < std::size(others); ++a) {
         CHECK(hash(others[a]) != base);
         for (size_t b = 0; b < a; ++b) CHECK(hash(others[a]) != hash(others[b]));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Graphs as text: what is printed parses back to the same graph, and bad texts are refused with their line.
+// Graphs as text: what is printed parses back to the same graph, and bad texts are refused with
+// their line.
 #include <cmath>
 #include <random>
 
@@ -28,7 +29,8 @@ void check_round_trip(const Graph& g, const std::string& what) {
         CHECK(parsed.scalars.size() == g.scalars.size());
     });
     if (!error.empty()) test::report(__FILE__, __LINE__, what + ": " + error + "\n" + text);
-    if (error.empty() && again != text) test::report(__FILE__, __LINE__, what + ":\n" + text + again);
+    if (error.empty() && again != text)
+        test::report(__FILE__, __LINE__, what + ":\n" + text + again);
 }
 
 void every_row() {
@@ -44,7 +46,7 @@ void every_row() {
         check_round_trip(one, r.name);
         test::add(all, r, *sample);
         for (Attr& a : all.nodes.back().attrs)
-            if (a.slot != no_value) all.scalars[a.slot].i += 3;     // any bits: denormals as reals
+            if (a.slot != no_value) all.scalars[a.slot].i += 3;  // any bits: denormals as reals
     }
     check_round_trip(all, "all rows");
 }
@@ -61,12 +63,13 @@ void documented_form() {
     const uint32_t w = g.add_input(DType::f32, Dims{5, 8}, "w \"2\"");
     g.inputs[1].overwritable = true;
     const uint32_t wt = g.add_view(w, {{8, 5}, {1, 8}, 0});
-    const uint32_t h = g.add(row("matmul"), std::vector<uint32_t>{x, wt, no_value}, {}, DType::none, {},
-                             "model.py:14")[0];
+    const uint32_t h = g.add(row("matmul"), std::vector<uint32_t>{x, wt, no_value}, {}, DType::none,
+                             {}, "model.py:14")[0];
     const uint32_t half = g.add_scalar(DType::f32, 0.5, 0);
     const uint32_t ge = g.add(row("ge"), std::vector<uint32_t>{h, half}, {})[0];
     const schema::Type out[] = {{DType::i64, {3}, false}, {DType::f32, {}, false}};
-    const auto host = g.add_host("aten::foo", 0x1f, std::vector<uint32_t>{h, no_value}, out, "model.py:15");
+    const auto host =
+        g.add_host("aten::foo", 0x1f, std::vector<uint32_t>{h, no_value}, out, "model.py:15");
     g.add_host("aten::print_", 7, std::vector<uint32_t>{host[0]}, {});
     g.name_axis(x, 0, "batch");
     g.name_axis(h, 0, "batch");
@@ -113,7 +116,9 @@ void slots() {
 }
 
 void bad_texts() {
-    const auto in = [](const std::string& lines) { return "graph {\n  %0 : f32[4] = input \"x\"\n" + lines + "}\n"; };
+    const auto in = [](const std::string& lines) {
+        return "graph {\n  %0 : f32[4] = input \"x\"\n" + lines + "}\n";
+    };
     const struct {
         std::string text;
         const char* part;
@@ -126,7 +131,8 @@ void bad_texts() {
         {"graph {\n  %0 : f32[99999999999999999999] = input\n}", "line 2: a number is too large"},
         {"graph {\n  %0 : f32[b] = input\n}", "line 2: axis b has no extent yet"},
         {"graph {\n  %0 : f32[4] = input \"x\n}", "line 2: a quote is not closed"},
-        {in("  %2 : f32[4] = relu(%0)\n"), "line 3: values are numbered in order: expected %1, got %2"},
+        {in("  %2 : f32[4] = relu(%0)\n"),
+         "line 3: values are numbered in order: expected %1, got %2"},
         {in("  %1 : f32[4] = relu(%1)\n"), "line 3: no value %1 before this line"},
         {in("  %1 : f32[4] = rleu(%0)\n"), "line 3: no op rleu"},
         {in("  %1 : f32[4] = mean(%0)\n"), "line 3: mean is a composition"},
@@ -137,11 +143,16 @@ void bad_texts() {
         {in("  relu(%0)\n"), "line 3: there are 1 results, not 0"},
         {in("  %1 : i64[4] = softmax(%0) in f32\n"), "line 3: %1 is f32 (4,), not i64 (4,)"},
         {in("  %1 : f32[4] = add(%0, %0) {beta = 1}\n"), "line 3: add has no attribute beta"},
-        {in("  %1 : f32[4] = add(%0, %0) {alpha = one}\n"), "line 3: expected a real number, got 'one}'"},
-        {in("  %1 : f32[4] = add(%0, %0) {alpha = 1 @999999999}\n"), "line 3: slot 999999999 is too large"},
-        {in("  %1 : f32[4] = gelu(%0) {approximate = \"tan\"}\n"), "approximate must be one of none|tanh"},
-        {in("  %1 : f32[4] = view of %0 sizes (4,) strides (2,) offset 0\n"), "out of bounds for %0"},
-        {in("  %1 : f32[4] = view of %0 sizes (4,) strides (-1,) offset 3\n"), "out of bounds for %0"},
+        {in("  %1 : f32[4] = add(%0, %0) {alpha = one}\n"),
+         "line 3: expected a real number, got 'one}'"},
+        {in("  %1 : f32[4] = add(%0, %0) {alpha = 1 @999999999}\n"),
+         "line 3: slot 999999999 is too large"},
+        {in("  %1 : f32[4] = gelu(%0) {approximate = \"tan\"}\n"),
+         "approximate must be one of none|tanh"},
+        {in("  %1 : f32[4] = view of %0 sizes (4,) strides (2,) offset 0\n"),
+         "out of bounds for %0"},
+        {in("  %1 : f32[4] = view of %0 sizes (4,) strides (-1,) offset 3\n"),
+         "out of bounds for %0"},
         {in("  return %3\n"), "line 3: no value %3"},
         {in("  cut b (2, 2)\n"), "no axis is named 'b'"},
         {in("  %1 : f32[4] = relu(%0) relu\n"), "line 3: expected the end of the line, got 'relu'"},
@@ -150,7 +161,8 @@ void bad_texts() {
     for (const auto& c : cases) {
         const std::string message = test::error_of([&] { parse(c.text); });
         if (message.find(c.part) == std::string::npos)
-            test::report(__FILE__, __LINE__, text_of("expected '", c.part, "', got '", message, "' for\n", c.text));
+            test::report(__FILE__, __LINE__,
+                         text_of("expected '", c.part, "', got '", message, "' for\n", c.text));
     }
 }
 
@@ -164,7 +176,8 @@ void damaged_texts() {
     int parsed = 0;
     for (int round = 0; round < 2000; ++round) {
         std::string damaged = text.substr(0, 60 + random() % 1500);
-        for (size_t k = 0; k < 1 + random() % 2; ++k) damaged[random() % damaged.size()] = "%0(,)[]=\"9- \nx"[random() % 14];
+        for (size_t k = 0; k < 1 + random() % 2; ++k)
+            damaged[random() % damaged.size()] = "%0(,)[]=\"9- \nx"[random() % 14];
         damaged.resize(damaged.rfind('\n') + 1);
         const std::string error = test::error_of([&] {
             const Graph other = parse(damaged + "}\n");

@@ -26,7 +26,8 @@ Operand operand(uint32_t tile, Access access, DType dtype, int64_t offset, Dims 
     return o;
 }
 
-// Every feature once: absent operands, a value with two grids, in-place reuse, chains, scalars, host functions.
+// Every feature once: absent operands, a value with two grids, in-place reuse, chains, scalars,
+// host functions.
 TileGraph example() {
     TileGraph g;
     g.op_names = {"matmul", "aten::foo"};
@@ -54,13 +55,15 @@ TileGraph example() {
     for (const char* name : {"add", "gelu"})
         program->code.emplace_back().primitive = static_cast<uint16_t>(kernels::find_map(name));
     map.program = program;
-    map.operands = {operand(2, Access::read, DType::f32, 0, {1}), operand(3, Access::read_write, DType::bf16, 7, {1})};
+    map.operands = {operand(2, Access::read, DType::f32, 0, {1}),
+                    operand(3, Access::read_write, DType::bf16, 7, {1})};
     map.index_offset = 128;
     map.index_strides = {784};
     tile::Task host;
     host.host_call = 0;
     host.node = 1;
-    host.operands = {operand(3, Access::read, DType::bf16, 0, {1}), operand(4, Access::write, DType::i64, 0, {})};
+    host.operands = {operand(3, Access::read, DType::bf16, 0, {1}),
+                     operand(4, Access::write, DType::i64, 0, {})};
     g.tasks = {gemm, map, host};
     return g;
 }
@@ -97,12 +100,15 @@ void round_trip() {
     CHECK(again.tasks[0].kernel == g.tasks[0].kernel && again.tasks[2].kernel == nullptr);
     CHECK(again.tiles[3].reuses == 2 && again.tiles[4].value == 0);
     // The text of all stages, as the C ABI prints it.
-    CHECK(print(parse("axes {\n  batch = 128 cut (64, 64)\n}\n" + text + "plan { 3 tasks }\n")) == text);
+    CHECK(print(parse("axes {\n  batch = 128 cut (64, 64)\n}\n" + text + "plan { 3 tasks }\n")) ==
+          text);
     CHECK(print(parse("tiles {\n}\n")) == print(TileGraph()));
 }
 
 void bad_texts() {
-    const auto in = [](const std::string& lines) { return "tiles {\n  %0[0] : 64 bytes\n" + lines + "}\n"; };
+    const auto in = [](const std::string& lines) {
+        return "tiles {\n  %0[0] : 64 bytes\n" + lines + "}\n";
+    };
     const struct {
         std::string text;
         const char* part;
@@ -112,7 +118,8 @@ void bad_texts() {
         {in("  %0[0] : 64 bytes\n"), "line 3: there is a tile %0[0] already"},
         {in("  %0[1] : -64 bytes\n"), "line 3: a tile of -64 bytes"},
         {in("  %0[1] : 64 bytes reuses %0[2]\n"), "no tile %0[2]"},
-        {in("  tmp1 : 64 bytes reuses tmp2\n  tmp2 : 64 bytes reuses tmp1\n"), "reuse each other in a circle"},
+        {in("  tmp1 : 64 bytes reuses tmp2\n  tmp2 : 64 bytes reuses tmp1\n"),
+         "reuse each other in a circle"},
         {in("  t1 : copy (4,) flops 0 bytes 0\n"), "line 3: expected n0, t0 or a tile, got 't1'"},
         {in("  t0 : nokernel (4,) flops 0 bytes 0\n"), "line 3: no kernel nokernel"},
         {in("  t0 : map {nomap} (4,) flops 0 bytes 0\n"), "line 3: no element-wise op nomap"},
@@ -124,7 +131,8 @@ void bad_texts() {
     for (const auto& c : cases) {
         const std::string message = test::error_of([&] { parse(c.text); });
         if (message.find(c.part) == std::string::npos)
-            test::report(__FILE__, __LINE__, text_of("expected '", c.part, "', got '", message, "' for\n", c.text));
+            test::report(__FILE__, __LINE__,
+                         text_of("expected '", c.part, "', got '", message, "' for\n", c.text));
     }
 }
 

@@ -9,7 +9,9 @@
 
 namespace nntile::abi {
 
-// One value per attribute of the row, checked; missing ones and NNTILE_ATTR_DEFAULT take the row's default.
-std::vector<schema::Attr> attrs_of(const schema::OpRow& row, const nntile_attr* attrs, size_t count);
+// One value per attribute of the row, checked; missing ones and NNTILE_ATTR_DEFAULT take the row's
+// default.
+std::vector<schema::Attr> attrs_of(const schema::OpRow& row, const nntile_attr* attrs,
+                                   size_t count);
 
 }  // namespace nntile::abi

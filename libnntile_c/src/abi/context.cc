@@ -11,7 +11,8 @@ using namespace nntile::abi;
 
 namespace {
 
-// A struct of a caller that knows fewer or more fields than we do: missing ones are zero, additional ones must be.
+// A struct of a caller that knows fewer or more fields than we do: missing ones are zero,
+// additional ones must be.
 nntile_context_config config_of(const nntile_context_config* given) {
     nntile_context_config config{};
     if (!given) return config;
@@ -22,7 +23,8 @@ nntile_context_config config_of(const nntile_context_config* given) {
     std::memcpy(&config, bytes, std::min(given->struct_size, sizeof config));
     for (size_t k = sizeof config; k < given->struct_size; ++k)
         check(bytes[k] == 0, Status::unsupported,
-              "nntile_context_create: a setting is given that this version of the library does not know");
+              "nntile_context_create: a setting is given that this version of the library does not "
+              "know");
     return config;
 }
 
@@ -32,8 +34,8 @@ nntile_status nntile_context_create(const nntile_context_config* config, nntile_
     return guard(error, [&] {
         const nntile_context_config c = config_of(config);
         check(c.ncpu >= -1 && c.ncuda >= -1 && c.memory_bytes >= 0, Status::invalid_argument,
-              "nntile_context_create: ncpu ", c.ncpu, ", ncuda ", c.ncuda, ", memory_bytes ", c.memory_bytes,
-              ": a setting is negative");
+              "nntile_context_create: ncpu ", c.ncpu, ", ncuda ", c.ncuda, ", memory_bytes ",
+              c.memory_bytes, ": a setting is negative");
         runtime::Config settings;
         if (c.ncpu != 0) settings.ncpu = c.ncpu;
         if (c.ncuda != 0) settings.ncuda = c.ncuda;
@@ -71,11 +73,13 @@ nntile_status nntile_context_stats_get(nntile_context_stats* stats, nntile_error
     return guard(error, [&] {
         need(stats, "nntile_context_stats_get", "stats");
         const size_t size = stats->struct_size;
-        check(size >= sizeof(size_t), Status::invalid_argument, "nntile_context_stats_get: struct_size is ", size,
+        check(size >= sizeof(size_t), Status::invalid_argument,
+              "nntile_context_stats_get: struct_size is ", size,
               "; set it to sizeof(nntile_context_stats)");
         const runtime::Stats s = runtime::stats();
-        const nntile_context_stats now{size,         s.tasks,      s.launches,   s.in_flight, s.tiles,
-                                       s.tile_bytes, s.pool_bytes, s.peak_bytes, s.ncpu,      s.ncuda};
+        const nntile_context_stats now{size,    s.tasks,      s.launches,   s.in_flight,
+                                       s.tiles, s.tile_bytes, s.pool_bytes, s.peak_bytes,
+                                       s.ncpu,  s.ncuda};
         std::memcpy(stats, &now, std::min(size, sizeof now));
     });
 }

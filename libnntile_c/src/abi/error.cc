@@ -7,12 +7,14 @@
 
 struct nntile_error {
     nntile_status status;
-    char* message;          // behind this struct, in the same allocation
+    char* message;  // behind this struct, in the same allocation
 };
 
 static_assert(static_cast<int>(nntile::Status::type_error) == NNTILE_TYPE_ERROR);
 
-nntile_status nntile_error_status(const nntile_error* error) { return error ? error->status : NNTILE_OK; }
+nntile_status nntile_error_status(const nntile_error* error) {
+    return error ? error->status : NNTILE_OK;
+}
 
 const char* nntile_error_message(const nntile_error* error) { return error ? error->message : ""; }
 

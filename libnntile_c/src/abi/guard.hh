@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The border between exceptions and statuses: every function of the C ABI that can fail runs inside guard().
+// The border between exceptions and statuses: every function of the C ABI that can fail runs inside
+// guard().
 #pragma once
 
 #include <cstdlib>

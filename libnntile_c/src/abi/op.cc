@@ -22,7 +22,9 @@ const Item* item(const std::vector<Item> schema::OpRow::*list, uint32_t op, uint
 }
 
 const schema::ArgRow* input(uint32_t op, uint32_t i) { return item(&schema::OpRow::inputs, op, i); }
-const schema::ArgRow* output(uint32_t op, uint32_t i) { return item(&schema::OpRow::outputs, op, i); }
+const schema::ArgRow* output(uint32_t op, uint32_t i) {
+    return item(&schema::OpRow::outputs, op, i);
+}
 const schema::AttrRow* attr(uint32_t op, uint32_t i) { return item(&schema::OpRow::attrs, op, i); }
 
 template <class Count>
@@ -45,7 +47,9 @@ nntile_status nntile_op_find(const char* name, uint32_t* op, nntile_error** erro
         need(name, "nntile_op_find", "name");
         need(op, "nntile_op_find", "op");
         const schema::OpRow* row = schema::find_op(name);
-        if (!row) fail(Status::not_found, "no op '", name, "'; the nearest is '", schema::nearest_op(name), "'");
+        if (!row)
+            fail(Status::not_found, "no op '", name, "'; the nearest is '",
+                 schema::nearest_op(name), "'");
         *op = schema::number_of(*row);
     });
 }
@@ -59,21 +63,35 @@ const char* nntile_op_rule(uint32_t op) {
 }
 
 uint32_t nntile_op_input_count(uint32_t op) { return count(op, &schema::OpRow::inputs); }
-const char* nntile_op_input_name(uint32_t op, uint32_t i) { return text(input(op, i), &schema::ArgRow::name); }
-const char* nntile_op_input_type(uint32_t op, uint32_t i) { return text(input(op, i), &schema::ArgRow::type); }
+const char* nntile_op_input_name(uint32_t op, uint32_t i) {
+    return text(input(op, i), &schema::ArgRow::name);
+}
+const char* nntile_op_input_type(uint32_t op, uint32_t i) {
+    return text(input(op, i), &schema::ArgRow::type);
+}
 
 uint32_t nntile_op_output_count(uint32_t op) { return count(op, &schema::OpRow::outputs); }
-const char* nntile_op_output_name(uint32_t op, uint32_t i) { return text(output(op, i), &schema::ArgRow::name); }
-const char* nntile_op_output_type(uint32_t op, uint32_t i) { return text(output(op, i), &schema::ArgRow::type); }
+const char* nntile_op_output_name(uint32_t op, uint32_t i) {
+    return text(output(op, i), &schema::ArgRow::name);
+}
+const char* nntile_op_output_type(uint32_t op, uint32_t i) {
+    return text(output(op, i), &schema::ArgRow::type);
+}
 
 uint32_t nntile_op_attr_count(uint32_t op) { return count(op, &schema::OpRow::attrs); }
-const char* nntile_op_attr_name(uint32_t op, uint32_t i) { return text(attr(op, i), &schema::AttrRow::name); }
+const char* nntile_op_attr_name(uint32_t op, uint32_t i) {
+    return text(attr(op, i), &schema::AttrRow::name);
+}
 nntile_attr_kind nntile_op_attr_kind(uint32_t op, uint32_t i) {
     const schema::AttrRow* row = attr(op, i);
     return row ? static_cast<nntile_attr_kind>(row->kind) : NNTILE_ATTR_DEFAULT;
 }
-const char* nntile_op_attr_default(uint32_t op, uint32_t i) { return text(attr(op, i), &schema::AttrRow::initial); }
-const char* nntile_op_attr_choices(uint32_t op, uint32_t i) { return text(attr(op, i), &schema::AttrRow::choices); }
+const char* nntile_op_attr_default(uint32_t op, uint32_t i) {
+    return text(attr(op, i), &schema::AttrRow::initial);
+}
+const char* nntile_op_attr_choices(uint32_t op, uint32_t i) {
+    return text(attr(op, i), &schema::AttrRow::choices);
+}
 
 int nntile_op_takes(uint32_t op, nntile_dtype dtype) {
     const schema::OpRow* row = row_of(op);

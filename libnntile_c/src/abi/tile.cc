@@ -18,7 +18,7 @@ struct Port {
     uint32_t value;
     DType dtype;
     Dims sizes;
-    std::shared_ptr<runtime::Storage> data;     // nullptr: not written, or no run yet
+    std::shared_ptr<runtime::Storage> data;  // nullptr: not written, or no run yet
 
     size_t bytes() const { return static_cast<size_t>(product(sizes) * size_of(dtype)); }
 };
@@ -26,7 +26,7 @@ struct Port {
 }  // namespace
 
 struct nntile_tile {
-    std::shared_ptr<Compiled> compiled;         // nullptr: made from a text, to look at
+    std::shared_ptr<Compiled> compiled;  // nullptr: made from a text, to look at
     tile::TileGraph parsed;
     std::vector<Port> inputs, outputs;
 
@@ -35,20 +35,22 @@ struct nntile_tile {
 
 nntile_tile* nntile::abi::new_tile(const graph::Graph& graph, const tile::AxisCuts& cuts) {
     auto made = std::make_unique<nntile_tile>();
-    graph::Graph own = graph;
-    own.own_outputs();
-    for (const graph::Input& in : own.inputs)
-        made->inputs.push_back({in.name, in.value, own.value(in.value).dtype, own.value(in.value).sizes, nullptr});
+    made->compiled = compile(graph, cuts);
+    const graph::Graph& own = made->compiled->graph;
+    const auto port_of = [&own](const std::string& name, uint32_t value) {
+        return Port{name, value, own.value(value).dtype, own.value(value).sizes, nullptr};
+    };
+    for (const graph::Input& in : own.inputs) made->inputs.push_back(port_of(in.name, in.value));
     for (const graph::Output& out : own.outputs)
-        made->outputs.push_back({out.name, out.value, own.value(out.value).dtype, own.value(out.value).sizes, nullptr});
-    made->compiled = compile(own, cuts);
+        made->outputs.push_back(port_of(out.name, out.value));
     return made.release();
 }
 
 namespace {
 
 Port& port(std::vector<Port>& ports, const char* name, const char* function, const char* kind) {
-    const auto at = std::find_if(ports.begin(), ports.end(), [&](const Port& p) { return p.name == name; });
+    const auto at =
+        std::find_if(ports.begin(), ports.end(), [&](const Port& p) { return p.name == name; });
     if (at != ports.end()) return *at;
     std::string names;
     for (const Port& p : ports) names += (names.empty() ? "" : ", ") + p.name;
@@ -56,13 +58,15 @@ Port& port(std::vector<Port>& ports, const char* name, const char* function, con
 }
 
 void check_bytes(const Port& p, size_t nbytes, const char* function) {
-    check(nbytes == p.bytes(), Status::invalid_argument, function, ": '", p.name, "' is ", name_of(p.dtype), " ",
-          text_of_dims(p.sizes), " of ", p.bytes(), " bytes, got ", nbytes);
+    check(nbytes == p.bytes(), Status::invalid_argument, function, ": '", p.name, "' is ",
+          name_of(p.dtype), " ", text_of_dims(p.sizes), " of ", p.bytes(), " bytes, got ", nbytes);
 }
 
 void check_runnable(const nntile_tile& tile, const char* function) {
-    check(tile.compiled != nullptr, Status::invalid_state, function, ": the tiles come from a text; lower a graph to run it");
-    check(!runtime::forked(), Status::invalid_state, function, ": the runtime cannot be used in a forked child");
+    check(tile.compiled != nullptr, Status::invalid_state, function,
+          ": the tiles come from a text; lower a graph to run it");
+    check(!runtime::forked(), Status::invalid_state, function,
+          ": the runtime cannot be used in a forked child");
     check(runtime::active(), Status::invalid_state, function,
           ": no active context; call nntile_context_create first");
 }
@@ -91,18 +95,20 @@ void nntile_tile_destroy(nntile_tile* tile) {
 }
 
 size_t nntile_tile_count(const nntile_tile* tile) { return tile ? tile->tiles().tiles.size() : 0; }
-size_t nntile_tile_task_count(const nntile_tile* tile) { return tile ? tile->tiles().tasks.size() : 0; }
+size_t nntile_tile_task_count(const nntile_tile* tile) {
+    return tile ? tile->tiles().tasks.size() : 0;
+}
 size_t nntile_tile_edge_count(const nntile_tile* tile) {
     return guard_value(size_t{0}, [&] { return tile ? tile->tiles().edges().size() : 0; });
 }
 
-nntile_status nntile_tile_task_get(const nntile_tile* tile, size_t task, const char** kernel, double* flops,
-                                   double* bytes, nntile_error** error) {
+nntile_status nntile_tile_task_get(const nntile_tile* tile, size_t task, const char** kernel,
+                                   double* flops, double* bytes, nntile_error** error) {
     return guard(error, [&] {
         need(tile, "nntile_tile_task_get", "tile");
         const auto& tasks = tile->tiles().tasks;
-        check(task < tasks.size(), Status::not_found, "nntile_tile_task_get: no task ", task, "; there are ",
-              tasks.size());
+        check(task < tasks.size(), Status::not_found, "nntile_tile_task_get: no task ", task,
+              "; there are ", tasks.size());
         if (kernel) *kernel = tasks[task].kernel ? tasks[task].kernel->name : "host";
         if (flops) *flops = tasks[task].flops;
         if (bytes) *bytes = tasks[task].bytes;
@@ -113,9 +119,10 @@ nntile_status nntile_tile_print(const nntile_tile* tile, char** text, nntile_err
     return guard(error, [&] {
         need(tile, "nntile_tile_print", "tile");
         need(text, "nntile_tile_print", "text");
-        *text = copy_text(tile->compiled ? tile->compiled->tiling.text() + tile::print(tile->tiles()) +
-                                               tile->compiled->plan->text()
-                                         : tile::print(tile->tiles()));
+        *text =
+            copy_text(tile->compiled ? tile->compiled->tiling.text() + tile::print(tile->tiles()) +
+                                           tile->compiled->plan->text()
+                                     : tile::print(tile->tiles()));
     });
 }
 
@@ -129,8 +136,8 @@ nntile_status nntile_tile_parse(const char* text, nntile_tile** out, nntile_erro
     });
 }
 
-nntile_status nntile_tile_write(nntile_tile* tile, const char* input, const void* host, size_t nbytes,
-                                nntile_error** error) {
+nntile_status nntile_tile_write(nntile_tile* tile, const char* input, const void* host,
+                                size_t nbytes, nntile_error** error) {
     return guard(error, [&] {
         constexpr const char* self = "nntile_tile_write";
         need(tile, self, "tile");
@@ -168,7 +175,8 @@ nntile_status nntile_tile_run(nntile_tile* tile, nntile_error** error) {
     });
 }
 
-nntile_status nntile_tile_read(nntile_tile* tile, const char* output, void* host, size_t nbytes, nntile_error** error) {
+nntile_status nntile_tile_read(nntile_tile* tile, const char* output, void* host, size_t nbytes,
+                               nntile_error** error) {
     return guard(error, [&] {
         constexpr const char* self = "nntile_tile_read";
         need(tile, self, "tile");

@@ -48,14 +48,16 @@ std::string one_line(std::string_view text) {
 }
 
 void Scanner::blanks() {
-    while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\t' || text_[at_] == '\r')) ++at_;
+    while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\t' || text_[at_] == '\r'))
+        ++at_;
 }
 
 void Scanner::fail_expected(std::string_view wanted) {
     blanks();
     const size_t length = text_.substr(at_, 20).find('\n');
     const std::string_view got = text_.substr(at_, std::min<size_t>(length, 20));
-    fail("expected ", wanted, ", got ", got.empty() ? "the end of the line" : "'" + std::string(got) + "'");
+    fail("expected ", wanted, ", got ",
+         got.empty() ? "the end of the line" : "'" + std::string(got) + "'");
 }
 
 bool Scanner::accept(std::string_view token) {

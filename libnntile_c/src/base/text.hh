@@ -11,32 +11,35 @@
 
 namespace nntile {
 
-std::string quoted(std::string_view text);          // "a \"b\""
-std::string word_or_quoted(std::string_view text);  // bare if it is a word: letters, digits, '_' and '.'
-std::string text_of_real(double value);             // shortest text that reads back the same
-std::string one_line(std::string_view text);        // for comments: control characters become spaces, ends trimmed
+std::string quoted(std::string_view text);  // "a \"b\""
+std::string word_or_quoted(
+    std::string_view text);              // bare if it is a word: letters, digits, '_' and '.'
+std::string text_of_real(double value);  // shortest text that reads back the same
+std::string one_line(
+    std::string_view text);  // for comments: control characters become spaces, ends trimmed
 
-// Blanks between tokens are skipped, line ends are not: a line is one statement. Comments start with '#'.
+// Blanks between tokens are skipped, line ends are not: a line is one statement. Comments start
+// with '#'.
 class Scanner {
 public:
     Scanner(std::string_view what, std::string_view text) : what_(what), text_(text) {}
 
-    bool accept(std::string_view token);    // a word token does not match the start of a longer word
+    bool accept(std::string_view token);  // a word token does not match the start of a longer word
     void expect(std::string_view token);
-    bool at(char c);                        // the next character, not taken
+    bool at(char c);  // the next character, not taken
     bool at_word();
     std::string word();
-    std::string string();                   // quoted
+    std::string string();  // quoted
     std::string word_or_string();
     int64_t integer();
-    uint64_t hexadecimal();                 // "0x1f"
-    uint32_t number();                      // of a value, task, node, slot
+    uint64_t hexadecimal();  // "0x1f"
+    uint32_t number();       // of a value, task, node, slot
     double real();
-    Dims dims();                            // "(2, 3)", "(4,)", "()"
-    std::string comment();                  // the rest of the line after '#'; "" if there is none
-    void end_line();                        // then skip_lines()
-    void skip_lines();                      // blank ones and comments
-    void skip_block();                      // the rest of "name {..}"
+    Dims dims();            // "(2, 3)", "(4,)", "()"
+    std::string comment();  // the rest of the line after '#'; "" if there is none
+    void end_line();        // then skip_lines()
+    void skip_lines();      // blank ones and comments
+    void skip_block();      // the rest of "name {..}"
     bool at_end();
 
     template <class... Parts>

@@ -7,7 +7,8 @@ namespace {
 
 using schema::AttrKind;
 
-constexpr uint32_t most_slots = 1u << 24;   // a slot beyond is a typing error, not a wish for gigabytes
+constexpr uint32_t most_slots = 1u
+                                << 24;  // a slot beyond is a typing error, not a wish for gigabytes
 
 class Parser {
 public:
@@ -32,10 +33,10 @@ public:
 private:
     struct Result {
         Type type;
-        std::vector<std::pair<uint32_t, std::string>> names;    // of dims
+        std::vector<std::pair<uint32_t, std::string>> names;  // of dims
     };
-    struct Given {                      // a real or seed attribute
-        uint32_t slot = no_value;       // no_value: the next free one
+    struct Given {                 // a real or seed attribute
+        uint32_t slot = no_value;  // no_value: the next free one
         kernels::Param value{};
     };
 
@@ -45,8 +46,10 @@ private:
         if (s_.at('%')) {
             do {
                 s_.expect("%");
-                const uint32_t want = first + static_cast<uint32_t>(results.size()), got = s_.number();
-                if (got != want) s_.fail("values are numbered in order: expected %", want, ", got %", got);
+                const uint32_t want = first + static_cast<uint32_t>(results.size()),
+                               got = s_.number();
+                if (got != want)
+                    s_.fail("values are numbered in order: expected %", want, ", got %", got);
                 s_.expect(":");
                 results.push_back(result());
             } while (s_.accept(","));
@@ -58,8 +61,9 @@ private:
             const Result& r = results[k];
             if (v >= g_.values.size()) s_.fail("there are more results than %", v - 1);
             if (g_.value(v).dtype != r.type.dtype || g_.value(v).sizes != r.type.sizes)
-                s_.fail("%", v, " is ", name_of(g_.value(v).dtype), " ", text_of_dims(g_.value(v).sizes),
-                        ", not ", name_of(r.type.dtype), " ", text_of_dims(r.type.sizes));
+                s_.fail("%", v, " is ", name_of(g_.value(v).dtype), " ",
+                        text_of_dims(g_.value(v).sizes), ", not ", name_of(r.type.dtype), " ",
+                        text_of_dims(r.type.sizes));
             for (const auto& [dim, name] : r.names) g_.name_axis(v, dim, name);
         }
         if (g_.values.size() != first + results.size())
@@ -155,7 +159,8 @@ private:
             while (s_.accept("x"));
             int64_t extent = 1;
             for (const Factor& f : factors)
-                if (__builtin_mul_overflow(extent, f.extent, &extent)) s_.fail("an extent is too large");
+                if (__builtin_mul_overflow(extent, f.extent, &extent))
+                    s_.fail("an extent is too large");
             data->sizes.push_back(extent);
             data->cuts.push_back(std::move(factors));
             if (!s_.at(']')) s_.expect(",");
@@ -234,7 +239,7 @@ private:
         std::vector<uint32_t> in = operands();
         if (row.inputs.empty() || !row.inputs.back().variadic())
             in.resize(std::max(in.size(), row.inputs.size()), no_value);
-        const DType compute = s_.accept("in")    ? dtype()
+        const DType compute = s_.accept("in")   ? dtype()
                               : results.empty() ? DType::none
                                                 : results[0].type.dtype;
         std::vector<Given> scalars(row.attrs.size());
@@ -268,11 +273,19 @@ private:
 
     void attribute(const OpRow& row, const schema::AttrRow& attr, Attr& value, Given& scalar) {
         switch (attr.kind) {
-            case AttrKind::integer: value.i = s_.integer(); break;
-            case AttrKind::integers: value.ints = s_.dims(); break;
-            case AttrKind::text: value.i = schema::choice_index(row, attr, s_.word_or_string()); break;
+            case AttrKind::integer:
+                value.i = s_.integer();
+                break;
+            case AttrKind::integers:
+                value.ints = s_.dims();
+                break;
+            case AttrKind::text:
+                value.i = schema::choice_index(row, attr, s_.word_or_string());
+                break;
             case AttrKind::real:
-            case AttrKind::seed: scalar = number_with_slot(attr.kind == AttrKind::real); break;
+            case AttrKind::seed:
+                scalar = number_with_slot(attr.kind == AttrKind::real);
+                break;
         }
     }
 

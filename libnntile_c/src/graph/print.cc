@@ -11,7 +11,7 @@ namespace {
 using schema::AttrKind;
 
 struct Line {
-    std::string left, right, comment;   // "%3 : f32[4]", "gelu(%2)", "model.py:14"
+    std::string left, right, comment;  // "%3 : f32[4]", "gelu(%2)", "model.py:14"
 };
 
 class Printer {
@@ -34,13 +34,13 @@ public:
     }
 
 private:
-    std::string typed(uint32_t v) {     // "%3 : f32[batch=128, hidden]"
+    std::string typed(uint32_t v) {  // "%3 : f32[batch=128, hidden]"
         std::string dims;
         const Dims& sizes = g_.values[v].sizes;
         for (uint32_t d = 0; d < sizes.size(); ++d) {
-            const auto mark = std::find_if(g_.marks.begin(), g_.marks.end(), [&](const AxisMark& m) {
-                return m.value == v && m.dim == d;
-            });
+            const auto mark =
+                std::find_if(g_.marks.begin(), g_.marks.end(),
+                             [&](const AxisMark& m) { return m.value == v && m.dim == d; });
             dims += d ? ", " : "";
             dims += mark == g_.marks.end() ? std::to_string(sizes[d]) : named(mark->name, sizes[d]);
         }
@@ -68,11 +68,13 @@ private:
 
     std::string right_of(const Value& value) {
         if (value.kind == ValueKind::scalar)
-            return "scalar " + number_text(g_.scalars[value.source], is_floating(value.dtype), value.source);
+            return "scalar " +
+                   number_text(g_.scalars[value.source], is_floating(value.dtype), value.source);
         if (value.kind == ValueKind::view) {
             const View& view = g_.views[value.source];
-            return text_of("view of %", view.base, " sizes ", text_of_dims(view.layout.sizes), " strides ",
-                           text_of_dims(view.layout.strides), " offset ", view.layout.offset);
+            return text_of("view of %", view.base, " sizes ", text_of_dims(view.layout.sizes),
+                           " strides ", text_of_dims(view.layout.strides), " offset ",
+                           view.layout.offset);
         }
         const Input& in = g_.inputs[value.source];
         std::string text = "input";
@@ -88,7 +90,8 @@ private:
             text += d ? ", " : "";
             if (d < stored.names.size() && !stored.names[d].empty())
                 text += word_or_quoted(stored.names[d]) + "=";
-            if (d >= stored.cuts.size() || stored.cuts[d].empty()) text += std::to_string(stored.sizes[d]);
+            if (d >= stored.cuts.size() || stored.cuts[d].empty())
+                text += std::to_string(stored.sizes[d]);
             else text += cut_text(stored.cuts[d]);
         }
         return text;
@@ -117,7 +120,8 @@ private:
                                  " signature 0x", std::hex, host.signature);
             return line;
         }
-        size_t n = node.inputs.size();  // absent ones at the end are not written, but for an open list
+        size_t n =
+            node.inputs.size();  // absent ones at the end are not written, but for an open list
         if (node.row->inputs.empty() || !node.row->inputs.back().variadic())
             while (n > 0 && node.inputs[n - 1] == no_value) --n;
         line.right = node.row->name + arguments(node, n);
@@ -147,11 +151,16 @@ private:
 
     std::string attr_text(const schema::AttrRow& row, const Attr& attr) {
         switch (row.kind) {
-            case AttrKind::real: return number_text(g_.scalars[attr.slot], true, attr.slot);
-            case AttrKind::seed: return number_text(g_.scalars[attr.slot], false, attr.slot);
-            case AttrKind::integers: return text_of_dims(attr.ints);
-            case AttrKind::text: return quoted(schema::choice_word(row, attr.i));
-            case AttrKind::integer: break;
+            case AttrKind::real:
+                return number_text(g_.scalars[attr.slot], true, attr.slot);
+            case AttrKind::seed:
+                return number_text(g_.scalars[attr.slot], false, attr.slot);
+            case AttrKind::integers:
+                return text_of_dims(attr.ints);
+            case AttrKind::text:
+                return quoted(schema::choice_word(row, attr.i));
+            case AttrKind::integer:
+                break;
         }
         return std::to_string(attr.i);
     }
@@ -164,7 +173,8 @@ private:
 }  // namespace
 
 std::string print(const Graph& graph, const NamedCuts& cuts) {
-    constexpr size_t widest_left = 48, widest_right = 60;   // longer ones do not push the others to the right
+    constexpr size_t widest_left = 48,
+                     widest_right = 60;  // longer ones do not push the others to the right
     const std::vector<Line> lines = Printer(graph).lines();
     size_t left = 0, right = 0;
     for (const Line& line : lines) {

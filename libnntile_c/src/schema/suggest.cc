@@ -11,7 +11,7 @@ namespace nntile::schema {
 namespace {
 
 size_t edit_distance(std::string_view a, std::string_view b) {
-    std::vector<size_t> row(b.size() + 1);      // distances of a[0..i) to every b[0..j)
+    std::vector<size_t> row(b.size() + 1);  // distances of a[0..i) to every b[0..j)
     std::iota(row.begin(), row.end(), size_t{0});
     for (size_t i = 1; i <= a.size(); ++i) {
         size_t corner = row[0];
@@ -28,7 +28,7 @@ size_t edit_distance(std::string_view a, std::string_view b) {
 }  // namespace
 
 std::string_view nearest_op(std::string_view name) {
-    name = name.substr(0, 100);                 // a whole file by mistake must not take minutes
+    name = name.substr(0, 100);  // a whole file by mistake must not take minutes
     std::string_view nearest;
     size_t least = SIZE_MAX;
     for (const OpRow& row : op_rows()) {

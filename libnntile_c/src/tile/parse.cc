@@ -44,7 +44,8 @@ private:
         if (word.starts_with("tmp")) return tile(word);
         if (word == "n" + std::to_string(g_.op_names.size())) return node();
         if (word == "t" + std::to_string(g_.tasks.size())) return task();
-        s_.fail("expected n", g_.op_names.size(), ", t", g_.tasks.size(), " or a tile, got '", word, "'");
+        s_.fail("expected n", g_.op_names.size(), ", t", g_.tasks.size(), " or a tile, got '", word,
+                "'");
     }
 
     void node() {
@@ -171,7 +172,7 @@ private:
     Scanner s_;
     TileGraph g_;
     std::unordered_map<std::string, uint32_t> numbers_;
-    std::vector<std::string> reuses_;   // by tile; "" for none
+    std::vector<std::string> reuses_;  // by tile; "" for none
 };
 
 }  // namespace

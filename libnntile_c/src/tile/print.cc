@@ -9,15 +9,17 @@
 namespace nntile::tile {
 namespace {
 
-// "%4[1]": tile 1 of value 4, with a ' for each earlier tile of that name (the old and the new grid of a value);
-// "tmp7": tile 7, which belongs to no value.
+// "%4[1]": tile 1 of value 4, with a ' for each earlier tile of that name (the old and the new grid
+// of a value); "tmp7": tile 7, which belongs to no value.
 std::vector<std::string> names_of(const std::vector<Tile>& tiles) {
     std::map<std::pair<uint32_t, uint32_t>, int> seen;
     std::vector<std::string> names;
     for (size_t k = 0; k < tiles.size(); ++k) {
         const Tile& t = tiles[k];
         if (t.value == none) names.push_back("tmp" + std::to_string(k));
-        else names.push_back(text_of("%", t.value, "[", t.index, "]", std::string(seen[{t.value, t.index}]++, '\'')));
+        else
+            names.push_back(text_of("%", t.value, "[", t.index, "]",
+                                    std::string(seen[{t.value, t.index}]++, '\'')));
     }
     return names;
 }
@@ -38,7 +40,8 @@ std::string kernel_text(const Task& task) {
     if (!task.program) return text;
     text += " {";
     for (const kernels::Instruction& i : task.program->code)
-        text += (text.back() == '{' ? "" : ", ") + std::string(kernels::map_rows()[i.primitive].name);
+        text +=
+            (text.back() == '{' ? "" : ", ") + std::string(kernels::map_rows()[i.primitive].name);
     return text + "}";
 }
 
@@ -52,7 +55,8 @@ std::string params_text(const std::vector<ParamRef>& params) {  // "@2": slot 2 
 }
 
 std::string task_text(const Task& task) {
-    std::string text = kernel_text(task) + " " + text_of_dims(task.sizes) + params_text(task.params);
+    std::string text =
+        kernel_text(task) + " " + text_of_dims(task.sizes) + params_text(task.params);
     if (task.index_offset != 0 || !task.index_strides.empty())
         text += text_of(" index ", task.index_offset, " ", text_of_dims(task.index_strides));
     if (task.node != none) text += text_of(" node ", task.node);
