@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // From a tile graph to a plan: memories, slots for temporaries, dependencies.
 #include <algorithm>
-#include <set>
 #include <map>
+#include <set>
 
 #include "base/error.hh"
 #include "runtime/compiled_plan.hh"
@@ -143,7 +143,8 @@ std::vector<Entry> CompiledPlan::entries_of(const tile::Task& task,
 
 // A value may be an input and an output at once, or the same output twice.
 void CompiledPlan::bind(const std::vector<uint32_t>& memory_of) {
-    // A stored value that is cut anew has tiles of both roles; an input that is also an output has one set.
+    // A stored value that is cut anew has tiles of both roles; an input that is also an output has
+    // one set.
     std::map<std::pair<uint32_t, TileRole>, std::vector<uint32_t>> stored;
     for (uint32_t t = 0; t < graph.tiles.size(); ++t) {
         const tile::Tile& tile = graph.tiles[t];
@@ -157,7 +158,8 @@ void CompiledPlan::bind(const std::vector<uint32_t>& memory_of) {
         for (Binding& b : *bindings) {
             const TileRole role = bindings == &inputs ? TileRole::input : TileRole::output;
             const TileRole other = bindings == &inputs ? TileRole::output : TileRole::input;
-            b.memory = stored.count({b.value, role}) ? stored[{b.value, role}] : stored[{b.value, other}];
+            b.memory =
+                stored.count({b.value, role}) ? stored[{b.value, role}] : stored[{b.value, other}];
             for (uint32_t m : b.memory) {
                 if (m == none) continue;
                 bound[m] =

@@ -3,6 +3,7 @@
 
 #include <deque>
 #include <queue>
+#include <unordered_map>
 
 #include "runtime/memory.hh"
 
@@ -25,7 +26,6 @@ public:
         }
         for (const Accesses& a : work.accesses) touches_left_.push_back(a.count);
         out_.slot.assign(work.accesses.size(), none);
-        free_.resize(memory::class_count);
     }
 
     Schedule run() {
@@ -132,7 +132,8 @@ private:
     const Workload& work_;
     std::vector<std::vector<uint32_t>> successors_;
     std::vector<uint32_t> pending_, touches_left_;
-    std::vector<std::deque<uint32_t>> stacks_, free_;  // per worker; slots per size class
+    std::vector<std::deque<uint32_t>> stacks_;                 // per worker
+    std::unordered_map<uint32_t, std::deque<uint32_t>> free_;  // slots per size class
     std::deque<uint32_t> queue_;
     std::vector<int> resting_;
     std::priority_queue<Running> running_;
