@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Settings of all tests: hypothesis profiles, and what must hold after each test."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+
+import hypothesis
+import pytest
+
+# The device of the tests is registered by `import torch_nntile`, not by `import torch`.
+hypothesis.settings.register_profile(
+    "ci",
+    max_examples=6,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=list(hypothesis.HealthCheck),
+)
+hypothesis.settings.register_profile(
+    "dev", parent=hypothesis.settings.get_profile("ci"), max_examples=25, derandomize=False
+)
+hypothesis.settings.register_profile(
+    "long", parent=hypothesis.settings.get_profile("dev"), max_examples=300
+)
+hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+
+@pytest.fixture(scope="session")
+def runtime() -> Iterator[None]:
+    """One runtime for the whole session, with the settings that all tests rely on."""
+    import torch_nntile
+
+    torch_nntile.init_context(ncpu=2)
+    yield
+    torch_nntile.shutdown_context()
+
+
+@pytest.fixture(autouse=True)
+def _left_in_order(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A test of the device starts with a runtime and leaves no error and no mode behind."""
+    module = sys.modules.get("torch_nntile")
+    if module is None:  # a test of tools, which needs neither
+        yield
+        return
+    request.getfixturevalue("runtime")
+    yield
+    mode = module.runtime_mode()
+    module.modes.set_mode(0)
+    module.wait()  # raises the error of a task that nobody has read
+    assert mode == "eager", "the test left graph mode on"
+    assert not module.has_pending_graph()

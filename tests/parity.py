@@ -1,0 +1,254 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The one comparison of the tests: a call on CPU PyTorch and on device "nntile", in every way it can run.
+
+>>> assert_parity(torch.mm, [a, b], cuts={0: {0: (1, 5)}})
+
+compares values, dtypes, shapes, strides, what the call wrote into its inputs, and gradients; eager
+and in graph mode; whole and with dim 0 of input 0 cut into 1 + 5.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils import _pytree as pytree
+
+import torch_nntile
+from torch_nntile import modes
+
+__all__ = ["FACTORS", "assert_close", "assert_parity", "moved", "runtime_mode", "tolerance"]
+
+Sizes = int | Sequence[int]
+Cuts = Mapping[int, Mapping[int, Sizes]]  # input -> dim of its data -> sizes
+
+# Rounding errors of one element, in eps, by op: those of both libraries together. Functions with
+# a steep slope turn the rounding of their argument into more.
+FACTORS: dict[str, float] = {"": 8.0, "pow": 32.0, "_foreach_pow": 32.0, "gelu_backward": 16.0}
+
+
+def tolerance(dtype: torch.dtype, length: int = 1, op: str = "") -> float:
+    """Relative error allowed for results that each sum `length` products."""
+    if not dtype.is_floating_point:
+        return 0.0
+    factor = FACTORS.get(op, FACTORS[""])
+    return factor * torch.finfo(dtype).eps * math.sqrt(max(length, 1))
+
+
+def assert_close(found: Tensor, expected: Tensor, length: int = 1, op: str = "") -> None:
+    """Equal dtype and shape, and values within the table; errors count relative to the largest."""
+    assert found.dtype == expected.dtype, f"dtype {found.dtype}, expected {expected.dtype}"
+    assert found.shape == expected.shape, f"shape {found.shape}, expected {expected.shape}"
+    relative = tolerance(expected.dtype, length, op)
+    finite = expected[expected.isfinite()] if expected.is_floating_point() else expected[:0]
+    # A sum of many terms may cancel: its error is that of the terms, not of the result.
+    scale = finite.abs().max().item() if length > 1 and finite.numel() else 0.0
+    smallest = torch.finfo(expected.dtype).tiny if expected.is_floating_point() else 0.0
+    torch.testing.assert_close(
+        found, expected, rtol=relative, atol=relative * scale + smallest, equal_nan=True
+    )
+
+
+@contextlib.contextmanager
+def runtime_mode(mode: str) -> Iterator[None]:
+    """Run a block in this mode; what is pending runs when it ends."""
+    before = torch_nntile.runtime_mode()
+    modes.set_mode(modes.number_of(mode))
+    try:
+        yield
+    finally:
+        modes.set_mode(modes.number_of(before))
+
+
+def data_of(tensor: Tensor) -> Tensor:
+    """The dense tensor that `tensor` is a view of: itself if it is none."""
+    base = tensor if tensor._base is None else tensor._base
+    assert base.storage_offset() == 0 and base.is_contiguous(), "inputs are views of dense tensors"
+    return base
+
+
+def moved(tensor: Tensor, device: str) -> Tensor:
+    """A copy on a device with the same layout on the same data, borders included."""
+    data = data_of(tensor).detach().clone().to(device)
+    return data.as_strided(tensor.size(), tensor.stride(), tensor.storage_offset())
+
+
+@dataclass
+class Outcome:
+    """What a run left behind, on the CPU, by name."""
+
+    tensors: dict[str, Tensor] = field(default_factory=dict)
+    strides: dict[str, tuple[int, ...]] = field(default_factory=dict)
+
+
+def run(
+    call: Callable[..., Any], inputs: Sequence[Tensor], device: str, cuts: Cuts, grad: bool
+) -> Outcome:
+    leaves = [moved(x, device) for x in inputs]
+    data = [x if x._base is None else x._base for x in leaves]
+    if device == "nntile":
+        set_cuts(data, cuts)
+    if grad:
+        leaves = [x.detach().requires_grad_(x.is_floating_point()) for x in leaves]
+    outcome = Outcome()
+    results = [x for x in pytree.tree_leaves(call(*leaves)) if x is not None]
+    pending: dict[str, Tensor] = {}
+    for k, result in enumerate(results):
+        if isinstance(result, Tensor):
+            assert result.device.type == device, f"result {k} is on {result.device}"
+            pending[f"result {k}"] = result.detach()
+            outcome.strides[f"result {k}"] = strides_of(result)
+        else:
+            outcome.tensors[f"result {k}"] = torch.tensor(result)
+    pending |= {f"data of input {k}": x.detach() for k, x in enumerate(data)}
+    if grad:
+        pending |= gradients(leaves, [x for x in results if isinstance(x, Tensor)])
+    # The first read runs everything that graph mode has pending.
+    outcome.tensors |= {name: tensor.cpu() for name, tensor in pending.items()}
+    return outcome
+
+
+def strides_of(tensor: Tensor) -> tuple[int, ...]:
+    """Strides that matter: those of dims with more than one element."""
+    if tensor.numel() == 0:
+        return ()
+    return tuple(s for n, s in zip(tensor.shape, tensor.stride(), strict=True) if n > 1)
+
+
+def gradients(leaves: list[Tensor], results: list[Tensor]) -> dict[str, Tensor]:
+    outputs = [x for x in results if x.requires_grad]
+    wanted = {f"gradient {k}": x for k, x in enumerate(leaves) if x.requires_grad}
+    if not outputs or not wanted:
+        return {}
+    cotangents = [
+        torch.linspace(-1, 2, x.numel()).reshape(x.shape).to(x.device, x.dtype) for x in outputs
+    ]
+    found = torch.autograd.grad(outputs, list(wanted.values()), cotangents, allow_unused=True)
+    return {
+        name: x.detach() for name, x in zip(wanted, found, strict=True) if x is not None
+    }
+
+
+def set_cuts(data: Sequence[Tensor], cuts: Cuts) -> None:
+    for k, dims in cuts.items():
+        for dim, sizes in dims.items():
+            # The extent is part of the name: groups of earlier calls may still be alive.
+            name = f"input{k}_dim{dim}_of_{data[k].shape[dim]}"
+            torch_nntile.set_axis_group_name(data[k], {dim: name})
+            torch_nntile.set_axis_group_tiling(name, sizes)
+
+
+def assert_parity(
+    call: Callable[..., Any],
+    inputs: Sequence[Tensor],
+    *,
+    cuts: Cuts | Sequence[Cuts] | None = None,
+    grad: bool = True,
+    modes: Sequence[str] = ("eager", "graph"),
+    length: int | None = None,
+    op: str = "",
+    same_bits: bool = False,
+) -> Outcome:
+    """Compare `call(*inputs)` on the device with CPU PyTorch; returns the CPU's outcome.
+
+    Args:
+        call: takes tensors, returns a tree of tensors and numbers; may write into its inputs
+            (with grad=False).
+        inputs: CPU tensors; views keep their layout and the data around them.
+        cuts: input -> dim of its data -> tiling; or several of these. The whole run is always made.
+        grad: whether to compare gradients of the floating inputs.
+        length: number of terms that a result sums; None: at most the largest input.
+        op: row of the table of tolerances.
+        same_bits: cut runs must equal the whole run bit by bit.
+    """
+    if length is None:
+        length = max([x.numel() for x in inputs], default=1)
+    expected = run(call, inputs, "cpu", {}, grad)
+    several = [cuts] if isinstance(cuts, Mapping) else list(cuts or ())
+    for mode in modes:
+        whole = None
+        for each in ({}, *several):
+            try:
+                with runtime_mode(mode):
+                    found = run(call, inputs, "nntile", each, grad)
+                compare(found, expected, length, op)
+                if whole is not None and same_bits:
+                    compare_bits(found, whole)
+                whole = whole or found
+            except Exception as error:
+                text = report(call, inputs, each, mode)
+                raise AssertionError(f"{type(error).__name__}: {error}\n{text}") from error
+    return expected
+
+
+def compare(found: Outcome, expected: Outcome, length: int, op: str) -> None:
+    assert found.tensors.keys() == expected.tensors.keys(), (
+        f"got {list(found.tensors)}, expected {list(expected.tensors)}"
+    )
+    for name, tensor in expected.tensors.items():
+        try:
+            assert_close(found.tensors[name], tensor, length, op)
+        except AssertionError as error:
+            raise AssertionError(f"{name}: {error}") from None
+    assert found.strides == expected.strides, (
+        f"strides {found.strides}, expected {expected.strides}"
+    )
+
+
+def compare_bits(found: Outcome, whole: Outcome) -> None:
+    for name, tensor in whole.tensors.items():
+        same = torch.equal(bits(found.tensors[name]), bits(tensor))
+        assert same, f"{name}: the bits of a cut run differ from those of the whole run"
+
+
+def bits(tensor: Tensor) -> Tensor:
+    return tensor.contiguous().reshape(-1).view(torch.uint8)
+
+
+# ---- the text of a failure
+
+
+def report(call: Callable[..., Any], inputs: Sequence[Tensor], cuts: Cuts, mode: str) -> str:
+    return (
+        f"\ncall: {source_of(call)}\nmode: {mode}\ncuts: {cuts}\n"
+        f"{safely(lambda: torch_nntile.explain('graph'))}\n"
+        f"---- paste this:\n{snippet(call, inputs, cuts, mode)}\n----"
+    )
+
+
+def safely(text: Callable[[], str]) -> str:
+    try:
+        return text()
+    except Exception as error:
+        return f"(no graph: {error})"
+
+
+def source_of(call: Callable[..., Any]) -> str:
+    if isinstance(call, torch._ops.OpOverload):
+        return f"torch.ops.{call}"
+    if not inspect.isfunction(call):
+        return repr(call)
+    try:
+        return inspect.getsource(call).strip()
+    except OSError:
+        return repr(call)
+
+
+def snippet(call: Callable[..., Any], inputs: Sequence[Tensor], cuts: Cuts, mode: str) -> str:
+    lines = ["import torch, torch_nntile, parity", "from math import inf, nan", "inputs = ["]
+    for x in inputs:
+        data = data_of(x).detach()
+        text = f"torch.tensor({data.reshape(-1).tolist()}, dtype={data.dtype})"
+        text += f".reshape({tuple(data.shape)})"
+        if x._base is not None:
+            text += f".as_strided({tuple(x.shape)}, {x.stride()}, {x.storage_offset()})"
+        lines.append(f"    {text},")
+    lines += ["]", f"call = {source_of(call)}"]
+    lines.append(f"parity.assert_parity(call, inputs, cuts={cuts}, modes=({mode!r},))")
+    return "\n".join(lines)
