@@ -143,5 +143,7 @@ def stop_at_exit() -> None:
     if _c.get("nntile_context_forked"):
         return
     _c.get("nntile_stub_drain")
-    _c.get("nntile_record_reset", _c.record())
-    _c.try_call("nntile_context_shutdown")
+    if _c.get("nntile_context_active"):
+        _c.try_call("nntile_context_wait")
+        _c.get("nntile_record_reset", _c.record())
+        _c.try_call("nntile_context_shutdown")
