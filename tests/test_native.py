@@ -1,19 +1,18 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The C++ tests: each tests/**/test_*.cc is built and run; the slow ones with sanitizers too."""
+"""The C and C++ tests and the C examples, built and run (tests/meson.build); also with sanitizers."""
 
 from __future__ import annotations
 
 import subprocess
 from pathlib import Path
 
+import list_sources
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build" / "dev"
-PROGRAMS = sorted(
-    "-".join(path.relative_to(ROOT / "tests").with_suffix("").parts)
-    for path in (ROOT / "tests").glob("**/test_*.cc")
-)
+PATTERNS = ["tests/**/test_*.cc", "tests/**/test_*.c", "examples/c/[0-9]*.c"]
+PROGRAMS = [file.rsplit(".", 1)[0].replace("/", "-") for file in list_sources.find(ROOT, PATTERNS)]
 
 
 def run(*command: str) -> None:

@@ -20,6 +20,8 @@ ALL = [
     "torch_nntile/**/*.py",
     "torch_nntile/**/*.pyi",
     "tests/**/test_*.cc",
+    "tests/**/test_*.c",
+    "examples/c/*.c",
 ]
 
 
