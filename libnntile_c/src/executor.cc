@@ -106,7 +106,7 @@ std::string PlanExecutor::axes(const graph::Graph& graph, const graph::AxisCuts&
     const tile::Tiling tiling = tile::choose_tiling(graph, cuts);
     std::string out;
     for (const tile::AxisGroup& a : tiling.axes)
-        out += (a.name.empty() ? "_" : a.name) + " = " + std::to_string(a.extent) + "  cut " + a.cut +
+        out += (a.name.empty() ? "_" : a.name) + " = " + a.cut +
                (a.origin.empty() ? "" : "  (" + a.origin + ")") + "  in " + std::to_string(a.dims) + " dims\n";
     for (const std::string& r : tiling.retiles) out += "retile: " + r + "\n";
     return out;

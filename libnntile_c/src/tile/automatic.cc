@@ -16,7 +16,8 @@ constexpr double bytes_per_second = 1e10;
 // A task below `small` is not worth a cut; the heaviest tasks end near `large` (notes: 0.5 to 4 ms of gemm per row
 // tile are equally good, and 100 us already cost 10 %).
 constexpr double small_seconds = 0.3e-3, large_seconds = 3e-3;
-constexpr int64_t few_tiles = 8;
+constexpr double few_tiles = 8;                // a heavy node has at least so many tasks
+constexpr int64_t least_length = 64;            // shorter tiles make kernels slow
 constexpr int rounds = 4;
 
 struct Work {
@@ -87,11 +88,12 @@ void cut_automatically(const graph::Graph& graph, const Live& live,
     axes.propagate();
     const std::vector<Work> work = work_of(graph, live, dims);
     for (int round = 0; round < rounds; ++round) {
-        double heaviest = 0;
-        for (const Work& w : work) heaviest = std::max(heaviest, task_seconds(w, axes));
-        const auto at_least = static_cast<int64_t>(std::ceil(heaviest / large_seconds));
-        const auto at_most = static_cast<int64_t>(heaviest / small_seconds);
-        const int64_t segments = std::max(at_least, std::min(few_tiles, at_most));
+        double segments = 0;                    // that the node most in need of a cut asks for
+        for (const Work& w : work) {
+            const double task = task_seconds(w, axes), tasks = w.seconds / task;
+            const double parts = task > 1.5 * large_seconds ? std::ceil(task / large_seconds) : 0;
+            segments = std::max({segments, parts, std::floor(std::min(few_tiles / tasks, task / small_seconds))});
+        }
         if (segments < 2) return;
         // The axis that most work can be split along; splitting a contraction leaves partial results to be
         // joined, and only nodes that are still too large count.
@@ -100,7 +102,7 @@ void cut_automatically(const graph::Graph& graph, const Live& live,
             const double s = task_seconds(w, axes);
             if (s < 2 * small_seconds) continue;
             for (auto [dim, kind] : w.labels)
-                if (dim >= 0 && axes.extent(dim) > 1 && is_whole(axes.factors(dim)))
+                if (dim >= 0 && axes.extent(dim) >= 2 * least_length && is_whole(axes.factors(dim)))
                     score[axes.find(dim)] += s * (kind == schema::LabelKind::parallel ? 1
                                                   : kind == schema::LabelKind::reduce ? 0.3
                                                                                       : -1);
@@ -108,8 +110,9 @@ void cut_automatically(const graph::Graph& graph, const Live& live,
         const auto best = std::max_element(score.begin(), score.end(),
                                            [](auto& a, auto& b) { return a.second < b.second; });
         if (best == score.end() || best->second <= 0) return;
-        axes.cut(best->first, even_cut(axes.extent(best->first), std::min(segments, axes.extent(best->first))),
-                 "automatic", automatic_cut);
+        const int64_t extent = axes.extent(best->first);
+        const auto wanted = static_cast<int64_t>(std::min(segments, 1e9));
+        axes.cut(best->first, even_cut(extent, std::min(wanted, extent / least_length)), "automatic", automatic_cut);
         axes.propagate();
     }
 }

@@ -117,7 +117,7 @@ private:
         for (auto& [root, group] : groups) {
             const Cut cut = axes_.factors(root);
             group.extent = axes_.extent(root);
-            group.cut = is_whole(cut) ? "whole" : text_of(cut);
+            group.cut = is_whole(cut) ? std::to_string(group.extent) + " whole" : text_of(cut);
             auto user = cuts_.find(group.name);
             group.origin = is_whole(cut) ? "" : user != cuts_.end() && !user->second.empty() ? "user" : "automatic";
             tiling.axes.push_back(group);
@@ -141,7 +141,7 @@ Tiling choose_tiling(const graph::Graph& graph, const AxisCuts& cuts) { return T
 std::string Tiling::text() const {
     std::string out = "axes {\n";
     for (const AxisGroup& a : axes)
-        out += "  " + (a.name.empty() ? "_" : a.name) + " = " + std::to_string(a.extent) + " " + a.cut +
+        out += "  " + (a.name.empty() ? "_" : a.name) + " = " + a.cut +
                (a.origin.empty() ? "" : " (" + a.origin + ")") + ", " + std::to_string(a.dims) + " dims\n";
     for (const std::string& r : retiles) out += "  retile " + r + "\n";
     return out + "}\n";
