@@ -46,10 +46,12 @@ def assert_close(found: Tensor, expected: Tensor, length: int = 1, op: str = "")
     assert found.dtype == expected.dtype, f"dtype {found.dtype}, expected {expected.dtype}"
     assert found.shape == expected.shape, f"shape {found.shape}, expected {expected.shape}"
     relative = tolerance(expected.dtype, length, op)
-    finite = expected[expected.isfinite()] if expected.is_floating_point() else expected[:0]
-    # A sum of many terms may cancel: its error is that of the terms, not of the result.
-    scale = finite.abs().max().item() if length > 1 and finite.numel() else 0.0
-    smallest = torch.finfo(expected.dtype).tiny if expected.is_floating_point() else 0.0
+    scale = smallest = 0.0
+    if expected.is_floating_point():
+        # A sum of many terms may cancel: its error is that of the terms, not of the result.
+        finite = expected[expected.isfinite()].double()
+        scale = finite.abs().max().item() if length > 1 and finite.numel() else 0.0
+        smallest = torch.finfo(expected.dtype).tiny
     torch.testing.assert_close(
         found, expected, rtol=relative, atol=relative * scale + smallest, equal_nan=True
     )
@@ -249,6 +251,7 @@ def snippet(call: Callable[..., Any], inputs: Sequence[Tensor], cuts: Cuts, mode
         if x._base is not None:
             text += f".as_strided({tuple(x.shape)}, {x.stride()}, {x.storage_offset()})"
         lines.append(f"    {text},")
-    lines += ["]", f"call = {source_of(call)}"]
+    source = source_of(call)
+    lines += ["]", *([source, f"call = {call.__name__}"] if source.startswith("def ") else [f"call = {source}"])]
     lines.append(f"parity.assert_parity(call, inputs, cuts={cuts}, modes=({mode!r},))")
     return "\n".join(lines)

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Every row of aten.py against CPU PyTorch: drawn inputs and cuts, eager and graph."""
+
+from __future__ import annotations
+
+import pytest
+import strategies
+import torch
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from parity import assert_parity
+from samples import SAMPLES, Sample
+
+from torch_nntile import aten
+from torch_nntile.schemas import siblings
+
+# Served through compositions, or random: see the tests named here.
+ELSEWHERE = {
+    "nntile::div_trunc": "test_compositions.py",
+    "nntile::nll_loss": "samples of nll_loss_forward with more dims",
+    "nntile::nll_loss_backward": "likewise",
+    "nntile::dropout": "test_random.py",
+    **dict.fromkeys(("uniform_", "normal_", "random_.from", "bernoulli"), "test_random.py"),
+    **{
+        f"nntile::{name}_": "test_training.py and test_compositions.py"
+        for name in ("sgd", "sgd_momentum", "adam", "adamw", "adam_amsgrad", "adamw_amsgrad")
+    },
+}
+
+
+def base_name(row: aten.Row) -> str:
+    return row.overload if row.overload in SAMPLES else row.overload.partition(".")[0]
+
+
+def is_generated(row: aten.Row) -> bool:
+    if row.overload in ELSEWHERE or base_name(row) in SAMPLES:
+        return False
+    return strategies.op_of(row.op).rule == "map" or bool(row.flags & aten.FOREACH)
+
+
+FORMS = [(name, row) for row in aten.ROWS if is_generated(row) for name in siblings(row.qualified)]
+CASES = [(name, k) for name, found in SAMPLES.items() for k in range(len(found))]
+
+
+@pytest.mark.parametrize(("name", "row"), FORMS, ids=[name for name, _ in FORMS])
+@given(data=st.data())
+def test_element_wise_row(name: str, row: aten.Row, data: st.DataObject) -> None:
+    example = data.draw(strategies.aten_calls(row, name))
+    try:
+        example.call(*(x.clone() for x in example.inputs))
+    except RuntimeError:
+        assume(False)  # PyTorch refuses this dtype; test_errors.py looks at what is refused
+    assert_parity(
+        example.call,
+        example.inputs,
+        cuts=data.draw(strategies.cuts_of(example.inputs)),
+        grad=example.grad,
+        modes=[data.draw(st.sampled_from(["eager", "graph"]))],
+        length=example.inputs[0].numel() if example.grad else 1,
+        op=name.removeprefix("aten::").partition(".")[0].rstrip("_"),
+        same_bits=not example.grad,
+    )
+
+
+@pytest.mark.parametrize(("name", "number"), CASES, ids=[f"{n}-{k}" for n, k in CASES])
+def test_sample(name: str, number: int) -> None:
+    sample = SAMPLES[name][number]
+    assert_parity(sample.call, sample.inputs, grad=sample.grad, length=sample.length)
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+@given(data=st.data())
+def test_sample_cut(name: str, data: st.DataObject) -> None:
+    sample: Sample = data.draw(st.sampled_from(SAMPLES[name]))
+    assert_parity(
+        sample.call,
+        sample.inputs,
+        cuts=data.draw(strategies.cuts_of(sample.inputs)),
+        grad=sample.grad,
+        modes=[data.draw(st.sampled_from(["eager", "graph"]))],
+        length=sample.length,
+    )
+
+
+def test_every_row_is_tested() -> None:
+    for row in aten.ROWS:
+        tested = is_generated(row) or row.overload in ELSEWHERE or base_name(row) in SAMPLES
+        assert tested or row.overload == "_masked_scale", f"no test reaches {row.qualified}"
+
+
+def test_cases_are_of_rows() -> None:
+    assert {base_name(row) for row in aten.ROWS} >= set(SAMPLES)
+    assert {row.overload for row in aten.ROWS} >= set(ELSEWHERE)
+    assert torch.get_default_dtype() == torch.float32
