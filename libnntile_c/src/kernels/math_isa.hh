@@ -135,7 +135,7 @@ struct LogParts {
 inline LogParts log_parts(float x) {
     const bool subnormal = x < 0x1p-126f;
     x = subnormal ? x * 0x1p23f : x;
-    const int32_t bits = static_cast<int32_t>(bits_of(x)) - 0x3f3504f3;
+    const int32_t bits = static_cast<int32_t>(bits_of(x) - 0x3f3504f3);
     const float e = static_cast<float>(bits >> 23) - (subnormal ? 23.0f : 0.0f);
     const float m = float_of(static_cast<uint32_t>((bits & 0x7fffff) + 0x3f3504f3)) - 1.0f;
     const float z = m * m;
