@@ -51,26 +51,41 @@ void arange_loop(const Loop& loop) {  // in double for f32, as PyTorch does
 }
 
 // ---- random numbers
+constexpr int64_t most_words = 512;  // the engine's chunks of rows that use the index are no longer
+
+// Calls use(i, u) with u uniform in [0, 1): for f32 from one word per element, else from a block of Philox.
+template <class T, class Use>
+void each_uniform(const Loop& loop, const Param* seed, DType dtype, Use&& use) {
+    const int bits = mantissa_bits(dtype);
+    const T unit = T(1) / static_cast<T>(int64_t{1} << bits);
+    const uint64_t key = seed[0].i, offset = seed[1].i;
+    if constexpr (std::is_same_v<T, float>) {
+        uint32_t room[most_words + 8];
+        const uint32_t* words = random_words(key, offset, loop.index, loop.n, room);
+        const int shift = 32 - bits;
+#pragma GCC ivdep
+        for (int64_t i = 0; i < loop.n; ++i) use(i, static_cast<float>(static_cast<int32_t>(words[i] >> shift)) * unit);
+    } else {
+        const int shift = 64 - bits;
+#pragma GCC ivdep
+        for (int64_t i = 0; i < loop.n; ++i) {
+            const uint64_t word = philox(key, offset, loop.index[i]).low();
+            use(i, static_cast<T>(static_cast<int64_t>(word >> shift)) * unit);
+        }
+    }
+}
+
 template <class T>
 void uniform_loop(const Loop& loop) {
     const T *low = input<T>(loop, 0), *high = input<T>(loop, 1);
     T* y = output<T>(loop, 0);
-    const uint64_t seed = loop.params[0].i, offset = loop.params[1].i;
-    const int bits = mantissa_bits(loop.result);
-    const int shift = (std::is_same_v<T, float> ? 32 : 64) - bits;
-    const T unit = T(1) / static_cast<T>(int64_t{1} << bits);
-#pragma GCC ivdep
-    for (int64_t i = 0; i < loop.n; ++i) {
-        const Random r = philox(seed, offset, loop.index[i]);
-        y[i] = low[i] + (high[i] - low[i]) * uniform_of<T>(r.low(), unit, shift);
-    }
+    each_uniform<T>(loop, loop.params, loop.result, [=](int64_t i, T u) { y[i] = low[i] + (high[i] - low[i]) * u; });
 }
 
-// Uniform in [0, 1) from word 0, in double from words 0 and 1.
 template <class T>
 T unit_uniform(uint64_t bits) {
-    if constexpr (std::is_same_v<T, float>) return uniform_of<float>(bits, 0x1p-24f, 8);
-    else return static_cast<T>(uniform_of<double>(bits, 0x1p-53, 11));
+    if constexpr (std::is_same_v<T, float>) return static_cast<float>(static_cast<int32_t>(bits >> 40 & 0xffffff)) * 0x1p-24f;
+    else return static_cast<T>(static_cast<int64_t>(bits >> 11)) * T(0x1p-53);
 }
 
 template <class T>
@@ -88,15 +103,12 @@ void normal_loop(const Loop& loop) {  // Box-Muller
 
 template <class T>
 void bernoulli_loop(const Loop& loop) {
+    using Real = std::conditional_t<is_real<T>, T, double>;
     const T* p = input<T>(loop, 0);
     T* y = output<T>(loop, 0);
-    const uint64_t seed = loop.params[0].i, offset = loop.params[1].i;
-    using Real = std::conditional_t<is_real<T>, T, double>;
-#pragma GCC ivdep
-    for (int64_t i = 0; i < loop.n; ++i) {
-        const Random r = philox(seed, offset, loop.index[i]);
-        y[i] = unit_uniform<Real>(r.low()) < static_cast<Real>(p[i]) ? T(1) : T(0);
-    }
+    const DType dtype = std::is_same_v<Real, float> ? DType::f32 : DType::f64;
+    each_uniform<Real>(loop, loop.params, dtype,
+                       [=](int64_t i, Real u) { y[i] = u < static_cast<Real>(p[i]) ? T(1) : T(0); });
 }
 
 template <class T>
@@ -118,14 +130,12 @@ void dropout_loop(const Loop& loop) {
     T *y = output<T>(loop, 0), *mask = output<T>(loop, 1);
     const T p = static_cast<T>(loop.params[0].f);
     const T scale = p < T(1) ? T(1) / (T(1) - p) : T(0);
-    const uint64_t seed = loop.params[1].i, offset = loop.params[2].i;
-#pragma GCC ivdep
-    for (int64_t i = 0; i < loop.n; ++i) {
-        const Random r = philox(seed, offset, loop.index[i]);
-        const T keep = unit_uniform<T>(r.low()) >= p ? T(1) : T(0);
+    const DType dtype = std::is_same_v<T, float> ? DType::f32 : DType::f64;
+    each_uniform<T>(loop, loop.params + 1, dtype, [=](int64_t i, T u) {
+        const T keep = u >= p ? T(1) : T(0);
         y[i] = x[i] * (keep * scale);
         mask[i] = keep;
-    }
+    });
 }
 
 // ---- optimizers

@@ -32,14 +32,26 @@ inline Random philox(uint64_t seed, uint64_t offset, uint64_t element) {
     return {{c0, c1, c2, c3}};
 }
 
-// In [0, 1), with as many bits as the result's dtype holds: more could round up to 1.
-template <class T>
-T uniform_of(uint64_t bits, T scale, int shift) {
-    if constexpr (std::is_same_v<T, float>)
-        return static_cast<float>(static_cast<int32_t>(static_cast<uint32_t>(bits) >> shift)) * scale;
-    else
-        return static_cast<T>(static_cast<int64_t>(bits >> shift)) * scale;
+// One word per element, four elements from one block of Philox: word e % 4 of block e / 4. `room` holds n + 8 words.
+inline const uint32_t* random_words(uint64_t seed, uint64_t offset, const int64_t* index, int64_t n,
+                                    uint32_t* room) {
+    bool contiguous = true;
+    for (int64_t i = 0; i < n; ++i) contiguous &= index[i] == index[0] + i;
+    if (!contiguous) {
+        for (int64_t i = 0; i < n; ++i)
+            room[i] = philox(seed, offset, static_cast<uint64_t>(index[i]) / 4).word[index[i] & 3];
+        return room;
+    }
+    const uint64_t first = static_cast<uint64_t>(index[0]) / 4;
+    const int64_t skip = index[0] & 3, blocks = (skip + n + 3) / 4;
+    for (int64_t b = 0; b < blocks; ++b) {
+        const Random r = philox(seed, offset, first + b);
+        for (int w = 0; w < 4; ++w) room[4 * b + w] = r.word[w];
+    }
+    return room + skip;
 }
+
+// Random bits of a uniform number of this dtype: more could round up to 1.
 constexpr int mantissa_bits(DType dtype) {
     return dtype == DType::f16 ? 11 : dtype == DType::bf16 ? 8 : dtype == DType::f64 ? 53 : 24;
 }
