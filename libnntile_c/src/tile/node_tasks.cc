@@ -213,9 +213,11 @@ private:
         return o;
     }
 
-    Operand input_at(size_t k, const Dims& segments, bool accumulate) const {
+    Operand input_at(size_t k, const Dims& segments, bool first) const {
         const uint32_t v = node_.inputs[k];
         if (v == no_value) return {};
+        // A gemm adds its c once, with the first of all partial products, not of each lane.
+        if (!first && row_.rule == schema::Rule::contract && k == 2) return {};
         const graph::Value& value = graph_.value(v);
         if (value.kind == graph::ValueKind::scalar) {
             Operand o;
@@ -224,12 +226,10 @@ private:
             o.strides.assign(iteration_.dims.size(), 0);
             return o;
         }
-        // A gemm adds its c once, with the first partial product.
-        if (accumulate && row_.rule == schema::Rule::contract && k == 2) return {};
         return operand_of(k, tile_at(*inputs_[k], k, segments), value.dtype, Access::read);
     }
 
-    Task make_task(const Dims& segments, bool accumulate, std::span<const OperandTile> outs) {
+    Task make_task(const Dims& segments, bool first, bool accumulate, std::span<const OperandTile> outs) {
         Task task;
         task.kernel = kernel_;
         task.program = program_;
@@ -237,7 +237,7 @@ private:
         task.sizes = iteration_.sizes_of(segments);
         task.flops = row_.flops;
         for (int64_t n : task.sizes) task.flops *= static_cast<double>(n);
-        for (size_t k = 0; k < n_in_; ++k) task.operands.push_back(input_at(k, segments, accumulate));
+        for (size_t k = 0; k < n_in_; ++k) task.operands.push_back(input_at(k, segments, first));
         for (size_t k = 0; k < n_out_; ++k)
             task.operands.push_back(operand_of(n_in_ + k, outs[k], dtypes_[k],
                                                accumulate ? Access::read_write : Access::write));
@@ -312,11 +312,11 @@ private:
         return blas_layout(M, K, a[n - 3], a[n - 1]) && blas_layout(K, N, b[n - 1], b[n - 2]);
     }
 
-    void add(const Dims& segments, bool accumulate, std::span<const OperandTile> outs) {
-        Task task = make_task(segments, accumulate, outs);
+    void add(const Dims& segments, bool first, bool accumulate, std::span<const OperandTile> outs) {
+        Task task = make_task(segments, first, accumulate, outs);
         if (!finish(task)) {
             for (size_t k = 0; k < n_in_; ++k) bind_input(k, true);
-            task = make_task(segments, accumulate, outs);
+            task = make_task(segments, first, accumulate, outs);
             check(finish(task), Status::internal, row_.name, ": dense operands do not fit the kernel");
         }
         all_.push(std::move(task));
@@ -343,7 +343,7 @@ private:
         }
         for (int64_t r = 0; r < partials; ++r) {
             at(LabelKind::reduce, r, segments);
-            add(segments, r >= lanes, outs[r % lanes]);
+            add(segments, r == 0, r >= lanes, outs[r % lanes]);
         }
         for (int64_t step = 1; step < lanes; step *= 2)
             for (int64_t lane = 0; lane + step < lanes; lane += 2 * step)

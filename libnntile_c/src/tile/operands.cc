@@ -150,7 +150,7 @@ const OperandTiles& Lowering::operand(uint32_t v, const Cuts& cuts, bool dense) 
         return result;
     }
     if (!dense) {
-        if (auto blocks = aligned_blocks(grids_[base], refined_layout(layout, grid), grid)) {
+        if (auto blocks = aligned_blocks(grids_[base], layout, grid)) {
             result.grid = grid;
             for (AlignedBlock& b : *blocks)
                 result.tiles.push_back({tiles_[base][b.base_tile], b.offset, std::move(b.strides)});
