@@ -16,7 +16,7 @@ from torch_nntile.errors import InvalidArgumentError, class_of
 
 ffi = _capi.ffi
 
-_DTYPES: dict[torch.dtype, int] = {
+DTYPES: dict[torch.dtype, int] = {
     torch.float32: _capi.lib.NNTILE_F32,
     torch.float64: _capi.lib.NNTILE_F64,
     torch.float16: _capi.lib.NNTILE_F16,
@@ -93,7 +93,7 @@ def record() -> Any:
 
 def operand(tensor: torch.Tensor) -> Any:
     """A tensor on the device as an nntile_operand; it borrows the tensor's buffer."""
-    dtype = _DTYPES.get(tensor.dtype)
+    dtype = DTYPES.get(tensor.dtype)
     if dtype is None:
         raise InvalidArgumentError(f"device 'nntile' has no {tensor.dtype}")
     byte_offset = ffi.new("int64_t *")

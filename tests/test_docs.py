@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Docs do not rot: their code runs, what they show is what it prints, and their links lead somewhere."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import make_docs
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = sorted(
+    path.relative_to(ROOT).as_posix()
+    for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md"))
+)
+ADVICE = "run `.venv/bin/python tools/make_docs.py` and look at the change"
+
+
+@pytest.mark.parametrize("page", make_docs.RUN)
+def test_outputs_are_what_the_code_prints(page: str) -> None:
+    text = (ROOT / page).read_text()
+    found = list(make_docs.differences({page: make_docs.with_outputs(page, text)}))
+    assert not found, f"{ADVICE}\n{found[0]}"
+
+
+def test_generated_pages_are_those_of_the_tables() -> None:
+    pages = make_docs.generated_pages()
+    found = [*make_docs.differences(pages), *make_docs.stale_files(pages)]
+    assert not found, f"{ADVICE}\n{found[0]}"
+
+
+def test_a_changed_output_is_seen(tmp_path: Path) -> None:
+    page = "```python\nprint(6 * 7)\n```\n\n```text\n41\n```\n\nEnd.\n"
+    assert make_docs.with_outputs("page", page) == page.replace("41", "42")
+    silent = "```python\nx = 1\n```\n\n```text\nold\n```\n\nEnd.\n"
+    assert make_docs.with_outputs("page", silent) == "```python\nx = 1\n```\n\nEnd.\n"
+
+
+def test_an_error_names_page_and_line() -> None:
+    with pytest.raises(RuntimeError, match=r'File "page", line 4'):
+        make_docs.with_outputs("page", "Text.\n\n```python\n1 / 0\n```\n")
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_somewhere(page: str) -> None:
+    text = re.sub(r"```.*?```", "", (ROOT / page).read_text(), flags=re.DOTALL)
+    targets = re.findall(r"\]\(([^)#\s]+)[^)]*\)", text)
+    here = (ROOT / page).parent
+    broken = [t for t in targets if "://" not in t and not (here / t).exists()]
+    assert not broken, f"{page}: links to {broken}"
+
+
+def test_environment_has_all_variables_that_code_reads() -> None:
+    text = (ROOT / "docs/reference/environment.md").read_text()
+    sources = [*ROOT.glob("torch_nntile/**/*.py"), *ROOT.glob("libnntile_c/src/**/*.cc")]
+    reads = re.compile(r'(?:getenv|number_of|environ\.get|set)\(\s*"((?:NNTILE|STARPU)_\w+)"')
+    names = {name for path in sources for name in reads.findall(path.read_text())}
+    assert {"STARPU_NCPU", "NNTILE_RUNTIME_MODE"} <= names
+    assert not sorted(name for name in names if f"`{name}`" not in text)
+
+
+def test_readme_shows_make_targets_that_exist() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    for page in PAGES:
+        for target in re.findall(r"^make ([\w-]+)", (ROOT / page).read_text(), flags=re.MULTILINE):
+            assert re.search(rf"^{target}:", makefile, flags=re.MULTILINE), f"{page}: make {target}"
+
+
+def test_check_is_a_command() -> None:
+    done = subprocess.run(
+        ["python3", str(ROOT / "tools/make_docs.py"), "--help"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "--check" in done.stdout

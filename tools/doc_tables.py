@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Pages of the reference that follow from tables: ops, environment, Python names."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import torch_nntile
+from torch_nntile import _c, aten, context
+from torch_nntile.schemas import siblings
+
+RULES = {
+    "map": "Element by element. The tiles of all operands line up; one task for each tile.",
+    "reduce": "Sums over dims. A cut of such a dim gives partial results, joined in the order of "
+    "the tiles: the same bits for any number of workers.",
+    "contract": "A product. Cuts of rows, columns and batch dims give tasks; a cut of the summed "
+    "dim gives partial products, joined in the order of the tiles.",
+    "whole": "Some dims stay whole inside a task (those that are summed or indexed); the others "
+    "may be cut.",
+    "move": "Moves bytes; one task for each pair of tiles that overlap.",
+    "compose": "Recorded as other ops; it has no task of its own.",
+}
+TYPES = {
+    "any": "any dtype",
+    "index": "an integer dtype",
+    "bool": "bool",
+    "i64": "int64",
+    "T": "T",
+}
+_KINDS = {1: "integer", 2: "number", 3: "integers", 4: "word", 5: "integer"}
+_AT_RUN_TIME = (2, 5)  # NNTILE_ATTR_REAL, NNTILE_ATTR_SEED
+
+
+def _text(function: str, *args: Any) -> str:
+    return _c.text(_c.get(function, *args))
+
+
+def _overloads() -> dict[str, list[str]]:
+    """Op -> PyTorch's overloads that it serves, in-place and `out=` forms included."""
+    found: dict[str, list[str]] = {}
+    for row in aten.ROWS:
+        found.setdefault(row.op, []).extend(siblings(row.qualified))
+    return {op: sorted(set(names)) for op, names in found.items()}
+
+
+def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+    def line(cells: tuple[str, ...]) -> str:
+        return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
+
+    return "\n".join([line(head), "|---" * len(head) + "|", *(line(row) for row in rows)])
+
+
+def _operands(op: int, kind: str) -> str:
+    rows: list[tuple[str, ...]] = []
+    for i in range(_c.get(f"nntile_op_{kind}_count", op)):
+        name = _text(f"nntile_op_{kind}_name", op, i)
+        dtype = _text(f"nntile_op_{kind}_type", op, i)
+        note = {"?": "may be absent", "*": "any number of tensors"}.get(name[-1], "")
+        rows.append((f"`{name.rstrip('?*')}`", TYPES[dtype], note))
+    return _table(("name", "dtype", ""), rows) if rows else "None."
+
+
+def _attributes(op: int) -> str:
+    rows: list[tuple[str, ...]] = []
+    for i in range(_c.get("nntile_op_attr_count", op)):
+        kind = int(_c.get("nntile_op_attr_kind", op, i))
+        choices = _text("nntile_op_attr_choices", op, i)
+        default = _text("nntile_op_attr_default", op, i)
+        rows.append(
+            (
+                f"`{_text('nntile_op_attr_name', op, i)}`",
+                " or ".join(f"`{word}`" for word in choices.split("|"))
+                if choices
+                else _KINDS[kind],
+                f"`{default}`" if default else "empty",
+                "the same plan" if kind in _AT_RUN_TIME else "another plan",
+            )
+        )
+    return _table(("name", "kind", "default", "another value needs"), rows) if rows else "None."
+
+
+def _dtypes(op: int) -> str:
+    taken = [
+        str(dtype)[6:] for dtype in _c.DTYPES if _c.get("nntile_op_takes", op, _c.DTYPES[dtype])
+    ]
+    return f"T is one of {', '.join(taken)}."
+
+
+def _op_page(op: int, overloads: list[str]) -> str:
+    rule = _text("nntile_op_rule", op)
+    served = [f"* `{name}`" for name in overloads] or ["None: other ops are made of it."]
+    sections = {
+        "Formula": f"```text\n{_text('nntile_op_doc', op)}\n```",
+        "Inputs": _operands(op, "input"),
+        "Outputs": _operands(op, "output"),
+        "Attributes": _attributes(op),
+        "Dtypes": _dtypes(op),
+        "Rule": f"`{rule}`. {RULES[rule]}",
+        "PyTorch overloads": "\n".join(served),
+    }
+    body = "\n\n".join(f"## {title}\n\n{text}" for title, text in sections.items())
+    return f"# {_text('nntile_op_name', op)}\n\n{body}\n\n[All ops](README.md)\n"
+
+
+def op_pages() -> Iterator[tuple[str, str]]:
+    """(file name, text) for each op row, and the index."""
+    overloads = _overloads()
+    ops = {_text("nntile_op_name", op): op for op in range(_c.get("nntile_op_count"))}
+    rows: list[tuple[str, ...]] = []
+    for name, op in sorted(ops.items()):
+        served = overloads.get(name, [])
+        yield f"{name}.md", _op_page(op, served)
+        doc = _text("nntile_op_doc", op)
+        rows.append(
+            (f"[{name}]({name}.md)", f"`{doc}`", _text("nntile_op_rule", op), str(len(served)))
+        )
+    total = sum(len(names) for names in overloads.values())
+    rules = "\n".join(f"* `{name}`: {text}" for name, text in RULES.items())
+    yield (
+        "README.md",
+        f"# Ops\n\n{len(ops)} ops serve {total} overloads of PyTorch (in-place, `out=` and foreach "
+        "forms included). Compositions of these, and PyTorch's own decompositions, serve more; what "
+        "is left runs on the host, as a task.\n\n"
+        + _table(("op", "formula", "rule", "overloads"), rows)
+        + f"\n\nThe rule says how an op is cut into tasks.\n\n{rules}\n",
+    )
+
+
+def environment_page() -> str:
+    """The table of context.py, and what the runtime does to StarPU's own variables."""
+    lines = (context.__doc__ or "").splitlines()
+    table = "\n".join(line for line in lines if line.startswith("|"))
+    table = re.sub(r"^\| ([A-Z][A-Z_]+) ", r"| `\1` ", table, flags=re.MULTILINE)
+    return f"""# Environment
+
+{table}
+
+`STARPU_*` are read when the runtime starts, `NNTILE_*` when torch_nntile is imported.
+`init_context(...)` goes before the environment.
+
+The runtime sets some of StarPU's own variables for its start, and puts them back:
+
+| variable | what happens |
+|---|---|
+| `STARPU_WORKERS_NOBIND` | 1 unless you set it: workers are not bound to cores |
+| `STARPU_SILENT` | 1 unless `init_context(verbose=1)` |
+| `STARPU_HOME`, `XDG_CACHE_HOME` | a fresh folder, removed again: StarPU writes no files into yours |
+| `STARPU_LIMIT_CPU_MEM`, `STARPU_LIMIT_CPU_NUMA_MEM` | ignored: use `init_context(memory="8GiB")` |
+| `STARPU_PERF_MODEL_DIR`, `STARPU_PERF_MODEL_PATH` | ignored |
+"""
+
+
+def python_page() -> str:
+    """Names of the package with their signatures and docstrings."""
+    parts = [
+        "# Python\n\nEverything that `import torch_nntile` gives. Models and optimizers need none of it."
+    ]
+    for name in sorted(torch_nntile.__all__):
+        item = getattr(torch_nntile, name)
+        if inspect.ismodule(item):
+            continue
+        parts.append(_python_item(f"torch_nntile.{name}", item))
+    for module in ("training", "models"):
+        inner = getattr(torch_nntile, module)
+        parts += [
+            _python_item(f"torch_nntile.{module}.{name}", getattr(inner, name))
+            for name in inner.__all__
+        ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _python_item(name: str, item: Any) -> str:
+    doc = inspect.getdoc(item) or ""
+    text = f"\n\n```text\n{doc}\n```" if doc else ""
+    if inspect.isclass(item) and issubclass(item, Exception):
+        return f"## {name}{text}"
+    return f"## {name}\n\n```python no-run\n{name}{_signature(item)}\n```{text}"
+
+
+def _signature(item: Any) -> str:
+    """As in the source: annotations without quotes, functions by name; one line if that is short."""
+    signature = inspect.signature(item)
+
+    def plain(text: str) -> str:
+        text = re.sub(r"<function (\w+) at 0x[0-9a-f]+>", r"\1", text)
+        return re.sub(r"""(: |-> )(['"])(.*?)\2(?= = |$)""", r"\1\3", text)
+
+    parameters = [plain(str(parameter)) for parameter in signature.parameters.values()]
+    end = ")" if inspect.isclass(item) else plain(f") -> {signature.return_annotation!r}")
+    line = f"({', '.join(parameters)}{end}"
+    if len(line) <= 80:
+        return line
+    return "(\n" + "".join(f"    {parameter},\n" for parameter in parameters) + end

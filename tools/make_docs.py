@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Writes what the docs print: outputs of their code, and the pages that follow from tables.
+
+python tools/make_docs.py           write
+python tools/make_docs.py --check   change nothing; exit code 1 and a diff if a page is out of date
+
+A page of `RUN` is a program: its ```python blocks run from top to bottom in one process, and each
+gets what it printed as a ```text block right below. A block that begins with ```python no-run is
+only shown.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+RUN = (
+    "README.md",
+    "docs/concepts/data_way.md",
+    "docs/concepts/axis_groups.md",
+    "docs/concepts/modes.md",
+    "docs/concepts/memory_and_errors.md",
+)
+GENERATED = ("docs/reference/ops", "docs/reference/environment.md", "docs/reference/python.md")
+HEAD = "<!-- Written by tools/make_docs.py. -->\n\n"
+
+# A code block, and the block of its output if there is one.
+_BLOCK = re.compile(
+    r"^```python\n(?P<code>.*?)^```\n(?P<output>\n```text\n.*?^```\n)?", re.DOTALL | re.MULTILINE
+)
+
+# Runs in a process of its own: reads the blocks from stdin, writes what each printed to stdout.
+# The device prints from C too, and PyTorch warns on stderr: only sys.stdout counts.
+_RUNNER = """
+import contextlib, io, json, os, sys
+if os.environ.get("TORCH_DEVICE_BACKEND_AUTOLOAD") == "0":
+    import torch_nntile
+blocks, outputs, names = json.load(sys.stdin), [], {"__name__": "__main__"}
+for first_line, code in blocks:
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        exec(compile("\\n" * (first_line - 1) + code, sys.argv[1], "exec"), names)
+    outputs.append(out.getvalue())
+json.dump(outputs, sys.stdout)
+"""
+
+
+def with_outputs(page: str, text: str) -> str:
+    """The text of a page with the outputs that its code has now."""
+    blocks = [(text.count("\n", 0, m.start()) + 2, m["code"]) for m in _BLOCK.finditer(text)]
+    with tempfile.TemporaryDirectory() as elsewhere:  # Python finds modules in its folder first
+        done = subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", _RUNNER, page],
+            input=json.dumps(blocks),
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=elsewhere,
+            env=os.environ | {"STARPU_NCPU": "2"},  # show_config() counts workers
+        )
+    if done.returncode != 0:
+        raise RuntimeError(f"{page}: its code fails\n{done.stderr}")
+    outputs = iter(json.loads(done.stdout))
+
+    def renew(match: re.Match[str]) -> str:
+        lines = (line.rstrip() for line in next(outputs).strip("\n").splitlines())
+        printed = "\n".join(lines)
+        block = f"\n```text\n{printed}\n```\n" if printed else ""
+        return f"```python\n{match['code']}```\n{block}"
+
+    return _BLOCK.sub(renew, text)
+
+
+def pages_that_run() -> dict[str, str]:
+    """Path -> text of the pages with code, each run in a process of its own, two at a time."""
+    texts = [(ROOT / page).read_text() for page in RUN]
+    with ThreadPoolExecutor(2) as pool:
+        return dict(zip(RUN, pool.map(with_outputs, RUN, texts), strict=True))
+
+
+def generated_pages() -> dict[str, str]:
+    """Path -> text of the pages that follow from tables."""
+    import doc_tables  # it imports torch: not needed for --help
+
+    pages = {f"docs/reference/ops/{name}": text for name, text in doc_tables.op_pages()}
+    pages["docs/reference/environment.md"] = doc_tables.environment_page()
+    pages["docs/reference/python.md"] = doc_tables.python_page()
+    return {path: HEAD + text for path, text in pages.items()}
+
+
+def stale_files(pages: dict[str, str]) -> list[str]:
+    """Files in generated folders that no table asks for: an op that was removed."""
+    return [
+        str(file.relative_to(ROOT))
+        for place in GENERATED
+        for file in sorted((ROOT / place).glob("*.md"))
+        if str(file.relative_to(ROOT)) not in pages
+    ]
+
+
+def differences(pages: dict[str, str]) -> Iterator[str]:
+    """A unified diff for each page that is not what it should be."""
+    for path, wanted in pages.items():
+        file = ROOT / path
+        found = file.read_text() if file.exists() else ""
+        if found != wanted:
+            yield "\n".join(
+                difflib.unified_diff(
+                    found.splitlines(),
+                    wanted.splitlines(),
+                    path,
+                    f"{path}, as it should be",
+                    "",
+                    "",
+                    2,
+                    "",
+                )
+            )
+
+
+def write(pages: dict[str, str]) -> None:
+    for path, text in pages.items():
+        file = ROOT / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        if not file.exists() or file.read_text() != text:
+            file.write_text(text)
+            print(f"wrote {path}")
+    for path in stale_files(pages):
+        (ROOT / path).unlink()
+        print(f"removed {path}")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--check", action="store_true", help="change nothing; 1 if out of date")
+    options = parser.parse_args()
+    pages = generated_pages() | pages_that_run()
+    if not options.check:
+        write(pages)
+        return 0
+    stale = [f"{path}: no table asks for this page" for path in stale_files(pages)]
+    found = [*differences(pages), *stale]
+    if found:
+        print("\n".join(found))
+        print("out of date: run `.venv/bin/python tools/make_docs.py`, then look at the change")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
