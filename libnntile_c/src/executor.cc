@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "executor.hh"
 
+#include <algorithm>
+
 #include "base/error.hh"
 
 namespace nntile {
@@ -44,8 +46,13 @@ PlanExecutor::Entry& PlanExecutor::find(const graph::Graph& graph, const graph::
     runtime::ensure_started();
     last_ = nntile::compile(graph, cuts);
     ++lowerings;
-    Entry entry{key, last_->plan, {}, last_->outputs, last_->copies, last_->host_calls};
-    for (uint32_t v : last_->inputs) entry.inputs.push_back(last_->graph.value(v).source);
+    Entry entry{key, last_->plan, {}, last_->outputs, {}, last_->copies, last_->host_calls};
+    for (uint32_t v : last_->inputs) {
+        const auto& names = last_->tiling.values[v].names;
+        entry.inputs.push_back(last_->graph.value(v).source);
+        const bool named = std::any_of(names.begin(), names.end(), [](auto& n) { return !n.empty(); });
+        entry.names.push_back(named ? names : std::vector<std::string>{});
+    }
     cached_tasks_ += entry.plan->task_count();
     entries_.push_front(std::move(entry));
     by_key_[key] = entries_.begin();
@@ -59,9 +66,10 @@ PlanExecutor::Entry& PlanExecutor::find(const graph::Graph& graph, const graph::
 }
 
 record::Executor::Result PlanExecutor::run(const graph::Graph& graph, std::vector<record::HostCall>& calls,
-                                           const graph::AxisCuts& cuts) {
+                                           const graph::AxisCuts& cuts, bool& lowered) {
     runtime::ensure_started();
     Entry& entry = find(graph, cuts);
+    lowered = true;
     std::vector<std::shared_ptr<runtime::Storage>> inputs, outputs;
     for (uint32_t i : entry.inputs) inputs.push_back(storage_of(graph.inputs[i].stored));
     for (const Compiled::Kept& kept : entry.outputs) outputs.push_back(kept.storage());
@@ -69,6 +77,12 @@ record::Executor::Result PlanExecutor::run(const graph::Graph& graph, std::vecto
     for (const record::HostCall& call : calls) host.push_back({call.name, call.function});
     entry.plan->launch({inputs, outputs, graph.scalars, std::move(host)});
     calls.clear();
+    // An input that an op related to a named axis keeps the name: a gradient that meets its parameter.
+    for (size_t k = 0; k < inputs.size(); ++k) {
+        inputs[k]->names.resize(inputs[k]->sizes.size());
+        for (size_t d = 0; d < entry.names[k].size(); ++d)
+            if (inputs[k]->names[d].empty()) inputs[k]->names[d] = entry.names[k][d];
+    }
     ++graphs;
     tasks += static_cast<int64_t>(entry.plan->task_count());
     copies += static_cast<int64_t>(entry.copies);

@@ -15,7 +15,7 @@ class PlanExecutor final : public record::Executor {
 public:
     void compile(const graph::Graph& graph, const graph::AxisCuts& cuts) override { find(graph, cuts); }
     Result run(const graph::Graph& graph, std::vector<record::HostCall>& calls,
-               const graph::AxisCuts& cuts) override;
+               const graph::AxisCuts& cuts, bool& lowered) override;
     graph::StoredRef write(DType dtype, std::span<const int64_t> sizes, const void* host) override;
     void read(const graph::Stored& stored, void* host) override;
     std::string axes(const graph::Graph& graph, const graph::AxisCuts& cuts) override;
@@ -32,6 +32,7 @@ private:
         std::shared_ptr<runtime::Plan> plan;
         std::vector<uint32_t> inputs;               // index into graph.inputs, by position in the plan
         std::vector<Compiled::Kept> outputs;
+        std::vector<std::vector<std::string>> names;    // of the inputs' dims, as this graph found them
         size_t copies, host_calls;
     };
     using Entries = std::list<Entry>;               // least recently used last

@@ -2,6 +2,8 @@
 // Words about shapes that every floor uses.
 #pragma once
 
+#include <ostream>
+#include <sstream>
 #include <string>
 
 #include "base/small_vector.hh"
@@ -22,11 +24,27 @@ inline Dims dense_strides(std::span<const int64_t> sizes) {
     return strides;
 }
 
-inline std::string text_of_dims(std::span<const int64_t> dims) {  // "(2, 3)", "(4,)"
-    std::string out = "(";
-    for (size_t i = 0; i < dims.size(); ++i) out += (i ? ", " : "") + std::to_string(dims[i]);
-    return out + (dims.size() == 1 ? ",)" : ")");
-}
+// "(2, 3)", "(4,)": written only when it is printed, so that a check that passes costs nothing.
+struct DimsText {
+    std::span<const int64_t> dims;
+
+    friend std::ostream& operator<<(std::ostream& out, DimsText t) {
+        out << '(';
+        for (size_t i = 0; i < t.dims.size(); ++i) out << (i ? ", " : "") << t.dims[i];
+        return out << (t.dims.size() == 1 ? ",)" : ")");
+    }
+    operator std::string() const {
+        std::ostringstream out;
+        out << *this;
+        return std::move(out).str();
+    }
+    friend std::string operator+(std::string text, DimsText t) { return std::move(text) + std::string(t); }
+    friend std::string operator+(const char* text, DimsText t) { return text + std::string(t); }
+    friend std::string operator+(DimsText t, const char* text) { return std::string(t) + text; }
+    friend std::string operator+(DimsText t, const std::string& text) { return std::string(t) + text; }
+};
+// Borrows dims: use it within the expression.
+inline DimsText text_of_dims(std::span<const int64_t> dims) { return {dims}; }
 
 // A torch tensor on a dense value: address of index j = offset + sum(j * strides), in elements.
 struct Layout {
@@ -47,16 +65,17 @@ struct Layout {
     friend bool operator==(const Layout&, const Layout&) = default;
 };
 
-// Layout equals the dense row-major layout of these sizes; strides of size-1 dims have no meaning.
-inline bool is_dense(const Layout& layout) {
-    if (layout.offset != 0) return layout.numel() == 0;
+// The dense row-major layout of these sizes; strides of size-1 dims have no meaning.
+inline bool is_dense(std::span<const int64_t> sizes, std::span<const int64_t> strides, int64_t offset) {
     int64_t want = 1;
-    for (size_t i = layout.sizes.size(); i-- > 0;) {
-        if (layout.sizes[i] == 0) return true;
-        if (layout.sizes[i] != 1 && layout.strides[i] != want) return false;
-        want *= layout.sizes[i];
+    bool dense = true;
+    for (size_t i = sizes.size(); i-- > 0;) {
+        if (sizes[i] == 0) return true;
+        dense = dense && (sizes[i] == 1 || strides[i] == want);
+        want *= sizes[i];
     }
-    return true;
+    return dense && offset == 0;
 }
+inline bool is_dense(const Layout& layout) { return is_dense(layout.sizes, layout.strides, layout.offset); }
 
 }  // namespace nntile

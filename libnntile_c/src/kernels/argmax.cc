@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Index of the first extreme in row-major order of the reduced dims, which are the last ones; nan beats all.
+// Index of the first extreme in row-major order of the reduced dims, which are the last ones; nan
+// beats all.
 #include <algorithm>
 
 #include "base/error.hh"
@@ -36,8 +37,8 @@ int extreme(const Args& args, bool largest) {
     if (int status = r.make(part, std::span(strides, 1), {})) return status;
     if (k.empty()) return 0;
     if (r.empty())
-        return fail_task(args, static_cast<int>(Status::index_error), "%s: the reduced dims are empty",
-                         largest ? "argmax" : "argmin");
+        return fail_task(args, static_cast<int>(Status::index_error),
+                         "%s: the reduced dims are empty", largest ? "argmax" : "argmin");
 
     const Compute compute = compute_of(x.dtype);
     const Folds::Op& op = folds().op[static_cast<int>(largest ? Fold::amax : Fold::amin)][compute];
@@ -50,8 +51,8 @@ int extreme(const Args& args, bool largest) {
         int64_t index = 0;
         Walk inner(r, last);
         do {
-            reader.pieces(x.data, walk.offset[0] + inner.offset[0], r.strides[0][last], r.sizes[last],
-                          [&](const void* run, int64_t first, int64_t n) {
+            reader.pieces(x.data, walk.offset[0] + inner.offset[0], r.strides[0][last],
+                          r.sizes[last], [&](const void* run, int64_t first, int64_t n) {
                               Total value = op.identity;
                               op.run(run, n, &value);
                               if (best.index < 0 || better(value, best.value, compute, largest))

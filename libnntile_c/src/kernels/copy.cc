@@ -27,7 +27,8 @@ Programs programs_of(const char* primitive) {
     return programs;
 }
 
-// Exact on the way: integers as i64; f64 and integers as f64; else f32, which integers reach in one rounding.
+// Exact on the way: integers as i64; f64 and integers as f64; else f32, which integers reach in one
+// rounding.
 Compute between(DType from, DType to) {
     if (!is_floating(from) && !is_floating(to)) return compute_i64;
     const bool wide = from == DType::f64 || to == DType::f64;
@@ -60,15 +61,18 @@ void copy_plane(const std::byte* from, std::byte* to, const Space& s) {
 
 using CopyPlane = void (*)(const std::byte* from, std::byte* to, const Space& s);
 CopyPlane plane_of(int64_t bytes) {
-    return bytes == 1 ? copy_plane<uint8_t> : bytes == 2 ? copy_plane<uint16_t>
-           : bytes == 4 ? copy_plane<uint32_t> : copy_plane<uint64_t>;
+    return bytes == 1   ? copy_plane<uint8_t>
+           : bytes == 2 ? copy_plane<uint16_t>
+           : bytes == 4 ? copy_plane<uint32_t>
+                        : copy_plane<uint64_t>;
 }
 
 // The dim along which x is read best becomes the row of the plane.
 void choose_rows(Space& s) {
     int best = s.dims - 2;
     for (int d = 0; d < s.dims - 1; ++d)
-        if (s.strides[0][d] != 0 && std::abs(s.strides[0][d]) < std::abs(s.strides[0][best])) best = d;
+        if (s.strides[0][d] != 0 && std::abs(s.strides[0][d]) < std::abs(s.strides[0][best]))
+            best = d;
     std::swap(s.sizes[best], s.sizes[s.dims - 2]);
     for (int k = 0; k < 2; ++k) std::swap(s.strides[k][best], s.strides[k][s.dims - 2]);
 }
@@ -100,7 +104,8 @@ int copy(const Args& args) {
 int fill(const Args& args) {
     static const Programs fills = programs_of("fill");
     double value = args.params[0].f;
-    const Block blocks[] = {{reinterpret_cast<std::byte*>(&value), DType::f64, nullptr}, args.blocks[0]};
+    const Block blocks[] = {{reinterpret_cast<std::byte*>(&value), DType::f64, nullptr},
+                            args.blocks[0]};
     Args fill = args;
     fill.blocks = blocks;
     fill.program = &fills[compute_of(args.blocks[0].dtype)];

@@ -10,7 +10,8 @@ inline uint32_t bits_of(float x) { return __builtin_bit_cast(uint32_t, x); }
 inline float float_of(uint32_t bits) { return __builtin_bit_cast(float, bits); }
 
 inline float f32_of_f16(uint16_t h) {
-    // Shifted in place the exponent is 112 too small; the product repairs it and normalises subnormals.
+    // Shifted in place the exponent is 112 too small; the product repairs it and normalises
+    // subnormals.
     const uint32_t magnitude = static_cast<uint32_t>(h & 0x7fff) << 13;
     const uint32_t finite = bits_of(float_of(magnitude) * 0x1p112f);
     const uint32_t bits = magnitude >= 0x0f800000 ? magnitude | 0x7f800000 : finite;  // inf, nan
@@ -19,7 +20,8 @@ inline float f32_of_f16(uint16_t h) {
 
 inline uint16_t f16_of_f32(float x) {
     const uint32_t bits = bits_of(x), magnitude = bits & 0x7fffffff;
-    // Normal results: rebias and round to nearest even by an integer addition; a carry may reach infinity.
+    // Normal results: rebias and round to nearest even by an integer addition; a carry may reach
+    // infinity.
     const uint32_t normal = (magnitude - 0x38000000 + 0xfff + ((magnitude >> 13) & 1)) >> 13;
     // Subnormal results: adding 0.5 puts the rounding where the float unit does it.
     const uint32_t subnormal = bits_of(float_of(magnitude) + 0.5f) - 0x3f000000;
@@ -40,7 +42,8 @@ inline uint16_t bf16_of_f32(float x) {
 template <DType D>
 struct Element;
 
-// Integers: through int64 where PyTorch does so, which makes negative floats wrap in unsigned types.
+// Integers: through int64 where PyTorch does so, which makes negative floats wrap in unsigned
+// types.
 template <class S, class Through>
 struct Number {
     using Storage = S;
@@ -53,13 +56,20 @@ struct Number {
         return static_cast<S>(static_cast<Through>(x));
     }
 };
-template <> struct Element<DType::f32> : Number<float, float> {};
-template <> struct Element<DType::f64> : Number<double, double> {};
-template <> struct Element<DType::i64> : Number<int64_t, int64_t> {};
-template <> struct Element<DType::i32> : Number<int32_t, int32_t> {};
-template <> struct Element<DType::i16> : Number<int16_t, int64_t> {};
-template <> struct Element<DType::i8> : Number<int8_t, int64_t> {};
-template <> struct Element<DType::u8> : Number<uint8_t, int64_t> {};
+template <>
+struct Element<DType::f32> : Number<float, float> {};
+template <>
+struct Element<DType::f64> : Number<double, double> {};
+template <>
+struct Element<DType::i64> : Number<int64_t, int64_t> {};
+template <>
+struct Element<DType::i32> : Number<int32_t, int32_t> {};
+template <>
+struct Element<DType::i16> : Number<int16_t, int64_t> {};
+template <>
+struct Element<DType::i8> : Number<int8_t, int64_t> {};
+template <>
+struct Element<DType::u8> : Number<uint8_t, int64_t> {};
 
 template <>
 struct Element<DType::f16> {

@@ -10,21 +10,13 @@
 namespace nntile::kernels {
 namespace {
 
-// Number of dims of the indices. They do not move the table; e does, but a row of one element may
-// have lost its dim, as every dim of one element.
-size_t index_dims(const Args& args, const Block& table) {
-    const size_t v = args.sizes.size() - 1;
-    return v > 0 && table.strides[v - 1] != 0 ? v - 1 : v;
-}
-
 // body(offset of `row`, row of the table) for every index.
 template <class Body>
-int each_index(const Args& args, size_t dims, const Block& indices, const Block& row, const char* name,
-               Body&& body) {
+int each_index(const Args& args, const Block& indices, const Block& row, const char* name, Body&& body) {
     const int64_t v = args.sizes.back();
     const int64_t* strides[] = {indices.strides, row.strides};
     Args outer = args;
-    outer.sizes = args.sizes.first(dims);
+    outer.sizes = args.sizes.first(args.sizes.size() - 2);
     Space space;
     if (int status = space.make(outer, strides, {1})) return status;
     if (space.empty()) return 0;
@@ -45,14 +37,13 @@ int each_index(const Args& args, size_t dims, const Block& indices, const Block&
 
 int embedding(const Args& args) {
     const Block &w = args.blocks[0], &indices = args.blocks[1], &y = args.blocks[2];
-    const size_t e = index_dims(args, w), v = args.sizes.size() - 1;
-    const int64_t n = e < v ? args.sizes[e] : 1, bytes = size_of(w.dtype);
-    const int64_t from = e < v ? w.strides[e] : 1, to = e < v ? y.strides[e] : 1;
+    const size_t e = args.sizes.size() - 2, v = e + 1;
+    const int64_t n = args.sizes[e], bytes = size_of(w.dtype), from = w.strides[e], to = y.strides[e];
     const bool run = n == 1 || (from == 1 && to == 1);
     const Compute compute = compute_of(w.dtype);
     const Convert load = loader(w.dtype, compute), store = storer(compute, w.dtype);
     alignas(64) std::byte buffer[Line::piece * sizeof(double)];
-    return each_index(args, e, indices, y, "embedding", [&](int64_t offset, int64_t index) {
+    return each_index(args, indices, y, "embedding", [&](int64_t offset, int64_t index) {
         const std::byte* x = w.data + index * w.strides[v] * bytes;
         std::byte* row = y.data + offset * bytes;
         if (run) {
@@ -70,13 +61,13 @@ int embedding(const Args& args) {
 // In the order of the indices, so that the bits never vary.
 int embedding_backward(const Args& args) {
     const Block &dy = args.blocks[0], &indices = args.blocks[1], &dw = args.blocks[2];
-    const size_t e = index_dims(args, dw), v = args.sizes.size() - 1;
-    const int64_t n = e < v ? args.sizes[e] : 1, padding = args.params[0].i;
+    const size_t e = args.sizes.size() - 2, v = e + 1;
+    const int64_t n = args.sizes[e], padding = args.params[0].i;
     if (!args.params[1].i) {
         const Param value{.f = 0};
         const Block plane{dw.data, dw.dtype, dw.strides + e};
         Args zero = args;
-        zero.sizes = args.sizes.subspan(e);
+        zero.sizes = args.sizes.last(2);
         zero.blocks = std::span(&plane, 1);
         zero.params = std::span(&value, 1);
         if (int status = fill(zero)) return status;
@@ -88,7 +79,7 @@ int embedding_backward(const Args& args) {
     auto add = [](auto* y, const auto* x, int64_t count) {
         for (int64_t j = 0; j < count; ++j) y[j] += x[j];
     };
-    return each_index(args, e, indices, dy, "embedding_backward", [&](int64_t offset, int64_t index) {
+    return each_index(args, indices, dy, "embedding_backward", [&](int64_t offset, int64_t index) {
         if (index == padding) return;
         from.move_to(offset);
         to.move_to(index * dw.strides[v]);

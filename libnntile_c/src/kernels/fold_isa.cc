@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Runs are folded in 64 lanes of the element type, pieces of them in double: as exact as a pairwise sum.
+// Runs are folded in 64 lanes of the element type, pieces of them in double: as exact as a pairwise
+// sum.
 #include "kernels/fold.hh"
 
 #include "kernels/math_isa.hh"
@@ -14,33 +15,66 @@ constexpr T highest = is_real<T> ? infinity<T> : std::numeric_limits<T>::max();
 
 // take: of an element; join: of two results.
 struct Sum {
-    template <class T> static T take(T x) { return x; }
-    template <class T> static T join(T a, T b) { return a + b; }
-    template <class T> static constexpr T identity = T(0);
+    template <class T>
+    static T take(T x) {
+        return x;
+    }
+    template <class T>
+    static T join(T a, T b) {
+        return a + b;
+    }
+    template <class T>
+    static constexpr T identity = T(0);
 };
 struct Prod : Sum {
-    template <class T> static T join(T a, T b) { return a * b; }
-    template <class T> static constexpr T identity = T(1);
+    template <class T>
+    static T join(T a, T b) {
+        return a * b;
+    }
+    template <class T>
+    static constexpr T identity = T(1);
 };
 struct Amax : Sum {
-    template <class T> static T join(T a, T b) { return nan_or_max(a, b); }
-    template <class T> static constexpr T identity = lowest<T>;
+    template <class T>
+    static T join(T a, T b) {
+        return nan_or_max(a, b);
+    }
+    template <class T>
+    static constexpr T identity = lowest<T>;
 };
 struct Amin : Sum {
-    template <class T> static T join(T a, T b) { return nan_or_min(a, b); }
-    template <class T> static constexpr T identity = highest<T>;
+    template <class T>
+    static T join(T a, T b) {
+        return nan_or_min(a, b);
+    }
+    template <class T>
+    static constexpr T identity = highest<T>;
 };
 struct Any {
-    template <class T> static T take(T x) { return x != 0 ? T(1) : T(0); }
-    template <class T> static T join(T a, T b) { return a > b ? a : b; }
-    template <class T> static constexpr T identity = T(0);
+    template <class T>
+    static T take(T x) {
+        return x != 0 ? T(1) : T(0);
+    }
+    template <class T>
+    static T join(T a, T b) {
+        return a > b ? a : b;
+    }
+    template <class T>
+    static constexpr T identity = T(0);
 };
 struct All : Any {
-    template <class T> static T join(T a, T b) { return a < b ? a : b; }
-    template <class T> static constexpr T identity = T(1);
+    template <class T>
+    static T join(T a, T b) {
+        return a < b ? a : b;
+    }
+    template <class T>
+    static constexpr T identity = T(1);
 };
 struct Sumsq : Sum {
-    template <class T> static T take(T x) { return x * x; }
+    template <class T>
+    static T take(T x) {
+        return x * x;
+    }
 };
 
 template <class T>

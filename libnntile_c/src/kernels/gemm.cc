@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The gemm kernel: batches of products. Each goes straight to BLAS if BLAS can read its layouts, otherwise in panels
-// (f16, bf16, odd strides) or, for integers, through a plain loop.
-#include "kernels/functions.hh"
+// The gemm kernel: batches of products. Each goes straight to BLAS if BLAS can read its layouts,
+// otherwise in panels (f16, bf16, odd strides) or, for integers, through a plain loop.
 #include "kernels/gemm.hh"
+#include "kernels/functions.hh"
 #include "kernels/space.hh"
 
 namespace nntile::kernels {
 namespace {
 
-// Folds batch dims into m where b does not depend on them and a, c, y walk on evenly: one large product is
-// faster than many small ones. Returns how many batch dims are left.
+// Folds batch dims into m where b does not depend on them and a, c, y walk on evenly: one large
+// product is faster than many small ones. Returns how many batch dims are left.
 int fold_batches(Product& p, const Args& args, int batches) {
     const Block& b = args.blocks[1];
     Matrix* const walking[] = {&p.a, &p.c, &p.y};
@@ -41,18 +41,19 @@ Matrix matrix_of(const Block& block, int row, int column) {
 
 int gemm(const Args& args) {
     const int m = static_cast<int>(args.sizes.size()) - 3, n = m + 1, k = m + 2;
-    const Block *a = &args.blocks[0], *b = &args.blocks[1], *c = &args.blocks[2], *y = &args.blocks[3];
-    Product p{args.sizes[m],         args.sizes[n],         args.sizes[k],
-              matrix_of(*a, m, k),   matrix_of(*b, k, n),   matrix_of(*c, m, n),
-              matrix_of(*y, m, n),   args.params[0].f,      args.params[1].f,
-              args.params[2].i != 0};
+    const Block *a = &args.blocks[0], *b = &args.blocks[1], *c = &args.blocks[2],
+                *y = &args.blocks[3];
+    Product p{args.sizes[m],       args.sizes[n],        args.sizes[k],       matrix_of(*a, m, k),
+              matrix_of(*b, k, n), matrix_of(*c, m, n),  matrix_of(*y, m, n), args.params[0].f,
+              args.params[1].f,    args.params[2].i != 0};
     if (args.sizes[m] == 0 || args.sizes[n] == 0) return 0;
     if (p.beta == 0) p.c.data = nullptr;
     const int batches = fold_batches(p, args, m);
 
     Args outer = args;
     outer.sizes = args.sizes.first(batches);
-    const int64_t* strides[] = {a->strides, b->strides, p.c.data ? c->strides : nullptr, y->strides};
+    const int64_t* strides[] = {a->strides, b->strides, p.c.data ? c->strides : nullptr,
+                                y->strides};
     Space space;
     if (int status = space.make(outer, strides, {3})) return status;
     if (space.empty()) return 0;

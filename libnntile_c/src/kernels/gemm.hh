@@ -7,12 +7,16 @@
 namespace nntile::kernels {
 
 struct Matrix {
-    std::byte* data;    // nullptr: absent
+    std::byte* data;  // nullptr: absent
     DType dtype;
     int64_t row, column;  // strides in elements
 
-    std::byte* at(int64_t i, int64_t j) const { return data + (i * row + j * column) * size_of(dtype); }
-    Matrix block(int64_t i, int64_t j) const { return {data ? at(i, j) : data, dtype, row, column}; }
+    std::byte* at(int64_t i, int64_t j) const {
+        return data + (i * row + j * column) * size_of(dtype);
+    }
+    Matrix block(int64_t i, int64_t j) const {
+        return {data ? at(i, j) : data, dtype, row, column};
+    }
     Matrix transposed() const { return {data, dtype, column, row}; }
 };
 
@@ -24,7 +28,9 @@ struct Product {
     bool accumulate;
 
     Product transposed() const {
-        return {n, m, k, b.transposed(), a.transposed(), c.transposed(), y.transposed(), alpha, beta, accumulate};
+        return {
+            n,     m,    k,         b.transposed(), a.transposed(), c.transposed(), y.transposed(),
+            alpha, beta, accumulate};
     }
 };
 

@@ -33,7 +33,8 @@ struct Block {
 // Registers 0..n_in-1 are the input blocks; the last n_out registers are stored to the output blocks.
 struct Instruction {
     uint16_t primitive = 0;             // index into map_rows()
-    DType compute = DType::f32;         // f32, f64 or i64: type of the arithmetic (f16, bf16 -> f32; other ints, bool -> i64)
+    // Type of the arithmetic: f32 (also of f16, bf16), f64 or i64 (also of other integers and bool).
+    DType compute = DType::f32;
     uint16_t first_param = 0;           // into Args::params
     SmallVector<uint8_t, 6> in, out;    // registers
     // Dtype of the result where a later instruction reads it: it is narrowed (u8 wraps, bf16 rounds), so that a

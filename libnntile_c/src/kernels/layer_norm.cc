@@ -17,10 +17,12 @@ int layer_norm(const Args& args) {
         double sum = 0, squares = 0;
         rows.pieces([&](int64_t at, int64_t n) { sum += loops.sum(x.read(at, n), n); });
         const double mean = sum / d;
-        rows.pieces([&](int64_t at, int64_t n) { squares += loops.deviation(x.read(at, n), n, mean); });
+        rows.pieces(
+            [&](int64_t at, int64_t n) { squares += loops.deviation(x.read(at, n), n, mean); });
         const double rstd = 1 / std::sqrt(squares / d + eps);
         rows.pieces([&](int64_t at, int64_t n) {
-            loops.normalize(x.read(at, n), w.read(at, n), b.read(at, n), n, mean, rstd, y.target(at));
+            loops.normalize(x.read(at, n), w.read(at, n), b.read(at, n), n, mean, rstd,
+                            y.target(at));
             y.flush(at, n);
         });
         rows.line[4].set_scalar(mean);
@@ -42,8 +44,8 @@ int layer_norm_backward_input(const Args& args) {
             loops.norm_sums(dy.read(at, n), x.read(at, n), w.read(at, n), n, mean, rstd, sums);
         });
         rows.pieces([&](int64_t at, int64_t n) {
-            loops.norm_input(dy.read(at, n), x.read(at, n), w.read(at, n), n, mean, rstd, sums[0] / d, sums[1] / d,
-                             dx.target(at));
+            loops.norm_input(dy.read(at, n), x.read(at, n), w.read(at, n), n, mean, rstd,
+                             sums[0] / d, sums[1] / d, dx.target(at));
             dx.flush(at, n);
         });
     });
@@ -61,8 +63,8 @@ int layer_norm_backward_affine(const Args& args) {
         const int64_t n = std::min(Line::piece, rows.d - at);
         double sums[2][Line::piece] = {};
         rows.each([&] {
-            loops.norm_affine(dy.read(at, n), x.read(at, n), n, rows.line[2].scalar(), rows.line[3].scalar(), sums[0],
-                              sums[1]);
+            loops.norm_affine(dy.read(at, n), x.read(at, n), n, rows.line[2].scalar(),
+                              rows.line[3].scalar(), sums[0], sums[1]);
         });
         for (int k = 0; k < 2; ++k) {
             const Block& out = args.blocks[4 + k];

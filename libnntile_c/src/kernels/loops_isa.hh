@@ -53,7 +53,8 @@ void arange_loop(const Loop& loop) {  // in double for f32, as PyTorch does
 // ---- random numbers
 constexpr int64_t most_words = 512;  // the engine's chunks of rows that use the index are no longer
 
-// Calls use(i, u) with u uniform in [0, 1): for f32 from one word per element, else from a block of Philox.
+// Calls use(i, u) with u uniform in [0, 1): for f32 from one word per element, else from a block of
+// Philox.
 template <class T, class Use>
 void each_uniform(const Loop& loop, const Param* seed, DType dtype, Use&& use) {
     const int bits = mantissa_bits(dtype);
@@ -64,7 +65,8 @@ void each_uniform(const Loop& loop, const Param* seed, DType dtype, Use&& use) {
         const uint32_t* words = random_words(key, offset, loop.index, loop.n, room);
         const int shift = 32 - bits;
 #pragma GCC ivdep
-        for (int64_t i = 0; i < loop.n; ++i) use(i, static_cast<float>(static_cast<int32_t>(words[i] >> shift)) * unit);
+        for (int64_t i = 0; i < loop.n; ++i)
+            use(i, static_cast<float>(static_cast<int32_t>(words[i] >> shift)) * unit);
     } else {
         const int shift = 64 - bits;
 #pragma GCC ivdep
@@ -79,12 +81,14 @@ template <class T>
 void uniform_loop(const Loop& loop) {
     const T *low = input<T>(loop, 0), *high = input<T>(loop, 1);
     T* y = output<T>(loop, 0);
-    each_uniform<T>(loop, loop.params, loop.result, [=](int64_t i, T u) { y[i] = low[i] + (high[i] - low[i]) * u; });
+    each_uniform<T>(loop, loop.params, loop.result,
+                    [=](int64_t i, T u) { y[i] = low[i] + (high[i] - low[i]) * u; });
 }
 
 template <class T>
 T unit_uniform(uint64_t bits) {
-    if constexpr (std::is_same_v<T, float>) return static_cast<float>(static_cast<int32_t>(bits >> 40 & 0xffffff)) * 0x1p-24f;
+    if constexpr (std::is_same_v<T, float>)
+        return static_cast<float>(static_cast<int32_t>(bits >> 40 & 0xffffff)) * 0x1p-24f;
     else return static_cast<T>(static_cast<int64_t>(bits >> 11)) * T(0x1p-53);
 }
 
@@ -107,8 +111,9 @@ void bernoulli_loop(const Loop& loop) {
     const T* p = input<T>(loop, 0);
     T* y = output<T>(loop, 0);
     const DType dtype = std::is_same_v<Real, float> ? DType::f32 : DType::f64;
-    each_uniform<Real>(loop, loop.params, dtype,
-                       [=](int64_t i, Real u) { y[i] = u < static_cast<Real>(p[i]) ? T(1) : T(0); });
+    each_uniform<Real>(loop, loop.params, dtype, [=](int64_t i, Real u) {
+        y[i] = u < static_cast<Real>(p[i]) ? T(1) : T(0);
+    });
 }
 
 template <class T>
@@ -118,9 +123,11 @@ void randint_loop(const Loop& loop) {
     const uint64_t seed = loop.params[0].i, offset = loop.params[1].i;
     for (int64_t i = 0; i < loop.n; ++i) {
         const int64_t first = static_cast<int64_t>(low[i]);
-        const uint64_t count = static_cast<uint64_t>(static_cast<int64_t>(high[i])) - static_cast<uint64_t>(first);
+        const uint64_t count =
+            static_cast<uint64_t>(static_cast<int64_t>(high[i])) - static_cast<uint64_t>(first);
         const uint64_t bits = philox(seed, offset, loop.index[i]).low();
-        y[i] = static_cast<T>(static_cast<int64_t>(static_cast<uint64_t>(first) + (count ? bits % count : bits)));
+        y[i] = static_cast<T>(
+            static_cast<int64_t>(static_cast<uint64_t>(first) + (count ? bits % count : bits)));
     }
 }
 
@@ -140,8 +147,8 @@ void dropout_loop(const Loop& loop) {
 
 // ---- optimizers
 template <class T>
-Out<T, 2> sgd_momentum_of(T p, T g, T buf, T lr, T momentum, T dampening, T weight_decay, int64_t nesterov,
-                          int64_t maximize, int64_t first) {
+Out<T, 2> sgd_momentum_of(T p, T g, T buf, T lr, T momentum, T dampening, T weight_decay,
+                          int64_t nesterov, int64_t maximize, int64_t first) {
     g = (maximize ? -g : g) + weight_decay * p;
     buf = first ? g : momentum * buf + (T(1) - dampening) * g;
     return {{p - lr * (nesterov ? g + momentum * buf : buf), buf}};
@@ -155,7 +162,8 @@ struct Adam {
     Adam(const Param* p, T step_count) {
         const bool adamw = p[0].i != 0;
         const double lr = p[1].f, beta1 = p[2].f, step = static_cast<double>(step_count);
-        const double correction1 = 1 - std::pow(beta1, step), correction2 = 1 - std::pow(p[3].f, step);
+        const double correction1 = 1 - std::pow(beta1, step),
+                     correction2 = 1 - std::pow(p[3].f, step);
         beta2 = static_cast<T>(p[3].f);
         m_weight = static_cast<T>(1 - beta1);
         v_weight = static_cast<T>(1 - p[3].f);
@@ -172,7 +180,8 @@ template <class T, bool amsgrad>
 void adam_step(const Loop& loop) {
     if (loop.n == 0) return;
     const Adam<T> k(loop.params, input<T>(loop, amsgrad ? 5 : 4)[0]);
-    const T *p = input<T>(loop, 0), *g = input<T>(loop, 1), *m = input<T>(loop, 2), *v = input<T>(loop, 3);
+    const T *p = input<T>(loop, 0), *g = input<T>(loop, 1), *m = input<T>(loop, 2),
+            *v = input<T>(loop, 3);
     const T* max_v = amsgrad ? input<T>(loop, 4) : v;
     T *p_out = output<T>(loop, 0), *m_out = output<T>(loop, 1), *v_out = output<T>(loop, 2);
     T* max_out = amsgrad ? output<T>(loop, 3) : v_out;
@@ -183,7 +192,8 @@ void adam_step(const Loop& loop) {
                                          : grad + (k.m_weight - T(1)) * (grad - m[i]);
         const T vi = k.beta2 * v[i] + k.v_weight * grad * grad;
         const T largest = amsgrad ? nan_or_max(max_v[i], vi) : vi;
-        const T pi = p[i] * k.shrink - k.step_size * mi / (std::sqrt(largest) / k.root_correction2 + k.eps);
+        const T pi =
+            p[i] * k.shrink - k.step_size * mi / (std::sqrt(largest) / k.root_correction2 + k.eps);
         if (amsgrad) max_out[i] = largest;
         p_out[i] = pi;
         m_out[i] = mi;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The map engine: a program of element-wise primitives, run chunk by chunk over a strided iteration space. A chunk
-// is what fits registers of 4 KiB, so that a fused chain stays in the L1 cache.
+// The map engine: a program of element-wise primitives, run chunk by chunk over a strided iteration
+// space. A chunk is what fits registers of 4 KiB, so that a fused chain stays in the L1 cache.
 #include <algorithm>
 
 #include "base/error.hh"
@@ -45,8 +45,12 @@ int MapEngine::run_chunk(int64_t count, bool first) {
                 // The first chunk has the most rows, so what it loads serves all others.
                 if (first || !footprints[s.block].invariant) run_load(step, count);
                 break;
-            case Step::index: run_index(step, count); break;
-            case Step::convert: step.convert_run(slots[step.from].at, s.at, 1, n); break;
+            case Step::index:
+                run_index(step, count);
+                break;
+            case Step::convert:
+                step.convert_run(slots[step.from].at, s.at, 1, n);
+                break;
             case Step::narrow:
                 step.convert_run(s.at, narrowed, 1, n);
                 loader(step.dtype, s.compute)(narrowed, s.at, 1, n);
@@ -54,7 +58,9 @@ int MapEngine::run_chunk(int64_t count, bool first) {
             case Step::compute:
                 if (int status = run_compute(step, n)) return status;
                 break;
-            case Step::store: run_store(step, count); break;
+            case Step::store:
+                run_store(step, count);
+                break;
         }
     }
     return 0;

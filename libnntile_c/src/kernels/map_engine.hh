@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The state of one map task, all on the stack: steps to run per chunk and the registers between them.
+// The state of one map task, all on the stack: steps to run per chunk and the registers between
+// them.
 #pragma once
 
 #include "kernels/convert.hh"
@@ -13,7 +14,7 @@ public:
     // How an operand lies within a chunk; sizes[0] is per row of the chunk.
     struct Footprint {
         int dims;
-        bool invariant;             // the same elements in every chunk: loaded once
+        bool invariant;  // the same elements in every chunk: loaded once
         int64_t sizes[max_dims], strides[max_dims];
 
         bool plain() const { return dims == 1 && strides[0] == 1; }
@@ -21,32 +22,33 @@ public:
     };
 
     explicit MapEngine(const Args& a) : args(a), program(*a.program) {}
-    int prepare();                  // map_plan.cc
-    int run();                      // map.cc
+    int prepare();  // map_plan.cc
+    int run();      // map.cc
 
 private:
     static constexpr int64_t register_bytes = 4096;
     static constexpr int max_buffers = 32;
     static constexpr int max_slots = max_map_registers * compute_count + 1;  // and the index
-    static constexpr int max_steps = max_slots + max_map_instructions + max_map_registers + max_map_blocks;
+    static constexpr int max_steps =
+        max_slots + max_map_instructions + max_map_registers + max_map_blocks;
     static constexpr int max_instruction_operands = 8;
 
     // A register as a compute type: in a buffer, or directly in a block.
     struct Slot {
         Compute compute;
         int16_t reg;
-        int16_t block;              // of an input, or of an output that is written directly; else -1
-        int16_t buffer;             // -1: direct, or released
-        bool pinned;                // holds an invariant or the index
+        int16_t block;   // of an input, or of an output that is written directly; else -1
+        int16_t buffer;  // -1: direct, or released
+        bool pinned;     // holds an invariant or the index
         std::byte* at;
     };
     struct Step {
         enum Kind : uint8_t { load, index, convert, compute, narrow, store } kind;
-        DType dtype;                // compute: of the result; narrow: the dtype to narrow to
+        DType dtype;  // compute: of the result; narrow: the dtype to narrow to
         bool checks_divisor;
         uint8_t n_in, n_out;
         uint16_t first_param;
-        int16_t slot, from;         // to and from; store: from `slot` to block `from`
+        int16_t slot, from;  // to and from; store: from `slot` to block `from`
         Convert convert_run;
         MapLoop loop;
         int16_t in[max_instruction_operands], out[max_instruction_operands];
@@ -75,13 +77,13 @@ private:
     const Program& program;
     Space space;
     bool uses_index;
-    int split;                      // a chunk is `rows` of dim split - 1 with all dims from split on
-    int64_t rows, inner;            // inner: elements of one row
+    int split;            // a chunk is `rows` of dim split - 1 with all dims from split on
+    int64_t rows, inner;  // inner: elements of one row
     Footprint footprints[max_operands];
-    int64_t position[max_operands]; // of the chunk, in elements
+    int64_t position[max_operands];  // of the chunk, in elements
 
     int n_slots = 0, n_steps = 0, n_buffers = 0, n_free = 0, n_direct = 0, index_slot = -1;
-    bool full = false;              // out of buffers
+    bool full = false;  // out of buffers
     int16_t last_use[max_map_registers];
     int16_t slot_of[max_map_registers][compute_count];
     Compute compute_of_register[max_map_registers];

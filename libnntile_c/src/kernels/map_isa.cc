@@ -8,9 +8,12 @@
 namespace nntile::kernels::NNTILE_ISA {
 namespace {
 
-#define IN(...) {__VA_ARGS__}
-#define OUT(...) {__VA_ARGS__}
-#define P(...) {__VA_ARGS__}
+#define IN(...) \
+    { __VA_ARGS__ }
+#define OUT(...) \
+    { __VA_ARGS__ }
+#define P(...) \
+    { __VA_ARGS__ }
 #define F(name, initial) 'f'
 #define I(name, initial) 'i'
 #define CHOICE(name, words) 'c'
@@ -60,7 +63,8 @@ T value_of(T out, size_t) {
 }
 
 template <class Row, class T, bool choice, size_t... I, size_t... O, size_t... K>
-void run(const Loop& loop, std::index_sequence<I...>, std::index_sequence<O...>, std::index_sequence<K...>) {
+void run(const Loop& loop, std::index_sequence<I...>, std::index_sequence<O...>,
+         std::index_sequence<K...>) {
     const T* const in[] = {static_cast<const T*>(loop.in[I])...};
     T* const out[] = {static_cast<T*>(loop.out[O])...};
     [[maybe_unused]] const T f[] = {static_cast<T>(loop.params[K].f)..., T{}};
@@ -98,9 +102,9 @@ constexpr void add(MapLoops& table, size_t row) {
     if constexpr (takes(types, compute_i64)) table.loop[row][compute_i64] = Make<int64_t>::loop;
 }
 
-#define MAP(name, types, ...)                                  \
-    template <class T>                                         \
-    struct Make_##name {                                       \
+#define MAP(name, types, ...)                                              \
+    template <class T>                                                     \
+    struct Make_##name {                                                   \
         static void loop(const Loop& l) { row_loop<Row_##name<T>, T>(l); } \
     };
 #define MAP_LOOP(name, types, flops, doc, in, out, params, uses_index, function) \

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Preparing a map task: the chunk, then the steps that every chunk takes and the buffers between them.
+// Preparing a map task: the chunk, then the steps that every chunk takes and the buffers between
+// them.
 #include <algorithm>
 
 #include "base/error.hh"
@@ -11,7 +12,8 @@ int MapEngine::prepare() {
     const int blocks = program.n_in + program.n_out;
     if (blocks > max_map_blocks || program.n_registers > max_map_registers ||
         program.code.size() > max_map_instructions)
-        return fail_task(args, static_cast<int>(Status::unsupported), "map: the program is too long");
+        return fail_task(args, static_cast<int>(Status::unsupported),
+                         "map: the program is too long");
     uses_index = false;
     for (const Instruction& i : program.code) uses_index |= map_rows()[i.primitive].uses_index;
 
@@ -28,9 +30,8 @@ int MapEngine::prepare() {
 }
 
 void MapEngine::choose_chunk() {
-    const bool wide = uses_index || std::any_of(program.code.begin(), program.code.end(), [](auto& i) {
-                          return i.compute != DType::f32;
-                      });
+    const bool wide = uses_index || std::any_of(program.code.begin(), program.code.end(),
+                                                [](auto& i) { return i.compute != DType::f32; });
     bool plain = space.dims == 1 && program.code.size() == 1 && !uses_index;
     for (int k = 0; plain && k < program.n_in + program.n_out; ++k)
         plain = args.blocks[k].dtype == program.code[0].compute && space.strides[k][0] == 1;
@@ -85,7 +86,9 @@ int MapEngine::plan() {
         if (int status = plan_instruction(i)) return status;
     if (!full)
         if (int status = plan_stores()) return status;
-    if (full) return fail_task(args, static_cast<int>(Status::unsupported), "map: the program is too long");
+    if (full)
+        return fail_task(args, static_cast<int>(Status::unsupported),
+                         "map: the program is too long");
     return 0;
 }
 
@@ -98,8 +101,8 @@ int MapEngine::plan_instruction(int number) {
     const size_t primitive = is_not ? size_t{number_of_logical_not} : instruction.primitive;
     const MapLoop loop = map_loops().loop[primitive][compute];
     if (!loop || std::max(instruction.in.size(), instruction.out.size()) > max_instruction_operands)
-        return fail_task(args, static_cast<int>(Status::internal), "map: %s does not take %s", row.name,
-                         name_of(dtype_of(compute)));
+        return fail_task(args, static_cast<int>(Status::internal), "map: %s does not take %s",
+                         row.name, name_of(dtype_of(compute)));
 
     int16_t in[max_instruction_operands];
     for (size_t k = 0; k < instruction.in.size(); ++k)
@@ -111,15 +114,19 @@ int MapEngine::plan_instruction(int number) {
     step.first_param = instruction.first_param;
     step.loop = loop;
     step.dtype = target;
-    step.checks_divisor = compute == compute_i64 && primitive >= number_of_div_trunc &&
-                          primitive <= number_of_fmod;
+    step.checks_divisor =
+        compute == compute_i64 && primitive >= number_of_div_trunc && primitive <= number_of_fmod;
     for (size_t k = 0; k < instruction.out.size() && !full; ++k) {
         const int r = instruction.out[k];
         compute_of_register[r] = compute;
         if (writes_directly(r, instruction, number)) {
             Slot& s = slots[n_slots];
-            s = {compute, static_cast<int16_t>(r),
-                 static_cast<int16_t>(program.n_in + r - (program.n_registers - program.n_out)), -1, false, nullptr};
+            s = {compute,
+                 static_cast<int16_t>(r),
+                 static_cast<int16_t>(program.n_in + r - (program.n_registers - program.n_out)),
+                 -1,
+                 false,
+                 nullptr};
             slot_of[r][compute] = static_cast<int16_t>(n_slots);
             direct[n_direct++] = static_cast<int16_t>(n_slots++);
         } else {
@@ -139,7 +146,8 @@ int MapEngine::plan_stores() {
         const int r = program.n_registers - program.n_out + k, block = program.n_in + k;
         const int slot = slot_of[r][compute_of_register[r]];
         if (slot < 0 || r < program.n_in)
-            return fail_task(args, static_cast<int>(Status::internal), "map: output %d is not computed", k);
+            return fail_task(args, static_cast<int>(Status::internal),
+                             "map: output %d is not computed", k);
         if (slots[slot].block == block) continue;
         new_step(Step::store, slot, block, storer(slots[slot].compute, args.blocks[block].dtype));
     }
@@ -160,18 +168,22 @@ Compute MapEngine::compute_for(const Instruction& instruction) const {
     return compute_of(instruction.compute);
 }
 
-// The slot that holds a register as a compute type before an instruction; loads or converts if there is none.
+// The slot that holds a register as a compute type before an instruction; loads or converts if
+// there is none.
 int MapEngine::slot_for(int reg, Compute compute) {
     if (slot_of[reg][compute] >= 0 || full) return slot_of[reg][compute];
     if (reg >= program.n_in) {
         const int from = slot_of[reg][compute_of_register[reg]];
         const int slot = new_slot(reg, compute, false);
-        if (!full) new_step(Step::convert, slot, from, loader(dtype_of(compute_of_register[reg]), compute));
+        if (!full)
+            new_step(Step::convert, slot, from,
+                     loader(dtype_of(compute_of_register[reg]), compute));
         return slot;
     }
     const Block& b = args.blocks[reg];
     if (footprints[reg].plain() && b.dtype == dtype_of(compute)) {
-        slots[n_slots] = {compute, static_cast<int16_t>(reg), static_cast<int16_t>(reg), -1, false, nullptr};
+        slots[n_slots] = {compute, static_cast<int16_t>(reg), static_cast<int16_t>(reg), -1, false,
+                          nullptr};
         slot_of[reg][compute] = static_cast<int16_t>(n_slots);
         direct[n_direct++] = static_cast<int16_t>(n_slots);
         return n_slots++;

@@ -8,12 +8,18 @@ namespace nntile::kernels {
 namespace {
 
 std::vector<MapRow> make_rows() {
-#define IN(...) {__VA_ARGS__}
-#define OUT(...) {__VA_ARGS__}
-#define P(...) {__VA_ARGS__}
-#define F(name, initial) {name, 'f', initial, nullptr}
-#define I(name, initial) {name, 'i', initial, nullptr}
-#define CHOICE(name, words) {name, 'i', 0, words}
+#define IN(...) \
+    { __VA_ARGS__ }
+#define OUT(...) \
+    { __VA_ARGS__ }
+#define P(...) \
+    { __VA_ARGS__ }
+#define F(name, initial) \
+    { name, 'f', initial, nullptr }
+#define I(name, initial) \
+    { name, 'i', initial, nullptr }
+#define CHOICE(name, words) \
+    { name, 'i', 0, words }
 #define MAP(name, types, flops, doc, in, out, params, ...) \
     {#name, doc, Types::types, in, out, params, false, flops},
 #define MAP_LOOP(name, types, flops, doc, in, out, params, uses_index, ...) \
@@ -35,7 +41,8 @@ std::span<const MapRow> map_rows() { return rows(); }
 int find_map(std::string_view name) {
     static const auto numbers = [] {
         std::unordered_map<std::string_view, int> by_name;
-        for (const MapRow& row : rows()) by_name.emplace(row.name, static_cast<int>(by_name.size()));
+        for (const MapRow& row : rows())
+            by_name.emplace(row.name, static_cast<int>(by_name.size()));
         return by_name;
     }();
     const auto it = numbers.find(name);

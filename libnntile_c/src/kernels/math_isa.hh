@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Elementary functions that loops vectorise: a few ulp in f32, libm in f64. Infinities, nan, zeros and
-// subnormals behave as in libm; every choice is a select, never a branch.
+// Elementary functions that loops vectorise: a few ulp in f32, libm in f64. Infinities, nan, zeros
+// and subnormals behave as in libm; every choice is a select, never a branch.
 #pragma once
 
 #include <cmath>
@@ -230,7 +230,8 @@ T silu_slope(T x) {
     return s * (T(1) + x * (T(1) - s));
 }
 
-// ---- division. Integers: the engine has refused zero divisors; -1 is apart since INT64_MIN / -1 traps.
+// ---- division. Integers: the engine has refused zero divisors; -1 is apart since INT64_MIN / -1
+// traps.
 template <class T>
 T div_trunc_of(T a, T b) {
     if constexpr (is_real<T>) return std::trunc(a / b);

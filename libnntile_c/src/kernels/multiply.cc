@@ -13,16 +13,19 @@
 namespace nntile::kernels {
 namespace {
 
-// How BLAS sees a matrix: rows `ld` apart, transposed or not. A stride of a dim of size 1 has no meaning.
+// How BLAS sees a matrix: rows `ld` apart, transposed or not. A stride of a dim of size 1 has no
+// meaning.
 struct Order {
     bool ok, transposed;
     int64_t ld;
 };
 Order order_of(int64_t rows, int64_t columns, int64_t row, int64_t column) {
     const int64_t least = std::max<int64_t>(columns, 1);
-    if ((columns <= 1 || column == 1) && (rows <= 1 || row >= least)) return {true, false, rows <= 1 ? least : row};
+    if ((columns <= 1 || column == 1) && (rows <= 1 || row >= least))
+        return {true, false, rows <= 1 ? least : row};
     const int64_t tall = std::max<int64_t>(rows, 1);
-    if ((rows <= 1 || row == 1) && (columns <= 1 || column >= tall)) return {true, true, columns <= 1 ? tall : column};
+    if ((rows <= 1 || row == 1) && (columns <= 1 || column >= tall))
+        return {true, true, columns <= 1 ? tall : column};
     return {false, false, 0};
 }
 Order order_of(const Matrix& x, int64_t rows, int64_t columns) {
@@ -31,7 +34,9 @@ Order order_of(const Matrix& x, int64_t rows, int64_t columns) {
 bool fits(const Order& order) { return order.ok && order.ld <= INT_MAX; }
 
 template <class T>
-inline constexpr Compute compute_type = sizeof(T) == 4 ? compute_f32 : std::is_integral_v<T> ? compute_i64 : compute_f64;
+inline constexpr Compute compute_type = sizeof(T) == 4          ? compute_f32
+                                        : std::is_integral_v<T> ? compute_i64
+                                                                : compute_f64;
 
 // What `count` elements of row i of y hold before the product is added.
 template <class T>
@@ -41,24 +46,28 @@ void start(const Product& p, int64_t i, int64_t j, int64_t count, T* out) {
     } else if (p.c.data) {
         loader(p.c.dtype, compute_type<T>)(p.c.at(i, j), out, p.c.column, count);
         if (p.beta == 1) return;
-        for (int64_t l = 0; l < count; ++l) out[l] = static_cast<T>(p.beta * static_cast<double>(out[l]));
+        for (int64_t l = 0; l < count; ++l)
+            out[l] = static_cast<T>(p.beta * static_cast<double>(out[l]));
     } else {
         std::fill_n(out, count, T{});
     }
 }
 
 template <class T>
-void blas(int64_t m, int64_t n, int64_t k, double alpha, const void* a, const Order& oa, const void* b,
-          const Order& ob, double beta, void* y, int64_t ld) {
-    const auto ta = oa.transposed ? CblasTrans : CblasNoTrans, tb = ob.transposed ? CblasTrans : CblasNoTrans;
+void blas(int64_t m, int64_t n, int64_t k, double alpha, const void* a, const Order& oa,
+          const void* b, const Order& ob, double beta, void* y, int64_t ld) {
+    const auto ta = oa.transposed ? CblasTrans : CblasNoTrans,
+               tb = ob.transposed ? CblasTrans : CblasNoTrans;
     const int im = static_cast<int>(m), in = static_cast<int>(n), ik = static_cast<int>(k);
-    const int lda = static_cast<int>(oa.ld), ldb = static_cast<int>(ob.ld), ldy = static_cast<int>(ld);
+    const int lda = static_cast<int>(oa.ld), ldb = static_cast<int>(ob.ld),
+              ldy = static_cast<int>(ld);
     const T *x = static_cast<const T*>(a), *w = static_cast<const T*>(b);
     if constexpr (sizeof(T) == 4)
         scipy_cblas_sgemm(CblasRowMajor, ta, tb, im, in, ik, static_cast<T>(alpha), x, lda, w, ldb,
                           static_cast<T>(beta), static_cast<T*>(y), ldy);
     else
-        scipy_cblas_dgemm(CblasRowMajor, ta, tb, im, in, ik, alpha, x, lda, w, ldb, beta, static_cast<T*>(y), ldy);
+        scipy_cblas_dgemm(CblasRowMajor, ta, tb, im, in, ik, alpha, x, lda, w, ldb, beta,
+                          static_cast<T*>(y), ldy);
 }
 
 constexpr int64_t row_bytes = 4096;
@@ -70,8 +79,8 @@ bool multiply_in_place(const Product& p) {
     const Order y = order_of(p.y, p.m, p.n);
     if (fits(y) && y.transposed) return multiply_in_place<T>(p.transposed());
     const Order a = order_of(p.a, p.m, p.k), b = order_of(p.b, p.k, p.n);
-    if (p.a.dtype != dtype || p.b.dtype != dtype || p.y.dtype != dtype || !fits(a) || !fits(b) || !fits(y) ||
-        std::max({p.m, p.n, p.k}) > INT_MAX)
+    if (p.a.dtype != dtype || p.b.dtype != dtype || p.y.dtype != dtype || !fits(a) || !fits(b) ||
+        !fits(y) || std::max({p.m, p.n, p.k}) > INT_MAX)
         return false;
     const bool prepare = !p.accumulate && (p.c.data || p.k == 0);
     if (prepare) {
@@ -85,7 +94,8 @@ bool multiply_in_place(const Product& p) {
             }
     }
     if (p.k > 0)
-        blas<T>(p.m, p.n, p.k, p.alpha, p.a.data, a, p.b.data, b, prepare || p.accumulate ? 1 : 0, p.y.data, y.ld);
+        blas<T>(p.m, p.n, p.k, p.alpha, p.a.data, a, p.b.data, b, prepare || p.accumulate ? 1 : 0,
+                p.y.data, y.ld);
     return true;
 }
 
@@ -123,7 +133,8 @@ void multiply_panels(const Product& p) {
             for (int64_t r = 0; r < m; ++r) start(p, i + r, j, n, y + r * n);
             for (int64_t l = 0; l < p.k; l += panel) {
                 const int64_t k = std::min(panel, p.k - l);
-                const Order oa = pack(p.a.block(i, l), m, k, a), ob = pack(p.b.block(l, j), k, n, b);
+                const Order oa = pack(p.a.block(i, l), m, k, a),
+                            ob = pack(p.b.block(l, j), k, n, b);
                 blas<T>(m, n, k, p.alpha, a, oa, b, ob, 1, y, n);
             }
             for (int64_t r = 0; r < m; ++r) store(y + r * n, p.y.at(i + r, j), p.y.column, n);
@@ -159,9 +170,12 @@ void multiply_as(const Product& p) {
 
 void multiply(const Product& p) {
     switch (compute_of(p.y.dtype)) {
-        case compute_f32: return multiply_as<float>(p);
-        case compute_f64: return multiply_as<double>(p);
-        default: return multiply_integers(p);
+        case compute_f32:
+            return multiply_as<float>(p);
+        case compute_f64:
+            return multiply_as<double>(p);
+        default:
+            return multiply_integers(p);
     }
 }
 

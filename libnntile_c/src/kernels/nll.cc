@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Negative log-likelihood: rows of log-probabilities over classes, and a class index per row. A mean divides by the
-// given total weight here, so that the losses of row tiles can be added.
+// Negative log-likelihood: rows of log-probabilities over classes, and a class index per row. A
+// mean divides by the given total weight here, so that the losses of row tiles can be added.
 #include <cinttypes>
 
 #include "base/error.hh"
@@ -30,8 +30,12 @@ struct Targets {
     Space space;
 
     Targets(const Args& a, int first, int64_t ignore)
-        : args(a), target(a.blocks[first]), weight(a.blocks[first + 1]), ignore_index(ignore),
-          classes(a.sizes.back()), last(a.sizes.size() - 1) {}
+        : args(a),
+          target(a.blocks[first]),
+          weight(a.blocks[first + 1]),
+          ignore_index(ignore),
+          classes(a.sizes.back()),
+          last(a.sizes.size() - 1) {}
 
     // body(offsets of all operands, class or -1 for an ignored row, weight)
     template <class Body>
@@ -44,7 +48,8 @@ struct Targets {
         }
         Args rows = args;
         rows.sizes = args.sizes.first(last);
-        if (int status = space.make(rows, std::span(strides, args.blocks.size()), {static_cast<int>(t)}))
+        if (int status =
+                space.make(rows, std::span(strides, args.blocks.size()), {static_cast<int>(t)}))
             return status;
         if (space.empty()) return 0;
         const Convert load = loader(target.dtype, compute_i64);
@@ -58,7 +63,8 @@ struct Targets {
             }
             if (c < 0 || c >= classes)
                 return fail_task(args, static_cast<int>(Status::index_error),
-                                 "nll_loss: target %" PRId64 " is out of range [0, %" PRId64 ")", c, classes);
+                                 "nll_loss: target %" PRId64 " is out of range [0, %" PRId64 ")", c,
+                                 classes);
             body(walk.offset, c, weight.data ? element(weight, c * weight.strides[last]) : 1.0);
         } while (walk.next());
         return 0;
@@ -73,7 +79,8 @@ int nll_loss(const Args& args) {
     Targets targets(args, 1, args.params[1].i);
     double loss = 0;
     const int status = targets.each([&](const int64_t* offset, int64_t c, double weight) {
-        const double value = c < 0 ? 0 : -weight * element(logp, offset[0] + c * logp.strides[targets.last]);
+        const double value =
+            c < 0 ? 0 : -weight * element(logp, offset[0] + c * logp.strides[targets.last]);
         if (reduction == none) set_element(y, offset[4], value);
         else loss += value;
     });
@@ -86,7 +93,8 @@ int nll_loss(const Args& args) {
 int nll_total_weight(const Args& args) {
     Targets targets(args, 0, args.params[0].i);
     double total = 0;
-    const int status = targets.each([&](const int64_t*, int64_t, double weight) { total += weight; });
+    const int status =
+        targets.each([&](const int64_t*, int64_t, double weight) { total += weight; });
     if (status) return status;
     const Block& y = args.blocks[2];
     set_element(y, 0, args.params[1].i ? element(y, 0) + total : total);
@@ -105,7 +113,8 @@ int nll_loss_backward(const Args& args) {
     if (args.params[0].i == mean) divisor = element(total, 0);
     return targets.each([&](const int64_t* offset, int64_t c, double weight) {
         if (c < 0) return;
-        set_element(dx, offset[4] + c * dx.strides[targets.last], -weight * element(dy, offset[0]) / divisor);
+        set_element(dx, offset[4] + c * dx.strides[targets.last],
+                    -weight * element(dy, offset[0]) / divisor);
     });
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Philox-4x32-10: 128 random bits that depend on (seed, offset, element) only, so cuts never matter.
+// Philox-4x32-10: 128 random bits that depend on (seed, offset, element) only, so cuts never
+// matter.
 #pragma once
 
 #include "kernels/math_isa.hh"
@@ -32,7 +33,8 @@ inline Random philox(uint64_t seed, uint64_t offset, uint64_t element) {
     return {{c0, c1, c2, c3}};
 }
 
-// One word per element, four elements from one block of Philox: word e % 4 of block e / 4. `room` holds n + 8 words.
+// One word per element, four elements from one block of Philox: word e % 4 of block e / 4. `room`
+// holds n + 8 words.
 inline const uint32_t* random_words(uint64_t seed, uint64_t offset, const int64_t* index, int64_t n,
                                     uint32_t* room) {
     bool contiguous = true;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Reductions over any dims. Two ways through x: along runs of a reduced dim, or, where the innermost dim is kept, row
-// by row into many totals at once.
+// Reductions over any dims. Two ways through x: along runs of a reduced dim, or, where the
+// innermost dim is kept, row by row into many totals at once.
 #include <algorithm>
 #include <cstdlib>
 
@@ -62,7 +62,8 @@ int reduce(const Args& args) {
     if (int status = r.reduced.make(part, std::span(strides, 1), {0})) return status;
     if (r.kept.empty()) return 0;
 
-    const bool accumulate = args.params[1].i != 0, rows = r.rows_first(), nothing = r.reduced.empty();
+    const bool accumulate = args.params[1].i != 0, rows = r.rows_first(),
+               nothing = r.reduced.empty();
     const int last = r.kept.dims - 1;
     const int64_t x_step = r.kept.strides[0][last], y_step = r.kept.strides[1][last];
     const Convert load = loader(y.dtype, wide), store = storer(wide, y.dtype);

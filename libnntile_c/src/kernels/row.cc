@@ -31,12 +31,14 @@ int Rows::make(const Args& args, std::initializer_list<int> scalars) {
         const Block& b = args.blocks[k];
         strides[k] = b.data ? b.strides : nullptr;
         line[k].make(b, compute, b.data && d != 1 ? b.strides[last] : 1);
-        const bool scalar = std::find(scalars.begin(), scalars.end(), static_cast<int>(k)) != scalars.end();
+        const bool scalar =
+            std::find(scalars.begin(), scalars.end(), static_cast<int>(k)) != scalars.end();
         whole &= !b.data || scalar || line[k].in_place();
     }
     Args outer = args;
     outer.sizes = args.sizes.first(last);
-    return space.make(outer, std::span(strides, args.blocks.size()), {static_cast<int>(args.blocks.size()) - 1});
+    return space.make(outer, std::span(strides, args.blocks.size()),
+                      {static_cast<int>(args.blocks.size()) - 1});
 }
 
 }  // namespace nntile::kernels

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What kernels over whole rows share: the loops of a row in its compute type, and how rows are read and written.
+// What kernels over whole rows share: the loops of a row in its compute type, and how rows are read
+// and written.
 #pragma once
 
 #include <algorithm>
@@ -20,14 +21,17 @@ struct RowLoops {
     double (*dot)(const void* a, const void* b, int64_t n);
     void (*softmax_backward)(const void* dy, const void* y, int64_t n, double dot, void* dx);
     void (*log_softmax_backward)(const void* dy, const void* y, int64_t n, double sum, void* dx);
-    double (*deviation)(const void* x, int64_t n, double mean);        // sum of (x - mean)^2
-    void (*normalize)(const void* x, const void* w, const void* b, int64_t n, double mean, double rstd, void* y);
+    double (*deviation)(const void* x, int64_t n, double mean);  // sum of (x - mean)^2
+    void (*normalize)(const void* x, const void* w, const void* b, int64_t n, double mean,
+                      double rstd, void* y);
     // sums[0] += sum of g, sums[1] += sum of g * (x - mean) * rstd, with g = dy * w
-    void (*norm_sums)(const void* dy, const void* x, const void* w, int64_t n, double mean, double rstd, double* sums);
+    void (*norm_sums)(const void* dy, const void* x, const void* w, int64_t n, double mean,
+                      double rstd, double* sums);
     // dx = rstd * (g - a - (x - mean) * rstd * b)
-    void (*norm_input)(const void* dy, const void* x, const void* w, int64_t n, double mean, double rstd, double a,
-                       double b, void* dx);
-    void (*norm_affine)(const void* dy, const void* x, int64_t n, double mean, double rstd, double* dw, double* db);
+    void (*norm_input)(const void* dy, const void* x, const void* w, int64_t n, double mean,
+                       double rstd, double a, double b, void* dx);
+    void (*norm_affine)(const void* dy, const void* x, int64_t n, double mean, double rstd,
+                        double* dw, double* db);
 };
 struct RowTables {
     RowLoops table[2];  // compute_f32, compute_f64
@@ -49,7 +53,9 @@ public:
         load_(data_ + at * stride_ * bytes_, buffer_, stride_, n);
         return buffer_;
     }
-    void* target(int64_t at) { return in_place_ ? static_cast<void*>(data_ + at * bytes_) : buffer_; }
+    void* target(int64_t at) {
+        return in_place_ ? static_cast<void*>(data_ + at * bytes_) : buffer_;
+    }
     void flush(int64_t at, int64_t n) {  // after target() was written
         if (!in_place_) store_(buffer_, data_ + at * stride_ * bytes_, stride_, n);
     }

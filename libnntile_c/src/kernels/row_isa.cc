@@ -67,12 +67,14 @@ struct Row {
         const T *a = in(left), *b = in(right);
         return lane_sum<T>(n, [=](int64_t i) { return a[i] * b[i]; });
     }
-    static void softmax_backward(const void* grad, const void* value, int64_t n, double d, void* to) {
+    static void softmax_backward(const void* grad, const void* value, int64_t n, double d,
+                                 void* to) {
         const T *dy = in(grad), *y = in(value), dot = static_cast<T>(d);
         T* dx = out(to);
         each(n, [=](int64_t i) { dx[i] = y[i] * (dy[i] - dot); });
     }
-    static void log_softmax_backward(const void* grad, const void* value, int64_t n, double s, void* to) {
+    static void log_softmax_backward(const void* grad, const void* value, int64_t n, double s,
+                                     void* to) {
         const T *dy = in(grad), *y = in(value), sum = static_cast<T>(s);
         T* dx = out(to);
         each(n, [=](int64_t i) { dx[i] = dy[i] - exp_of(y[i]) * sum; });
@@ -83,36 +85,42 @@ struct Row {
         const T *x = in(from), mean = static_cast<T>(m);
         return lane_sum<T>(n, [=](int64_t i) { return (x[i] - mean) * (x[i] - mean); });
     }
-    static void normalize(const void* from, const void* weight, const void* bias, int64_t n, double m, double r,
-                          void* to) {
-        const T *x = in(from), *w = in(weight), *b = in(bias), mean = static_cast<T>(m), rstd = static_cast<T>(r);
+    static void normalize(const void* from, const void* weight, const void* bias, int64_t n,
+                          double m, double r, void* to) {
+        const T *x = in(from), *w = in(weight), *b = in(bias), mean = static_cast<T>(m),
+                rstd = static_cast<T>(r);
         T* y = out(to);
         if (w && b) each(n, [=](int64_t i) { y[i] = (x[i] - mean) * rstd * w[i] + b[i]; });
         else if (w) each(n, [=](int64_t i) { y[i] = (x[i] - mean) * rstd * w[i]; });
         else if (b) each(n, [=](int64_t i) { y[i] = (x[i] - mean) * rstd + b[i]; });
         else each(n, [=](int64_t i) { y[i] = (x[i] - mean) * rstd; });
     }
-    static void norm_sums(const void* grad, const void* from, const void* weight, int64_t n, double m, double r,
-                          double* sums) {
-        const T *dy = in(grad), *x = in(from), *w = in(weight), mean = static_cast<T>(m), rstd = static_cast<T>(r);
+    static void norm_sums(const void* grad, const void* from, const void* weight, int64_t n,
+                          double m, double r, double* sums) {
+        const T *dy = in(grad), *x = in(from), *w = in(weight), mean = static_cast<T>(m),
+                rstd = static_cast<T>(r);
         if (w) {
             sums[0] += lane_sum<T>(n, [=](int64_t i) { return dy[i] * w[i]; });
-            sums[1] += lane_sum<T>(n, [=](int64_t i) { return dy[i] * w[i] * ((x[i] - mean) * rstd); });
+            sums[1] +=
+                lane_sum<T>(n, [=](int64_t i) { return dy[i] * w[i] * ((x[i] - mean) * rstd); });
         } else {
             sums[0] += lane_sum<T>(n, [=](int64_t i) { return dy[i]; });
             sums[1] += lane_sum<T>(n, [=](int64_t i) { return dy[i] * ((x[i] - mean) * rstd); });
         }
     }
-    static void norm_input(const void* grad, const void* from, const void* weight, int64_t n, double m, double r,
-                           double g_mean, double gx_mean, void* to) {
-        const T *dy = in(grad), *x = in(from), *w = in(weight), mean = static_cast<T>(m), rstd = static_cast<T>(r);
+    static void norm_input(const void* grad, const void* from, const void* weight, int64_t n,
+                           double m, double r, double g_mean, double gx_mean, void* to) {
+        const T *dy = in(grad), *x = in(from), *w = in(weight), mean = static_cast<T>(m),
+                rstd = static_cast<T>(r);
         const T a = static_cast<T>(g_mean), b = static_cast<T>(gx_mean);
         T* dx = out(to);
-        if (w) each(n, [=](int64_t i) { dx[i] = rstd * (dy[i] * w[i] - a - (x[i] - mean) * rstd * b); });
+        if (w)
+            each(n,
+                 [=](int64_t i) { dx[i] = rstd * (dy[i] * w[i] - a - (x[i] - mean) * rstd * b); });
         else each(n, [=](int64_t i) { dx[i] = rstd * (dy[i] - a - (x[i] - mean) * rstd * b); });
     }
-    static void norm_affine(const void* grad, const void* from, int64_t n, double m, double r, double* dw,
-                            double* db) {
+    static void norm_affine(const void* grad, const void* from, int64_t n, double m, double r,
+                            double* dw, double* db) {
         const T *dy = in(grad), *x = in(from), mean = static_cast<T>(m), rstd = static_cast<T>(r);
         each(n, [=](int64_t i) {
             dw[i] += static_cast<double>(dy[i] * ((x[i] - mean) * rstd));
@@ -120,9 +128,11 @@ struct Row {
         });
     }
 
-    static constexpr RowLoops loops = {exp_sum,   scale,     exp_scale, shift,     sum,
-                                       dot,       softmax_backward,     log_softmax_backward,
-                                       deviation, normalize, norm_sums, norm_input, norm_affine};
+    static constexpr RowLoops loops = {
+        exp_sum,    scale,     exp_scale,        shift,
+        sum,        dot,       softmax_backward, log_softmax_backward,
+        deviation,  normalize, norm_sums,        norm_input,
+        norm_affine};
 };
 
 }  // namespace

@@ -47,7 +47,8 @@ int log_softmax(const Args& args) {
     rows.each([&] {
         const double max = row_max(rows, x);
         double sum = 0;
-        rows.pieces([&](int64_t at, int64_t n) { sum += loops.exp_sum(x.read(at, n), n, max, nullptr); });
+        rows.pieces(
+            [&](int64_t at, int64_t n) { sum += loops.exp_sum(x.read(at, n), n, max, nullptr); });
         rows.pieces([&](int64_t at, int64_t n) {
             loops.shift(x.read(at, n), n, max, std::log(sum), y.target(at));
             y.flush(at, n);
@@ -63,7 +64,8 @@ int softmax_backward(const Args& args) {
     Line &dy = rows.line[0], &y = rows.line[1], &dx = rows.line[2];
     rows.each([&] {
         double dot = 0;
-        rows.pieces([&](int64_t at, int64_t n) { dot += loops.dot(dy.read(at, n), y.read(at, n), n); });
+        rows.pieces(
+            [&](int64_t at, int64_t n) { dot += loops.dot(dy.read(at, n), y.read(at, n), n); });
         rows.pieces([&](int64_t at, int64_t n) {
             loops.softmax_backward(dy.read(at, n), y.read(at, n), n, dot, dx.target(at));
             dx.flush(at, n);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The iteration space of a task in the simplest equal form: dims of size 1 dropped, dims in the order in
-// which the leading operand lies in memory, neighbours merged where every operand allows it.
+// The iteration space of a task in the simplest equal form: dims of size 1 dropped, dims in the
+// order in which the leading operand lies in memory, neighbours merged where every operand allows
+// it.
 #pragma once
 
 #include <initializer_list>
@@ -14,14 +15,15 @@ inline constexpr int max_dims = 24;
 inline constexpr int max_operands = max_map_blocks + 1;  // and the linear index
 
 struct Space {
-    int dims = 0;                           // at least 1
+    int dims = 0;  // at least 1
     int operands = 0;
     int64_t sizes[max_dims];
     int64_t strides[max_operands][max_dims];
 
     bool empty() const;
     int64_t count() const;
-    // Orders and merges; `leads` are operands, the most important first. Returns 0 or an error status.
+    // Orders and merges; `leads` are operands, the most important first. Returns 0 or an error
+    // status.
     int make(const Args& args, std::span<const int64_t* const> operand_strides,
              std::initializer_list<int> leads);
 };
@@ -34,7 +36,7 @@ struct Walk {
     int64_t offset[max_operands] = {};
 
     Walk(const Space& s, int d) : space(s), dims(d) {}
-    bool next() {                           // false: all done
+    bool next() {  // false: all done
         for (int d = dims; d-- > 0;) {
             const bool more = ++at[d] < space.sizes[d];
             const int64_t steps = more ? 1 : 1 - space.sizes[d];

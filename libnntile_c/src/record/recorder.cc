@@ -123,25 +123,31 @@ uint32_t Recorder::read_operand(const Operand& o) {
     return graph_.add_view(current_value(*o.buffer, o.dtype), layout_of(o));
 }
 
+bool Recorder::held_elsewhere(uint32_t value, const Buffer& buffer) const {
+    return std::any_of(holders_.begin(), holders_.end(), [&](const Holder& h) {
+        return h.buffer && h.buffer != &buffer && h.current == value;
+    });
+}
+
 void Recorder::write_operand(const Operand& o, uint32_t data) {
     if (product(o.sizes) == 0) return;
     if (graph_.value(data).dtype != o.dtype)
         data = graph_.add(*schema::find_op("copy"), std::vector<uint32_t>{data}, {}, o.dtype)[0];
-    if (auto order = storage_order(o)) {
-        if (std::is_sorted(order->begin(), order->end()) || is_dense(layout_of(o))) {
-            // A reshaped result is its dense base: a buffer holds bytes in storage order, not dims.
-            const uint32_t base = graph_.base_of(data);
-            const Layout layout = graph_.layout_of(data);
-            const bool whole = is_dense(layout) && product(layout.sizes) == product(graph_.value(base).sizes);
-            const bool own = whole && graph_.value(base).kind == graph::ValueKind::result;
-            if (own && std::none_of(holders_.begin(), holders_.end(), [&](const Holder& h) {
-                    return h.buffer && h.buffer != o.buffer && h.current == base;
-                }))
-                return set_current(*o.buffer, base);
-            return set_current(*o.buffer,
-                               graph_.add(*schema::find_op("copy"), std::vector<uint32_t>{data}, {}, o.dtype)[0]);
-        }
-        Attr sizes;                             // nothing of the old bytes stays
+    const bool dense = covers(o) && is_dense(o.sizes, o.strides, o.offset);
+    if (dense) {
+        // A reshaped result is its dense base: a buffer holds bytes in storage order, not dims.
+        const uint32_t base = graph_.base_of(data);
+        const bool whole = base == data || (is_dense(graph_.layout_of(data)) &&
+                                            product(graph_.value(data).sizes) == product(graph_.value(base).sizes));
+        const bool own = whole && graph_.value(base).kind == graph::ValueKind::result &&
+                         (fresh_from_ <= base || !held_elsewhere(base, *o.buffer));
+        set_current(*o.buffer, own ? base
+                                   : graph_.add(*schema::find_op("copy"), std::vector<uint32_t>{data}, {},
+                                                o.dtype)[0]);
+        return;
+    }
+    if (auto order = storage_order(o)) {        // nothing of the old bytes stays
+        Attr sizes;
         for (size_t d : *order) sizes.ints.push_back(o.sizes[d]);
         set_current(*o.buffer, graph_.add(*schema::find_op("empty"), {}, {sizes}, o.dtype)[0]);
     }
@@ -160,8 +166,12 @@ static void check_operand(std::string_view op, const Operand& o, const Recorder*
     check(o.buffer, Status::invalid_argument, op, ": tensor operand without a buffer");
     check(o.buffer->owner.get() == owner, Status::invalid_argument, op, ": buffer of another recorder");
     check(o.dtype != DType::none, Status::type_error, op, ": tensor operand without a dtype");
-    const Layout layout = layout_of(o);
-    check(layout.numel() == 0 || (layout.offset >= 0 && (layout.last() + 1) * size_of(o.dtype) <= o.buffer->bytes),
+    int64_t numel = 1, last = o.offset;
+    for (size_t d = 0; d < o.sizes.size(); ++d) {
+        numel *= o.sizes[d];
+        last += (o.sizes[d] - 1) * o.strides[d];
+    }
+    check(numel == 0 || (o.offset >= 0 && (last + 1) * size_of(o.dtype) <= o.buffer->bytes),
           Status::invalid_argument, op, ": a tensor of sizes ", text_of_dims(o.sizes), ", strides ",
           text_of_dims(o.strides), ", offset ", o.offset, " and dtype ", name_of(o.dtype),
           " is out of bounds of its storage of ", o.buffer->bytes, " bytes");
@@ -173,7 +183,7 @@ static bool permute_map(const OpRow& row, std::span<const Operand> operands, siz
                         std::vector<Operand>& out, std::vector<Dims>& space) {
     if (row.rule != schema::Rule::map || n_inputs == operands.size()) return false;
     const Operand& y = operands[n_inputs];
-    if (y.kind != Operand::Kind::tensor || is_dense(layout_of(y))) return false;
+    if (y.kind != Operand::Kind::tensor || is_dense(y.sizes, y.strides, y.offset)) return false;
     for (const schema::AttrRow& a : row.attrs)
         if (a.name == "sizes") return false;
     const auto order = storage_order(y);
@@ -226,6 +236,7 @@ void Recorder::op(const OpRow& row, std::span<const Operand> operands, size_t n_
     for (size_t k = 0; k < attrs.size(); ++k)   // a row without tensor inputs takes its shape from the output
         if (row.rule == schema::Rule::map && row.attrs[k].name == "sizes" && !wanted.empty())
             attrs[k].ints = wanted[0].sizes;
+    fresh_from_ = graph_.values.size();
     const auto results = graph_.add(row, inputs, std::move(attrs), compute, wanted, where);
     check(outputs.size() <= results.size(), Status::invalid_argument, row.name, ": ", outputs.size(),
           " outputs given, the op has ", results.size());
@@ -242,6 +253,7 @@ void Recorder::host(HostCall call, std::span<const Operand> operands, size_t n_i
     for (size_t k = 0; k < n_inputs; ++k) inputs.push_back(read_operand(operands[k]));
     std::vector<Type> wanted;
     for (const Operand& o : operands.subspan(n_inputs)) wanted.push_back({o.dtype, Dims(o.sizes), false});
+    fresh_from_ = graph_.values.size();
     const auto results = graph_.add_host(call.name, call.signature, inputs, wanted, where);
     calls_.push_back(std::move(call));
     for (size_t k = 0; k < wanted.size(); ++k)
@@ -270,7 +282,7 @@ void Recorder::write(const Operand& target, const void* host, size_t bytes) {
     bury();
     auto stored = executor_->write(target.dtype, target.sizes, host);
     Buffer& buffer = *target.buffer;
-    if (is_dense(layout_of(target)) && covers(target)) {
+    if (is_dense(target.sizes, target.strides, target.offset) && covers(target)) {
         if (buffer.stored && buffer.stored->sizes == stored->sizes) stored->names = buffer.stored->names;
         if (buffer.holder >= 0) {               // earlier readers keep their value; the buffer starts anew
             holders_[buffer.holder].buffer = nullptr;
@@ -279,6 +291,7 @@ void Recorder::write(const Operand& target, const void* host, size_t bytes) {
         buffer.stored = std::move(stored);
         return;
     }
+    fresh_from_ = graph_.values.size();
     const uint32_t data = graph_.add_input(target.dtype, target.sizes, {}, std::move(stored));
     graph_.inputs.back().overwritable = true;
     write_operand(target, data);
@@ -296,7 +309,7 @@ void Recorder::read(const Operand& source, void* host, size_t bytes) {
         flush();
         Buffer& buffer = *source.buffer;
         const bool direct = buffer.stored && !buffer.stored->undefined && buffer.stored->dtype == source.dtype &&
-                            is_dense(layout_of(source)) && covers(source);
+                            is_dense(source.sizes, source.strides, source.offset) && covers(source);
         if (direct) {
             stored = buffer.stored;
         } else {                                // a view: let a graph of its own make it dense
@@ -337,15 +350,15 @@ void Recorder::drop_graph() {
 
 void Recorder::flush() {
     if (holders_.empty() && graph_.nodes.empty()) return;
-    bool submitted = false;
-    // A failed eager call leaves its buffers as they were. A failed graph stays pending: the user may change a
-    // cut or free memory and run it again.
+    bool submitted = false, lowered = false;
+    // A failed call leaves its buffers as they were. A graph that only did not fit into memory stays pending: the
+    // user may free some and run it again.
     OnExit exit{[&] {
-        if (submitted || mode_ == Mode::eager) drop_graph();
+        if (submitted || !lowered || mode_ == Mode::eager) drop_graph();
     }};
     mark_outputs();
     Executor::Result result;
-    if (!graph_.outputs.empty()) result = executor_->run(graph_, calls_, cuts_);
+    if (!graph_.outputs.empty()) result = executor_->run(graph_, calls_, cuts_, lowered);
     size_t k = 0;
     for (Holder& h : holders_)
         if (h.buffer && h.current != no_value && h.current != h.leaf)
@@ -393,7 +406,7 @@ void Recorder::reset() {
 // Own dim of the data that is dim `dim` of the tensor: same extent and stride.
 static std::optional<uint32_t> own_dim(std::span<const int64_t> own, const Operand& t, size_t dim) {
     if (own.size() == t.sizes.size() && std::equal(own.begin(), own.end(), t.sizes.begin()) &&
-        is_dense(layout_of(t)))
+        is_dense(t.sizes, t.strides, t.offset))
         return static_cast<uint32_t>(dim);
     const Dims strides = dense_strides(own);
     for (uint32_t d = 0; d < own.size(); ++d)
@@ -416,7 +429,7 @@ void Recorder::name_axis(const Operand& tensor, int64_t dim, std::string name) {
     if (!pending && !buffer.stored) {           // never written: remember the shape that was named
         buffer.stored = std::make_shared<graph::Stored>();
         buffer.stored->dtype = tensor.dtype;
-        buffer.stored->sizes = covers(tensor) && is_dense(layout_of(tensor))
+        buffer.stored->sizes = covers(tensor) && is_dense(tensor.sizes, tensor.strides, tensor.offset)
                                    ? Dims(tensor.sizes)
                                    : Dims{buffer.bytes / size_of(tensor.dtype)};
         buffer.stored->undefined = true;

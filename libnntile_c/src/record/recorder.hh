@@ -50,9 +50,10 @@ public:
         std::vector<std::pair<uint32_t, graph::StoredRef>> retiled_inputs;  // index into graph.inputs
     };
     virtual void compile(const graph::Graph& graph, const graph::AxisCuts& cuts) = 0;
-    // calls are moved from once the graph is submitted; after an exception nothing has been.
-    virtual Result run(const graph::Graph& graph, std::vector<HostCall>& calls,
-                       const graph::AxisCuts& cuts) = 0;
+    // calls are cleared once the graph is submitted; after an exception nothing has been. lowered: there is a plan,
+    // so that a later exception comes from the run (memory) and not from the graph.
+    virtual Result run(const graph::Graph& graph, std::vector<HostCall>& calls, const graph::AxisCuts& cuts,
+                       bool& lowered) = 0;
     virtual graph::StoredRef write(DType dtype, std::span<const int64_t> sizes, const void* host) = 0;
     virtual void read(const graph::Stored& stored, void* host) = 0;        // waits; throws a task's error
     virtual std::string axes(const graph::Graph& graph, const graph::AxisCuts& cuts) = 0;
@@ -104,6 +105,7 @@ private:
     uint32_t read_operand(const Operand& operand);
     void write_operand(const Operand& operand, uint32_t data);
     void set_current(Buffer& buffer, uint32_t value);
+    bool held_elsewhere(uint32_t value, const Buffer& buffer) const;
     void bury();                                // takes the ended buffers into account
     void flush();
     void mark_outputs();
@@ -116,6 +118,7 @@ private:
     graph::Graph graph_;
     std::vector<HostCall> calls_;
     std::vector<Holder> holders_;
+    size_t fresh_from_ = 0;                     // values from here on are results of the call being recorded
     size_t pending_ops_ = 0;
     graph::AxisCuts cuts_;
     std::map<std::string, std::set<int64_t>> extents_;  // of named axes

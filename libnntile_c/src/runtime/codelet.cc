@@ -60,6 +60,9 @@ std::string message(const Run& run, const PlanTask& p, const char* text) {
     const tile::TileGraph& graph = run.plan->graph;
     const uint32_t node = p.task->node;
     std::string out = node < graph.op_names.size() ? graph.op_names[node] : p.codelet->name;
+    // A kernel begins its text with its own name; the op's name says more.
+    const size_t name = std::strspn(text, "abcdefghijklmnopqrstuvwxyz_");
+    if (name > 0 && text[name] == ':' && text[name + 1] == ' ') text += name + 2;
     out += text_of(": ", *text ? text : "the kernel failed");
     if (node < graph.where.size() && !graph.where[node].empty())
         out += " [" + graph.where[node] + "]";

@@ -111,6 +111,9 @@ struct OpRow {
     void (*shape)(const Call& call, std::vector<Type>& outputs) = nullptr;
     void (*relate)(const Call& call, std::span<const Type> outputs, Relation& relation) = nullptr;
     std::string kernel = {};   // "gemm"; map rows have map_row instead
+    // So many of the last labels are dims of their own to the kernel (gemm: m, n, k), as are all whole labels;
+    // the others may be merged.
+    size_t kernel_dims = 0;
     int map_row = -1;
     // Parameters of a task's kernel; `accumulate`: a later partial of a cut reduction.
     void (*params)(const Call& call, bool accumulate, std::vector<ParamSpec>& out) = nullptr;

@@ -282,31 +282,29 @@ private:
         }
     }
 
-    // Which dims of the task may be merged, for its kernel; false: a gemm operand has to be dense first.
+    // The kernel wants exactly one dim for each of the last kernel_dims labels and for whole labels; the others may
+    // be merged with each other. False: some operand has to be made dense first.
     bool finish(Task& task) const {
         const size_t rank = iteration_.dims.size();
-        std::vector<bool> merge(rank, true), keep(rank, false);
+        const auto& labels = info_.relation.labels;
         auto label = [&](size_t i) { return iteration_.dims[i].dim; };
-        if (row_.rule != schema::Rule::contract) {
-            for (size_t i = 0; i < rank; ++i) {
-                keep[i] = info_.relation.labels[label(i)].kind == LabelKind::whole;
-                merge[i] = !keep[i];
-            }
-            coalesce_task(task, merge, keep);
-            return true;
-        }
-        const uint32_t m = static_cast<uint32_t>(info_.relation.labels.size()) - 3;
+        auto own = [&](size_t l) {
+            return l + row_.kernel_dims >= labels.size() || labels[l].kind == LabelKind::whole;
+        };
+        std::vector<bool> merge(rank, false), keep(rank, false);
         for (size_t i = 0; i < rank; ++i) {
-            merge[i] = i + 1 < rank && (label(i) == label(i + 1) || (label(i) < m && label(i + 1) < m));
-            bool ones = true;                   // the last dim of a group of size-1 dims stays
+            merge[i] = i + 1 < rank && (label(i) == label(i + 1) || (!own(label(i)) && !own(label(i + 1))));
+            bool ones = true;                   // the last one of a label's size-1 dims stays
             for (size_t j = 0; j < rank; ++j) ones = ones && (label(j) != label(i) || task.sizes[j] == 1);
-            keep[i] = label(i) >= m && ones && (i + 1 == rank || label(i + 1) != label(i));
+            keep[i] = own(label(i)) && ones && (i + 1 == rank || label(i + 1) != label(i));
         }
         const auto left = coalesce_task(task, merge, keep);
+        std::vector<int> dims(labels.size(), 0);
+        for (size_t i : left) ++dims[label(i)];
+        for (size_t l = 0; l < labels.size(); ++l)
+            if (own(l) && dims[l] != 1) return false;
+        if (row_.rule != schema::Rule::contract) return true;
         const size_t n = left.size();
-        if (n < 3 || (n > 3 && label(left[n - 4]) >= m)) return false;
-        for (size_t j = 0; j < 3; ++j)
-            if (label(left[n - 3 + j]) != m + j) return false;
         const int64_t M = task.sizes[n - 3], N = task.sizes[n - 2], K = task.sizes[n - 1];
         const Dims &a = task.operands[0].strides, &b = task.operands[1].strides;
         return blas_layout(M, K, a[n - 3], a[n - 1]) && blas_layout(K, N, b[n - 1], b[n - 2]);
