@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Operands of kernel tests: any dtype and layout over an iteration space, with a sentinel in every element that the
-// layout does not reach. Values go in and out as double, by code that shares nothing with the kernels.
+// Operands of kernel tests: any dtype and layout over an iteration space, with a sentinel in every
+// element that the layout does not reach. Values go in and out as double, by code that shares
+// nothing with the kernels.
 #pragma once
 
 #include <cmath>
@@ -24,8 +25,10 @@ inline double decode16(uint16_t h, int mantissa, int bias) {
     return sign * (field ? std::ldexp(fraction + (1 << mantissa), field - bias - mantissa)
                          : std::ldexp(fraction, 1 - bias - mantissa));
 }
-inline uint16_t encode16(double x, int mantissa, int bias) {  // the nearest of all values, even on ties
-    const uint16_t sign = std::signbit(x) ? 0x8000 : 0, limit = static_cast<uint16_t>((0x7fff >> mantissa) << mantissa);
+inline uint16_t encode16(double x, int mantissa,
+                         int bias) {  // the nearest of all values, even on ties
+    const uint16_t sign = std::signbit(x) ? 0x8000 : 0,
+                   limit = static_cast<uint16_t>((0x7fff >> mantissa) << mantissa);
     if (std::isnan(x)) return limit | 1 << (mantissa - 1);
     const double a = std::fabs(x);
     uint16_t low = 0, high = limit;
@@ -45,35 +48,57 @@ inline double decode(const void* p, DType dtype) {
         return value;
     };
     switch (dtype) {
-        case DType::f32: return as(float{});
-        case DType::f64: return as(double{});
-        case DType::f16: return decode16(as(uint16_t{}), 10, 15);
-        case DType::bf16: return decode16(as(uint16_t{}), 7, 127);
-        case DType::i64: return static_cast<double>(as(int64_t{}));
-        case DType::i32: return as(int32_t{});
-        case DType::i16: return as(int16_t{});
-        case DType::i8: return as(int8_t{});
-        default: return as(uint8_t{});
+        case DType::f32:
+            return as(float{});
+        case DType::f64:
+            return as(double{});
+        case DType::f16:
+            return decode16(as(uint16_t{}), 10, 15);
+        case DType::bf16:
+            return decode16(as(uint16_t{}), 7, 127);
+        case DType::i64:
+            return static_cast<double>(as(int64_t{}));
+        case DType::i32:
+            return as(int32_t{});
+        case DType::i16:
+            return as(int16_t{});
+        case DType::i8:
+            return as(int8_t{});
+        default:
+            return as(uint8_t{});
     }
 }
 inline void encode(double x, void* p, DType dtype) {
     auto put = [p](auto value) { std::memcpy(p, &value, sizeof(value)); };
     switch (dtype) {
-        case DType::f32: return put(static_cast<float>(x));
-        case DType::f64: return put(x);
-        case DType::f16: return put(encode16(x, 10, 15));
-        case DType::bf16: return put(encode16(x, 7, 127));
-        case DType::i64: return put(static_cast<int64_t>(x));
-        case DType::i32: return put(static_cast<int32_t>(x));
-        case DType::i16: return put(static_cast<int16_t>(x));
-        case DType::i8: return put(static_cast<int8_t>(x));
-        case DType::boolean: return put(static_cast<uint8_t>(x != 0));
-        default: return put(static_cast<uint8_t>(static_cast<int64_t>(x)));
+        case DType::f32:
+            return put(static_cast<float>(x));
+        case DType::f64:
+            return put(x);
+        case DType::f16:
+            return put(encode16(x, 10, 15));
+        case DType::bf16:
+            return put(encode16(x, 7, 127));
+        case DType::i64:
+            return put(static_cast<int64_t>(x));
+        case DType::i32:
+            return put(static_cast<int32_t>(x));
+        case DType::i16:
+            return put(static_cast<int16_t>(x));
+        case DType::i8:
+            return put(static_cast<int8_t>(x));
+        case DType::boolean:
+            return put(static_cast<uint8_t>(x != 0));
+        default:
+            return put(static_cast<uint8_t>(static_cast<int64_t>(x)));
     }
 }
 inline double epsilon(DType dtype) {
-    return dtype == DType::f32 ? 6e-8 : dtype == DType::f64 ? 1.2e-16 : dtype == DType::f16 ? 5e-4
-           : dtype == DType::bf16 ? 4e-3 : 0;
+    return dtype == DType::f32    ? 6e-8
+           : dtype == DType::f64  ? 1.2e-16
+           : dtype == DType::f16  ? 5e-4
+           : dtype == DType::bf16 ? 4e-3
+                                  : 0;
 }
 
 inline std::mt19937_64& random_engine() {
@@ -138,7 +163,8 @@ public:
     // Whether every element that the layout does not reach still holds what it held in `before`.
     bool guards_whole(const Tensor& before) const {
         std::vector<bool> own(memory.size(), false);
-        each([&](const Index& at) { std::fill_n(own.begin() + address(at), size_of(dtype), true); });
+        each(
+            [&](const Index& at) { std::fill_n(own.begin() + address(at), size_of(dtype), true); });
         for (size_t i = 0; i < memory.size(); ++i)
             if (!own[i] && memory[i] != before.memory[i]) return false;
         return true;
@@ -164,7 +190,8 @@ inline kernels::Param integer(int64_t i) { return {.i = i}; }
 // Runs a kernel; nullptr: an absent operand. Checks the sentinels of all operands.
 inline int run(std::string_view name, const Index& sizes, std::vector<Tensor*> operands,
                std::vector<kernels::Param> params = {}, std::string* message = nullptr,
-               const kernels::Program* program = nullptr, int64_t index_offset = 0, Index index_strides = {}) {
+               const kernels::Program* program = nullptr, int64_t index_offset = 0,
+               Index index_strides = {}) {
     std::vector<kernels::Block> blocks;
     std::vector<Tensor> before;
     for (Tensor* t : operands) {
@@ -189,8 +216,8 @@ inline bool close(double got, double want, double relative, double absolute) {
 
 // Compares every element of `y` with want(index).
 template <class Want>
-void check_values(const char* file, int line, const std::string& what, const Tensor& y, double relative, double absolute,
-                  Want&& want) {
+void check_values(const char* file, int line, const std::string& what, const Tensor& y,
+                  double relative, double absolute, Want&& want) {
     bool told = false;
     y.each([&](const Index& at) {
         const double w = want(at), got = y.get(at);

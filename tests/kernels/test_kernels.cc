@@ -8,7 +8,7 @@ using namespace nntile::test;
 namespace {
 
 const DType all_types[] = {DType::f32, DType::f64, DType::f16, DType::bf16, DType::i64,
-                           DType::i32, DType::i16, DType::i8, DType::u8, DType::boolean};
+                           DType::i32, DType::i16, DType::i8,  DType::u8,   DType::boolean};
 const Lie lies[] = {Lie::dense, Lie::reversed, Lie::gapped};
 
 double stored(double x, DType dtype) {
@@ -22,22 +22,28 @@ void test_copy() {
         for (DType to : all_types)
             for (Lie lie : lies)
                 for (const Index& sizes : {Index{}, {70}, {67, 45}, {3, 0, 2}, {5, 6, 7, 8}}) {
-                    Tensor x(from, sizes, lie), y(to, sizes, lie == Lie::reversed ? Lie::gapped : Lie::dense);
+                    Tensor x(from, sizes, lie),
+                        y(to, sizes, lie == Lie::reversed ? Lie::gapped : Lie::dense);
                     x.random(0, 9);
                     CHECK(run("copy", sizes, {&x, &y}) == 0);
-                    CHECK_VALUES(text_of("copy ", name_of(from), " to ", name_of(to)), y, 0, 0,
-                                 [&](const Index& at) {  // f16 and bf16 round through float, as in PyTorch
-                                     const bool half = size_of(to) == 2 && is_floating(to);
-                                     return stored(half ? float(x.get(at)) : x.get(at), to);
-                                 });
+                    CHECK_VALUES(
+                        text_of("copy ", name_of(from), " to ", name_of(to)), y, 0, 0,
+                        [&](const Index& at) {  // f16 and bf16 round through float, as in PyTorch
+                            const bool half = size_of(to) == 2 && is_floating(to);
+                            return stored(half ? float(x.get(at)) : x.get(at), to);
+                        });
                 }
-    Tensor x(DType::f32, {4}), y(DType::boolean, {4}), z(DType::f32, {4, 100}), e(DType::f32, {4, 100}, Lie::dense, {1});
+    Tensor x(DType::f32, {4}), y(DType::boolean, {4}), z(DType::f32, {4, 100}),
+        e(DType::f32, {4, 100}, Lie::dense, {1});
     x.set({0}, 0.5), x.set({1}, NAN), x.set({2}, 0), x.set({3}, -0.25);
     CHECK(run("copy", {4}, {&x, &y}) == 0);
     CHECK_VALUES("fraction to bool", y, 0, 0, [](const Index& at) { return at[0] != 2; });
     Tensor exact(DType::i64, {1}), same(DType::i64, {1});
     exact.set({0}, 9007199254740992.0);
     CHECK(run("copy", {1}, {&exact, &same}) == 0 && same.same_bytes(exact));
+    Tensor number(DType::f64, {1});  // needs more bits than f32 has
+    number.set({0}, 9007199254740991.0);
+    CHECK(run("copy", {1}, {&number, &same}) == 0 && same.get({0}) == 9007199254740991.0);
     e.random();
     CHECK(run("copy", {4, 100}, {&e, &z}) == 0);
     CHECK_VALUES("expanded", z, 0, 0, [&](const Index& at) { return e.get(at); });
@@ -64,7 +70,8 @@ const Fold folds[] = {
     {"sumsq", 0, [](double a, double b) { return a + b * b; }},
 };
 
-void reduce_case(int op, DType dtype, const Index& sizes, Lie lie, const Index& dims, bool accumulate, DType out) {
+void reduce_case(int op, DType dtype, const Index& sizes, Lie lie, const Index& dims,
+                 bool accumulate, DType out) {
     const Fold& fold = folds[op];
     Tensor x(dtype, sizes, lie), y(out, sizes, Lie::dense, dims);
     op == 1 ? x.random(1, 1.5) : x.random(-2, 2);
@@ -74,7 +81,8 @@ void reduce_case(int op, DType dtype, const Index& sizes, Lie lie, const Index& 
     int64_t n = 1;
     for (int64_t d : dims) n *= sizes[d];
     const double eps = epsilon(out) + epsilon(dtype == DType::f64 ? DType::f64 : DType::f32) * 8;
-    const double scale = is_floating(out) ? eps * (op <= 1 || op == 6 ? std::sqrt(double(n)) * 4 + 4 : 4) : 0;
+    const double scale =
+        is_floating(out) ? eps * (op <= 1 || op == 6 ? std::sqrt(double(n)) * 4 + 4 : 4) : 0;
     CHECK_VALUES(text_of(fold.name, " ", name_of(dtype)), y, scale, scale, [&](const Index& at) {
         Index part = sizes;
         for (size_t d = 0; d < sizes.size(); ++d)
@@ -95,7 +103,9 @@ void test_reduce() {
         for (DType dtype : all_types) {
             const bool truth = op == 4 || op == 5;
             if (op == 1 && !is_floating(dtype)) continue;
-            const DType out = truth ? DType::boolean : op == 0 && !is_floating(dtype) ? DType::i64 : dtype;
+            const DType out = truth                            ? DType::boolean
+                              : op == 0 && !is_floating(dtype) ? DType::i64
+                                                               : dtype;
             for (Lie lie : lies)
                 for (bool accumulate : {false, true}) {
                     reduce_case(op, dtype, {40, 30}, lie, {1}, accumulate, out);
@@ -116,7 +126,8 @@ void test_reduce() {
         for (int64_t where : {0, 63, 64, 140, 149}) {
             Tensor x(DType::f32, {150}), y(DType::f32, {150}, Lie::dense, {0});
             x.random().set({where}, NAN);
-            CHECK(run("reduce", {150}, {&x, &y}, {integer(op), integer(0)}) == 0 && std::isnan(y.get({0})));
+            CHECK(run("reduce", {150}, {&x, &y}, {integer(op), integer(0)}) == 0 &&
+                  std::isnan(y.get({0})));
         }
 }
 
@@ -128,7 +139,8 @@ void test_argmax() {
                     for (int nans : {0, 2}) {
                         if (nans && !is_floating(dtype)) continue;
                         const Index sizes{3, 4, 600};
-                        Tensor x(dtype, sizes, lie), y(DType::i64, sizes, Lie::dense, reduced == 1 ? Index{2} : Index{1, 2});
+                        Tensor x(dtype, sizes, lie),
+                            y(DType::i64, sizes, Lie::dense, reduced == 1 ? Index{2} : Index{1, 2});
                         x.random(-9, 9);
                         for (int k = 0; k < nans; ++k) x.set({1, k, 100 + 450 * k}, NAN);
                         CHECK(run(name, sizes, {&x, &y}, {integer(reduced)}) == 0);
@@ -137,8 +149,10 @@ void test_argmax() {
                             for (int64_t i = 0; i < (reduced == 1 ? 1 : 4); ++i)
                                 for (int64_t j = 0; j < 600; ++j, ++k) {
                                     const double v = x.get({at[0], reduced == 1 ? at[1] : i, j});
-                                    const bool more = *(name + 3) == 'm' && name[4] == 'a' ? v > best : v < best;
-                                    if (index < 0 || (!std::isnan(best) && (more || std::isnan(v)))) best = v, index = k;
+                                    const bool more =
+                                        *(name + 3) == 'm' && name[4] == 'a' ? v > best : v < best;
+                                    if (index < 0 || (!std::isnan(best) && (more || std::isnan(v))))
+                                        best = v, index = k;
                                 }
                             return index;
                         });
@@ -152,7 +166,7 @@ void test_argmax() {
 // ---- gemm
 struct Gemm {
     DType dtype;
-    Index sizes;                    // batch.., m, n, k
+    Index sizes;  // batch.., m, n, k
     Lie a = Lie::dense, b = Lie::dense, y = Lie::dense;
     Index a_absent = {}, b_absent = {}, c_absent = {};
     double alpha = 1, beta = 0;
@@ -165,15 +179,20 @@ void gemm_case(const Gemm& g) {
         list.push_back(d);
         return list;
     };
-    Tensor a(g.dtype, g.sizes, g.a, with(g.a_absent, m + 1)), b(g.dtype, g.sizes, g.b, with(g.b_absent, m));
-    Tensor c(g.dtype, g.sizes, Lie::dense, with(g.c_absent, m + 2)), y(g.dtype, g.sizes, g.y, {m + 2});
+    Tensor a(g.dtype, g.sizes, g.a, with(g.a_absent, m + 1)),
+        b(g.dtype, g.sizes, g.b, with(g.b_absent, m));
+    Tensor c(g.dtype, g.sizes, Lie::dense, with(g.c_absent, m + 2)),
+        y(g.dtype, g.sizes, g.y, {m + 2});
     a.random(), b.random(), c.random(), y.random();
     if (g.beta == 0 && is_floating(g.dtype)) c.fill([] { return NAN; });
     if (!g.accumulate && is_floating(g.dtype)) y.fill([] { return NAN; });
     const Tensor before = y;
-    CHECK(run("gemm", g.sizes, {&a, &b, &c, &y}, {real(g.alpha), real(g.beta), integer(g.accumulate)}) == 0);
+    CHECK(run("gemm", g.sizes, {&a, &b, &c, &y},
+              {real(g.alpha), real(g.beta), integer(g.accumulate)}) == 0);
     const int64_t k = g.sizes.back();
-    const double eps = epsilon(g.dtype) + (is_floating(g.dtype) ? epsilon(g.dtype == DType::f64 ? DType::f64 : DType::f32) : 0);
+    const double eps =
+        epsilon(g.dtype) +
+        (is_floating(g.dtype) ? epsilon(g.dtype == DType::f64 ? DType::f64 : DType::f32) : 0);
     const double tolerance = is_floating(g.dtype) ? eps * (8 * std::sqrt(double(k)) + 8) : 0;
     CHECK_VALUES(text_of("gemm ", name_of(g.dtype)), y, tolerance, tolerance, [&](const Index& at) {
         Index j = at;
@@ -188,28 +207,42 @@ void gemm_case(const Gemm& g) {
 }
 
 void test_gemm() {
-    for (DType dtype : {DType::f32, DType::f64, DType::f16, DType::bf16, DType::i64, DType::i32, DType::u8})
+    for (DType dtype :
+         {DType::f32, DType::f64, DType::f16, DType::bf16, DType::i64, DType::i32, DType::u8})
         for (Lie a : lies)
             for (Lie b : lies)
                 for (Lie y : lies) {
                     gemm_case({dtype, {7, 9, 11}, a, b, y});
                     gemm_case({dtype, {2, 3, 5, 4, 6}, a, b, y, {}, {}, {}, 2, 1});
-                    gemm_case({dtype, {3, 8, 5, 4}, a, b, y, {}, {0}, {0, 1}, 1, 2});  // w and bias of a linear layer
+                    gemm_case(
+                        {dtype, {3, 8, 5, 4}, a, b, y, {}, {0}, {0, 1}, 1, 2});  // w and bias of a
+                                                                                 // linear layer
                     gemm_case({dtype, {3, 1, 5, 4}, a, b, y, {}, {0}, {0, 1}, 1, 1});
                     gemm_case({dtype, {4, 6, 6}, a, b, y, {}, {}, {}, 3, 0, true});
                 }
     for (DType dtype : {DType::f32, DType::bf16, DType::i64}) {
-        for (const Index& sizes : {Index{0, 3, 4}, {3, 0, 4}, {2, 3, 0}, {0, 2, 3, 4}, {1, 1, 1}, {1, 5, 7}, {5, 1, 7}, {5, 7, 1}}) {
+        for (const Index& sizes : {Index{0, 3, 4},
+                                   {3, 0, 4},
+                                   {2, 3, 0},
+                                   {0, 2, 3, 4},
+                                   {1, 1, 1},
+                                   {1, 5, 7},
+                                   {5, 1, 7},
+                                   {5, 7, 1}}) {
             gemm_case({dtype, sizes});
             gemm_case({dtype, sizes, Lie::reversed, Lie::reversed, Lie::dense, {}, {}, {}, 1, 2});
-            gemm_case({dtype, sizes, Lie::dense, Lie::dense, Lie::reversed, {}, {}, {}, 1, 0, true});
+            gemm_case(
+                {dtype, sizes, Lie::dense, Lie::dense, Lie::reversed, {}, {}, {}, 1, 0, true});
         }
-        gemm_case({dtype, {4, 3, 5}, Lie::dense, Lie::dense, Lie::dense, {0}});  // expanded rows of a
+        gemm_case(
+            {dtype, {4, 3, 5}, Lie::dense, Lie::dense, Lie::dense, {0}});  // expanded rows of a
     }
     gemm_case({DType::bf16, {400, 390, 3}});
     gemm_case({DType::f16, {5, 6, 800}, Lie::reversed, Lie::reversed});
-    CHECK(kernels::gemm_layout_ok(4, 8, 8, 1) && kernels::gemm_layout_ok(4, 8, 1, 4) && kernels::gemm_layout_ok(1, 8, 0, 1));
-    CHECK(!kernels::gemm_layout_ok(4, 8, 16, 2) && !kernels::gemm_layout_ok(4, 8, 0, 1) && !kernels::gemm_layout_ok(4, 8, 4, 1));
+    CHECK(kernels::gemm_layout_ok(4, 8, 8, 1) && kernels::gemm_layout_ok(4, 8, 1, 4) &&
+          kernels::gemm_layout_ok(1, 8, 0, 1));
+    CHECK(!kernels::gemm_layout_ok(4, 8, 16, 2) && !kernels::gemm_layout_ok(4, 8, 0, 1) &&
+          !kernels::gemm_layout_ok(4, 8, 4, 1));
 }
 
 }  // namespace

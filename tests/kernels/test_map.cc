@@ -12,7 +12,8 @@ using kernels::Program;
 namespace {
 
 Instruction instruction(const char* name, DType compute, std::initializer_list<uint8_t> in,
-                        std::initializer_list<uint8_t> out, uint16_t first_param = 0, DType result = DType::none) {
+                        std::initializer_list<uint8_t> out, uint16_t first_param = 0,
+                        DType result = DType::none) {
     const int row = kernels::find_map(name);
     CHECK(row >= 0);
     Instruction i;
@@ -45,7 +46,8 @@ Program single(const char* name, DType dtype) {
 std::vector<kernels::Param> defaults(const char* name) {
     std::vector<kernels::Param> params;
     for (const kernels::MapParam& p : kernels::map_rows()[kernels::find_map(name)].params)
-        params.push_back(p.kind == 'f' ? real(p.initial) : integer(static_cast<int64_t>(p.initial)));
+        params.push_back(p.kind == 'f' ? real(p.initial)
+                                       : integer(static_cast<int64_t>(p.initial)));
     return params;
 }
 
@@ -66,58 +68,112 @@ struct Case {
 
 double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 double normal_cdf(double x) { return 0.5 * std::erfc(-x / std::sqrt(2.0)); }
-double gelu_tanh(double x) { return x * sigmoid(2 * std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)); }
+double gelu_tanh(double x) {
+    return x * sigmoid(2 * std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x));
+}
 double gelu_tanh_slope(double x) {
     const double c = std::sqrt(2 / M_PI), s = sigmoid(2 * c * (x + 0.044715 * x * x * x));
     return s + 2 * x * s * (1 - s) * c * (1 + 3 * 0.044715 * x * x);
 }
 double remainder(double a, double b) { return std::fmod(std::fmod(a, b) + b, b); }
 
-#define ONE(expression) [](const Values& v) { [[maybe_unused]] double x = v[0]; return double(expression); }
-#define TWO(expression) \
-    [](const Values& v) { [[maybe_unused]] double a = v[0], b = v[1]; return double(expression); }
-#define THREE(expression) \
-    [](const Values& v) { [[maybe_unused]] double a = v[0], b = v[1], c = v[2]; return double(expression); }
+#define ONE(expression)                   \
+    [](const Values& v) {                 \
+        [[maybe_unused]] double x = v[0]; \
+        return double(expression);        \
+    }
+#define TWO(expression)                             \
+    [](const Values& v) {                           \
+        [[maybe_unused]] double a = v[0], b = v[1]; \
+        return double(expression);                  \
+    }
+#define THREE(expression)                                     \
+    [](const Values& v) {                                     \
+        [[maybe_unused]] double a = v[0], b = v[1], c = v[2]; \
+        return double(expression);                            \
+    }
 
 std::vector<Case> cases() {
     return {
-        {"add", TWO(a + b)}, {"add", TWO(a + 3 * b), -2, 2, 8, {real(3)}}, {"sub", TWO(a - b), 0, 3},
-        {"mul", TWO(a * b)}, {"div", TWO(a / b)},
-        {"div_trunc", TWO(std::trunc(a / b)), 1, 9}, {"div_floor", TWO(std::floor(a / b)), 1, 9},
-        {"remainder", TWO(remainder(a, b)), 1, 9}, {"fmod", TWO(std::fmod(a, b)), 1, 9},
+        {"add", TWO(a + b)},
+        {"add", TWO(a + 3 * b), -2, 2, 8, {real(3)}},
+        {"sub", TWO(a - b), 0, 3},
+        {"mul", TWO(a * b)},
+        {"div", TWO(a / b)},
+        {"div_trunc", TWO(std::trunc(a / b)), 1, 9},
+        {"div_floor", TWO(std::floor(a / b)), 1, 9},
+        {"remainder", TWO(remainder(a, b)), 1, 9},
+        {"fmod", TWO(std::fmod(a, b)), 1, 9},
         {"scale", ONE(2 * x), -2, 2, 1, {real(2)}},
         {"lerp", THREE(a + c * (b - a)), -2, 2, 16},
         {"addcmul", THREE(a + 2 * b * c), -2, 2, 16, {real(2)}},
         {"addcdiv", THREE(a + 2 * b / c), 1, 2, 16, {real(2)}},
-        {"neg", ONE(-x)}, {"abs", ONE(std::fabs(x))}, {"sign", ONE((x > 0) - (x < 0))}, {"square", ONE(x * x)},
-        {"floor", ONE(std::floor(x))}, {"ceil", ONE(std::ceil(x))}, {"round", ONE(std::nearbyint(x)), -9, 9},
-        {"trunc", ONE(std::trunc(x))}, {"reciprocal", ONE(1 / x)}, {"sqrt", ONE(std::sqrt(x)), 0, 9},
-        {"rsqrt", ONE(1 / std::sqrt(x)), 0.1, 9}, {"exp", ONE(std::exp(x)), -80, 80}, {"exp", ONE(std::exp(x))},
-        {"exp2", ONE(std::exp2(x)), -9, 9}, {"expm1", ONE(std::expm1(x))}, {"log", ONE(std::log(x)), 0, 9},
-        {"log2", ONE(std::log2(x)), 0, 9}, {"log10", ONE(std::log10(x)), 0, 9},
-        {"log1p", ONE(std::log1p(x)), -0.9, 2}, {"sin", ONE(std::sin(x))}, {"cos", ONE(std::cos(x))},
-        {"tanh", ONE(std::tanh(x))}, {"erf", ONE(std::erf(x))}, {"pow", TWO(std::pow(a, b)), 1, 3},
-        {"cast", ONE(x)}, {"fill", ONE(x)},
-        {"relu", ONE(x > 0 ? x : 0)}, {"threshold_backward", TWO(b <= 0 ? 0 : a)},
+        {"neg", ONE(-x)},
+        {"abs", ONE(std::fabs(x))},
+        {"sign", ONE((x > 0) - (x < 0))},
+        {"square", ONE(x * x)},
+        {"floor", ONE(std::floor(x))},
+        {"ceil", ONE(std::ceil(x))},
+        {"round", ONE(std::nearbyint(x)), -9, 9},
+        {"trunc", ONE(std::trunc(x))},
+        {"reciprocal", ONE(1 / x)},
+        {"sqrt", ONE(std::sqrt(x)), 0, 9},
+        {"rsqrt", ONE(1 / std::sqrt(x)), 0.1, 9},
+        {"exp", ONE(std::exp(x)), -80, 80},
+        {"exp", ONE(std::exp(x))},
+        {"exp2", ONE(std::exp2(x)), -9, 9},
+        {"expm1", ONE(std::expm1(x))},
+        {"log", ONE(std::log(x)), 0, 9},
+        {"log2", ONE(std::log2(x)), 0, 9},
+        {"log10", ONE(std::log10(x)), 0, 9},
+        {"log1p", ONE(std::log1p(x)), -0.9, 2},
+        {"sin", ONE(std::sin(x))},
+        {"cos", ONE(std::cos(x))},
+        {"tanh", ONE(std::tanh(x))},
+        {"erf", ONE(std::erf(x))},
+        {"pow", TWO(std::pow(a, b)), 1, 3},
+        {"cast", ONE(x)},
+        {"fill", ONE(x)},
+        {"relu", ONE(x > 0 ? x : 0)},
+        {"threshold_backward", TWO(b <= 0 ? 0 : a)},
         {"leaky_relu", ONE(x > 0 ? x : 0.25 * x), -2, 2, 1, {real(0.25)}},
         {"leaky_relu_backward", TWO(b > 0 ? a : 0.25 * a), -2, 2, 1, {real(0.25)}},
-        {"gelu", ONE(x * normal_cdf(x)), -2, 4, 16, {integer(0)}}, {"gelu", ONE(gelu_tanh(x)), -2, 4, 16, {integer(1)}},
-        {"gelu_backward", TWO(a * (normal_cdf(b) + b * std::exp(-b * b / 2) / std::sqrt(2 * M_PI))), -1, 4, 32},
+        {"gelu", ONE(x * normal_cdf(x)), -2, 4, 16, {integer(0)}},
+        {"gelu", ONE(gelu_tanh(x)), -2, 4, 16, {integer(1)}},
+        {"gelu_backward", TWO(a * (normal_cdf(b) + b * std::exp(-b * b / 2) / std::sqrt(2 * M_PI))),
+         -1, 4, 32},
         {"gelu_backward", TWO(a * gelu_tanh_slope(b)), -0.5, 4, 32, {integer(1)}},
         {"silu", ONE(x * sigmoid(x)), -2, 4, 8},
         {"silu_backward", TWO(a * sigmoid(b) * (1 + b * (1 - sigmoid(b)))), -1, 4, 32},
-        {"sigmoid", ONE(sigmoid(x)), -9, 9, 8}, {"sigmoid_backward", TWO(a * b * (1 - b)), -2, 2, 8},
+        {"sigmoid", ONE(sigmoid(x)), -9, 9, 8},
+        {"sigmoid_backward", TWO(a * b * (1 - b)), -2, 2, 8},
         {"tanh_backward", TWO(a * (1 - b * b)), -0.9, 0.9, 32},
         {"softplus", ONE(std::log1p(std::exp(x))), -9, 9, 16},
-        {"maximum", TWO(std::max(a, b))}, {"minimum", TWO(std::min(a, b))},
-        {"clamp", THREE(std::min(std::max(a, b), c))}, {"clamp_min", TWO(std::max(a, b))},
-        {"clamp_max", TWO(std::min(a, b))}, {"where", THREE(a != 0 ? b : c)}, {"masked_fill", THREE(b != 0 ? c : a)},
+        {"maximum", TWO(std::max(a, b))},
+        {"minimum", TWO(std::min(a, b))},
+        {"clamp", THREE(std::min(std::max(a, b), c))},
+        {"clamp_min", TWO(std::max(a, b))},
+        {"clamp_max", TWO(std::min(a, b))},
+        {"where", THREE(a != 0 ? b : c)},
+        {"masked_fill", THREE(b != 0 ? c : a)},
         {"masked_scale", TWO(a * b * 2), -2, 2, 1, {real(2)}},
-        {"eq", TWO(a == b)}, {"ne", TWO(a != b)}, {"lt", TWO(a < b)}, {"le", TWO(a <= b)}, {"gt", TWO(a > b)},
-        {"ge", TWO(a >= b)}, {"isnan", ONE(0)}, {"isinf", ONE(0)}, {"isfinite", ONE(1)}, {"logical_not", ONE(!x)},
-        {"logical_and", TWO(a && b)}, {"logical_or", TWO(a || b)}, {"logical_xor", TWO(!a != !b)},
-        {"bitwise_and", TWO(int64_t(a) & int64_t(b))}, {"bitwise_or", TWO(int64_t(a) | int64_t(b))},
-        {"bitwise_xor", TWO(int64_t(a) ^ int64_t(b))}, {"bitwise_not", ONE(~int64_t(x))},
+        {"eq", TWO(a == b)},
+        {"ne", TWO(a != b)},
+        {"lt", TWO(a < b)},
+        {"le", TWO(a <= b)},
+        {"gt", TWO(a > b)},
+        {"ge", TWO(a >= b)},
+        {"isnan", ONE(0)},
+        {"isinf", ONE(0)},
+        {"isfinite", ONE(1)},
+        {"logical_not", ONE(!x)},
+        {"logical_and", TWO(a && b)},
+        {"logical_or", TWO(a || b)},
+        {"logical_xor", TWO(!a != !b)},
+        {"bitwise_and", TWO(int64_t(a) & int64_t(b))},
+        {"bitwise_or", TWO(int64_t(a) | int64_t(b))},
+        {"bitwise_xor", TWO(int64_t(a) ^ int64_t(b))},
+        {"bitwise_not", ONE(~int64_t(x))},
     };
 }
 
@@ -128,24 +184,30 @@ double stored(double x, DType dtype) {
     return decode(bytes, dtype);
 }
 
-void run_case(const Case& c, DType dtype, const Index& sizes, Lie in_lie, Lie out_lie, const Index& absent) {
+void run_case(const Case& c, DType dtype, const Index& sizes, Lie in_lie, Lie out_lie,
+              const Index& absent) {
     const kernels::MapRow& row = kernels::map_rows()[kernels::find_map(c.name)];
     std::vector<Tensor> tensors;
     for (size_t k = 0; k < row.inputs.size(); ++k) {
         const DType own = *row.inputs[k] == '*' ? DType::boolean : dtype;
-        tensors.push_back(Tensor(own, sizes, in_lie, k == 0 ? Index{} : absent).random(c.low, c.high));
+        tensors.push_back(
+            Tensor(own, sizes, in_lie, k == 0 ? Index{} : absent).random(c.low, c.high));
     }
-    tensors.push_back(Tensor(row.types == kernels::Types::compare ? DType::boolean : dtype, sizes, out_lie));
+    tensors.push_back(
+        Tensor(row.types == kernels::Types::compare ? DType::boolean : dtype, sizes, out_lie));
     std::vector<Tensor*> operands;
     for (Tensor& t : tensors) operands.push_back(&t);
     const Program program = single(c.name, dtype);
-    CHECK(run("map", sizes, operands, c.params.empty() ? defaults(c.name) : c.params, nullptr, &program) == 0);
+    CHECK(run("map", sizes, operands, c.params.empty() ? defaults(c.name) : c.params, nullptr,
+              &program) == 0);
     const Tensor& y = tensors.back();
-    const double eps = epsilon(dtype) + (is_floating(dtype) ? epsilon(compute_of(dtype)) * c.ulps : 0);
+    const double eps =
+        epsilon(dtype) + (is_floating(dtype) ? epsilon(compute_of(dtype)) * c.ulps : 0);
     CHECK_VALUES(text_of(c.name, " ", name_of(dtype)), y, eps * 2, eps, [&](const Index& at) {
         Values values;
         for (size_t k = 0; k + 1 < tensors.size(); ++k) values.push_back(tensors[k].get(at));
-        if (dtype == DType::boolean && std::string_view(c.name) == "bitwise_not") return double(!values[0]);
+        if (dtype == DType::boolean && std::string_view(c.name) == "bitwise_not")
+            return double(!values[0]);
         return stored(c.want(values), y.dtype);
     });
 }
@@ -166,9 +228,10 @@ void test_primitives() {
     }
     for (const kernels::MapRow& row : kernels::map_rows()) {
         static const std::vector<std::string_view> elsewhere = {
-            "arange", "uniform", "normal", "bernoulli", "randint", "dropout", "sgd", "sgd_momentum", "adam",
-            "adam_amsgrad"};
-        const bool other = std::find(elsewhere.begin(), elsewhere.end(), row.name) != elsewhere.end();
+            "arange",  "uniform", "normal",       "bernoulli", "randint",
+            "dropout", "sgd",     "sgd_momentum", "adam",      "adam_amsgrad"};
+        const bool other =
+            std::find(elsewhere.begin(), elsewhere.end(), row.name) != elsewhere.end();
         CHECK(other || tested.count(row.name));
     }
 }
@@ -181,13 +244,22 @@ void test_special_values() {
         double ulps;
     };
     const Function functions[] = {
-        {"exp", std::exp, 3}, {"exp2", std::exp2, 3}, {"expm1", std::expm1, 4}, {"log", std::log, 3},
-        {"log2", std::log2, 3}, {"log1p", std::log1p, 4}, {"tanh", std::tanh, 3}, {"erf", std::erf, 3},
-        {"sigmoid", sigmoid, 4}, {"sqrt", std::sqrt, 1}, {"relu", [](double x) { return x <= 0 ? 0 : x; }, 0},
+        {"exp", std::exp, 3},
+        {"exp2", std::exp2, 3},
+        {"expm1", std::expm1, 4},
+        {"log", std::log, 3},
+        {"log2", std::log2, 3},
+        {"log1p", std::log1p, 4},
+        {"tanh", std::tanh, 3},
+        {"erf", std::erf, 3},
+        {"sigmoid", sigmoid, 4},
+        {"sqrt", std::sqrt, 1},
+        {"relu", [](double x) { return x <= 0 ? 0 : x; }, 0},
     };
     const float inf = INFINITY;
-    std::vector<float> values = {0.f, -0.f, inf, -inf, NAN, 1e-45f, -1e-45f, 1e-39f, 1e38f, -1e38f, 88.f, 89.f, -87.f,
-                                 -88.f, -103.f, -104.f, 127.9f, 128.f, -126.f, -149.f, -150.f, 1.f, -1.f, 1e-8f};
+    std::vector<float> values = {0.f,    -0.f,   inf,    -inf,   NAN,    1e-45f, -1e-45f, 1e-39f,
+                                 1e38f,  -1e38f, 88.f,   89.f,   -87.f,  -88.f,  -103.f,  -104.f,
+                                 127.9f, 128.f,  -126.f, -149.f, -150.f, 1.f,    -1.f,    1e-8f};
     for (uint32_t bits = 0; bits < 0x7f800000; bits += 79997)
         for (uint32_t sign : {0u, 0x80000000u}) values.push_back(std::bit_cast<float>(bits | sign));
     for (const Function& f : functions) {
@@ -229,7 +301,8 @@ void test_conversions() {
         x.fill([] { return std::bit_cast<float>(static_cast<uint32_t>(random_engine()())); });
         for (int i = 0; i < 5000; ++i) {  // ties and neighbours of ties
             const double half = (decode16(static_cast<uint16_t>(i * 6), mantissa, bias) +
-                                 decode16(static_cast<uint16_t>(i * 6 + 1), mantissa, bias)) / 2;
+                                 decode16(static_cast<uint16_t>(i * 6 + 1), mantissa, bias)) /
+                                2;
             x.set({i}, i % 3 == 0 ? half : std::nextafterf(float(half), i % 3 == 1 ? 0 : INFINITY));
         }
         CHECK(run("map", sizes, {&x, &y}, {}, nullptr, &twice) == 0);

@@ -9,8 +9,9 @@ using kernels::Program;
 
 namespace {
 
-Instruction make(const char* name, DType compute, std::initializer_list<uint8_t> in, std::initializer_list<uint8_t> out,
-                 uint16_t first_param = 0, DType result = DType::none) {
+Instruction make(const char* name, DType compute, std::initializer_list<uint8_t> in,
+                 std::initializer_list<uint8_t> out, uint16_t first_param = 0,
+                 DType result = DType::none) {
     CHECK(kernels::find_map(name) >= 0);
     return {static_cast<uint16_t>(kernels::find_map(name)), compute, first_param, in, out, result};
 }
@@ -20,13 +21,16 @@ Program program(std::vector<Instruction> code, uint8_t n_in, uint8_t n_out, uint
 
 void test_chains() {
     // y = gelu(x * w + bias) with w and bias per column: what an epilogue looks like.
-    const Program p = program({make("mul", DType::f32, {0, 1}, {3}), make("add", DType::f32, {3, 2}, {4}, 0),
-                               make("gelu", DType::f32, {4}, {5}, 1)}, 3, 1, 6);
+    const Program p =
+        program({make("mul", DType::f32, {0, 1}, {3}), make("add", DType::f32, {3, 2}, {4}, 0),
+                 make("gelu", DType::f32, {4}, {5}, 1)},
+                3, 1, 6);
     for (DType dtype : {DType::f32, DType::bf16})
         for (const Index& sizes : {Index{300, 37}, {3, 5000}, {7, 3, 5, 11}, {1, 1}}) {
             Index absent;
             for (size_t d = 0; d + 1 < sizes.size(); ++d) absent.push_back(int64_t(d));
-            Tensor x(dtype, sizes), w(dtype, sizes, Lie::dense, absent), b(DType::f64, sizes, Lie::gapped, absent);
+            Tensor x(dtype, sizes), w(dtype, sizes, Lie::dense, absent),
+                b(DType::f64, sizes, Lie::gapped, absent);
             Tensor y(dtype, sizes);
             x.random(), w.random(), b.random();
             CHECK(run("map", sizes, {&x, &w, &b, &y}, {real(1), integer(0)}, nullptr, &p) == 0);
@@ -35,9 +39,12 @@ void test_chains() {
                 return v * 0.5 * std::erfc(-v / std::sqrt(2.0));
             });
         }
-    // A long chain reuses buffers: y = x + 1, 30 times, with the invariant 1 first read in the middle.
-    std::vector<Instruction> code{make("neg", DType::f32, {0}, {2}), make("neg", DType::f32, {2}, {3})};
-    for (uint8_t i = 0; i < 30; ++i) code.push_back(make("add", DType::f32, {uint8_t(i + 3), 1}, {uint8_t(i + 4)}));
+    // A long chain reuses buffers: y = x + 1, 30 times, with the invariant 1 first read in the
+    // middle.
+    std::vector<Instruction> code{make("neg", DType::f32, {0}, {2}),
+                                  make("neg", DType::f32, {2}, {3})};
+    for (uint8_t i = 0; i < 30; ++i)
+        code.push_back(make("add", DType::f32, {uint8_t(i + 3), 1}, {uint8_t(i + 4)}));
     const Program chain = program(code, 2, 1, 34);
     Tensor x(DType::bf16, {5000}), one(DType::i32, {5000}, Lie::dense, {0}), y(DType::f32, {5000});
     x.random(), one.set({0}, 1);
@@ -45,22 +52,30 @@ void test_chains() {
     CHECK_VALUES("long chain", y, 1e-6, 1e-6, [&](const Index& at) { return x.get(at) + 30; });
 
     std::vector<Instruction> all_live;
-    for (uint8_t i = 0; i < 31; ++i) all_live.push_back(make("neg", DType::f64, {0}, {uint8_t(i + 1)}));
+    for (uint8_t i = 0; i < 31; ++i)
+        all_live.push_back(make("neg", DType::f64, {0}, {uint8_t(i + 1)}));
     Program too_long = program(all_live, 1, 1, 65);
     std::string text;
-    CHECK(run("map", {5000}, {&x, &y}, {}, &text, &too_long) == int(Status::unsupported) && !text.empty());
+    CHECK(run("map", {5000}, {&x, &y}, {}, &text, &too_long) == int(Status::unsupported) &&
+          !text.empty());
 }
 
 void test_mixed_types() {
-    // where(i64 labels == other, bf16, f32) in one program, and a wrapped u8 sum that a comparison reads.
-    const Program p = program({make("eq", DType::i64, {0, 1}, {4}), make("where", DType::f32, {4, 2, 3}, {5})}, 4, 1, 6);
+    // where(i64 labels == other, bf16, f32) in one program, and a wrapped u8 sum that a comparison
+    // reads.
+    const Program p = program(
+        {make("eq", DType::i64, {0, 1}, {4}), make("where", DType::f32, {4, 2, 3}, {5})}, 4, 1, 6);
     const Index sizes{20, 70};
-    Tensor a(DType::i64, sizes), b(DType::i32, sizes, Lie::dense, {0}), u(DType::bf16, sizes), v(DType::f32, sizes), y(DType::f32, sizes);
+    Tensor a(DType::i64, sizes), b(DType::i32, sizes, Lie::dense, {0}), u(DType::bf16, sizes),
+        v(DType::f32, sizes), y(DType::f32, sizes);
     a.random(0, 2), b.random(0, 2), u.random(), v.random();
     CHECK(run("map", sizes, {&a, &b, &u, &v, &y}, {}, nullptr, &p) == 0);
-    CHECK_VALUES("where", y, 0, 0, [&](const Index& at) { return a.get(at) == b.get(at) ? u.get(at) : v.get(at); });
+    CHECK_VALUES("where", y, 0, 0,
+                 [&](const Index& at) { return a.get(at) == b.get(at) ? u.get(at) : v.get(at); });
 
-    const Program wrap = program({make("add", DType::i64, {0, 0}, {1}, 0, DType::u8), make("gt", DType::i64, {1, 0}, {2})}, 1, 1, 3);
+    const Program wrap = program(
+        {make("add", DType::i64, {0, 0}, {1}, 0, DType::u8), make("gt", DType::i64, {1, 0}, {2})},
+        1, 1, 3);
     Tensor small(DType::u8, {256}), more(DType::boolean, {256});
     double next = 0;
     small.fill([&] { return next++; });
@@ -77,8 +92,10 @@ void test_mixed_types() {
 void test_in_place() {
     for (Lie lie : {Lie::dense, Lie::gapped})
         for (DType dtype : {DType::f32, DType::f16}) {
-            // p, q = -p, p * q with both outputs on their inputs: p is still read after q's instruction order.
-            const Program p = program({make("neg", DType::f32, {0}, {2}), make("mul", DType::f32, {0, 1}, {3})}, 2, 2, 4);
+            // p, q = -p, p * q with both outputs on their inputs: p is still read after q's
+            // instruction order.
+            const Program p = program(
+                {make("neg", DType::f32, {0}, {2}), make("mul", DType::f32, {0, 1}, {3})}, 2, 2, 4);
             Tensor a(dtype, {3000}, lie), b(dtype, {3000}, lie);
             a.random(), b.random();
             const Tensor a0 = a, b0 = b;
@@ -87,7 +104,8 @@ void test_in_place() {
             kernels::Args args{sizes, blocks, {}, &p};
             CHECK(kernels::find_kernel("map")->cpu(args) == 0);
             CHECK_VALUES("in place", a, 0, 0, [&](const Index& at) { return -a0.get(at); });
-            CHECK_VALUES("in place", b, epsilon(dtype), 1e-7, [&](const Index& at) { return a0.get(at) * b0.get(at); });
+            CHECK_VALUES("in place", b, epsilon(dtype), 1e-7,
+                         [&](const Index& at) { return a0.get(at) * b0.get(at); });
         }
 }
 
@@ -97,11 +115,13 @@ void test_errors() {
     for (const char* name : {"div_trunc", "div_floor", "remainder", "fmod"}) {
         const Program p = program({make(name, DType::i64, {0, 1}, {2})}, 2, 1, 3);
         std::string text;
-        CHECK(run("map", {600}, {&a, &b, &y}, {}, &text, &p) == int(Status::runtime) && text == "ZeroDivisionError");
+        CHECK(run("map", {600}, {&a, &b, &y}, {}, &text, &p) == int(Status::runtime) &&
+              text == "ZeroDivisionError");
     }
     const Program bad = program({make("exp", DType::i64, {0}, {1})}, 1, 1, 2);
     std::string text;
-    CHECK(run("map", {600}, {&a, &y}, {}, &text, &bad) == int(Status::internal) && text.find("exp") != std::string::npos);
+    CHECK(run("map", {600}, {&a, &y}, {}, &text, &bad) == int(Status::internal) &&
+          text.find("exp") != std::string::npos);
 }
 
 // ---- random numbers: the same for every cut, and of the right distribution
@@ -121,9 +141,12 @@ Moments moments(const Tensor& t) {
     return m;
 }
 
-Tensor draw(const char* name, DType dtype, std::vector<double> operands, int64_t seed, int64_t offset) {
+Tensor draw(const char* name, DType dtype, std::vector<double> operands, int64_t seed,
+            int64_t offset) {
     const Index sizes{200, 300};
-    const DType compute = dtype == DType::f64 ? DType::f64 : is_floating(dtype) ? DType::f32 : DType::i64;
+    const DType compute = dtype == DType::f64  ? DType::f64
+                          : is_floating(dtype) ? DType::f32
+                                               : DType::i64;
     Program p;
     p.n_in = static_cast<uint8_t>(operands.size());
     p.n_out = 1;
@@ -131,7 +154,8 @@ Tensor draw(const char* name, DType dtype, std::vector<double> operands, int64_t
     p.code = {make(name, compute, {}, {p.n_in})};
     for (uint8_t k = 0; k < p.n_in; ++k) p.code[0].in.push_back(k);
     std::vector<Tensor> in;
-    for (double v : operands) in.push_back(Tensor(DType::f64, sizes, Lie::dense, {0, 1}).fill([=] { return v; }));
+    for (double v : operands)
+        in.push_back(Tensor(DType::f64, sizes, Lie::dense, {0, 1}).fill([=] { return v; }));
     Tensor y(dtype, sizes);
     // Two tiles, cut along the columns, one of them stored transposed.
     for (int64_t part : {0, 1}) {
@@ -140,7 +164,8 @@ Tensor draw(const char* name, DType dtype, std::vector<double> operands, int64_t
         std::vector<Tensor*> blocks;
         for (Tensor& t : in) blocks.push_back(&t);
         blocks.push_back(&tile);
-        CHECK(run("map", own, blocks, {integer(seed), integer(offset)}, nullptr, &p, part ? 110 : 0, {300, 1}) == 0);
+        CHECK(run("map", own, blocks, {integer(seed), integer(offset)}, nullptr, &p, part ? 110 : 0,
+                  {300, 1}) == 0);
         tile.each([&](const Index& at) { y.set({at[0], at[1] + (part ? 110 : 0)}, tile.get(at)); });
     }
     // The whole at once gives the same bits.
@@ -148,7 +173,8 @@ Tensor draw(const char* name, DType dtype, std::vector<double> operands, int64_t
     std::vector<Tensor*> blocks;
     for (Tensor& t : in) blocks.push_back(&t);
     blocks.push_back(&whole);
-    CHECK(run("map", sizes, blocks, {integer(seed), integer(offset)}, nullptr, &p, 0, {300, 1}) == 0);
+    CHECK(run("map", sizes, blocks, {integer(seed), integer(offset)}, nullptr, &p, 0, {300, 1}) ==
+          0);
     CHECK(whole.same_bytes(y));
     return y;
 }
@@ -156,16 +182,20 @@ Tensor draw(const char* name, DType dtype, std::vector<double> operands, int64_t
 void test_random() {
     for (DType dtype : {DType::f32, DType::f64, DType::f16, DType::bf16}) {
         const Moments u = moments(draw("uniform", dtype, {0, 1}, 7, 0));
-        CHECK(std::fabs(u.mean - 0.5) < 0.01 && std::fabs(u.variance - 1.0 / 12) < 0.002 && u.low >= 0 && u.high < 1);
+        CHECK(std::fabs(u.mean - 0.5) < 0.01 && std::fabs(u.variance - 1.0 / 12) < 0.002 &&
+              u.low >= 0 && u.high < 1);
         const Moments n = moments(draw("normal", dtype, {1, 2}, 7, 0));
-        CHECK(std::fabs(n.mean - 1) < 0.05 && std::fabs(n.variance - 4) < 0.1 && n.low < -6 && n.high > 8);
+        CHECK(std::fabs(n.mean - 1) < 0.05 && std::fabs(n.variance - 4) < 0.1 && n.low < -6 &&
+              n.high > 8);
         const Moments b = moments(draw("bernoulli", dtype, {0.25}, 7, 0));
         CHECK(std::fabs(b.mean - 0.25) < 0.01 && b.low == 0 && b.high == 1);
     }
     const Moments r = moments(draw("randint", DType::i64, {-3, 5}, 7, 0));
     CHECK(r.low == -3 && r.high == 4 && std::fabs(r.mean - 0.5) < 0.05);
-    CHECK(!draw("uniform", DType::f32, {0, 1}, 7, 0).same_bytes(draw("uniform", DType::f32, {0, 1}, 8, 0)));
-    CHECK(!draw("uniform", DType::f32, {0, 1}, 7, 0).same_bytes(draw("uniform", DType::f32, {0, 1}, 7, 1)));
+    CHECK(!draw("uniform", DType::f32, {0, 1}, 7, 0)
+               .same_bytes(draw("uniform", DType::f32, {0, 1}, 8, 0)));
+    CHECK(!draw("uniform", DType::f32, {0, 1}, 7, 0)
+               .same_bytes(draw("uniform", DType::f32, {0, 1}, 7, 1)));
     CHECK_VALUES("arange", draw("arange", DType::i64, {5, 3}, 0, 0), 0, 0,
                  [](const Index& at) { return 5 + 3 * (at[0] * 300 + at[1]); });
 
@@ -174,10 +204,12 @@ void test_random() {
         const Program d = program({make("dropout", DType::f32, {0}, {1, 2})}, 1, 2, 3);
         Tensor x(DType::f32, sizes), y(DType::f32, sizes), mask(DType::boolean, sizes);
         x.random(1, 2);
-        CHECK(run("map", sizes, {&x, &y, &mask}, {real(p), integer(3), integer(0)}, nullptr, &d, 0, {1}) == 0);
+        CHECK(run("map", sizes, {&x, &y, &mask}, {real(p), integer(3), integer(0)}, nullptr, &d, 0,
+                  {1}) == 0);
         CHECK(std::fabs(moments(mask).mean - (1 - p)) < 0.03);
-        CHECK_VALUES("dropout", y, 1e-6, 0,
-                     [&](const Index& at) { return p == 1 ? 0 : x.get(at) * mask.get(at) / (1 - p); });
+        CHECK_VALUES("dropout", y, 1e-6, 0, [&](const Index& at) {
+            return p == 1 ? 0 : x.get(at) * mask.get(at) / (1 - p);
+        });
     }
 }
 
@@ -191,14 +223,18 @@ void test_optimizers() {
             buf.fill([] { return NAN; });
             Tensor want = p, want_buf = buf;
             for (int64_t step = 0; step < 3; ++step) {
-                const Program sgd = program({make("sgd_momentum", DType::f32, {0, 1, 2}, {3, 4})}, 3, 2, 5);
-                kernels::Block blocks[] = {p.block(), g.block(), buf.block(), p.block(), buf.block()};
-                const kernels::Param params[] = {real(0.1), real(0.9), real(nesterov ? 0 : 0.5), real(0.01),
-                                                 integer(nesterov), integer(maximize), integer(step == 0)};
+                const Program sgd =
+                    program({make("sgd_momentum", DType::f32, {0, 1, 2}, {3, 4})}, 3, 2, 5);
+                kernels::Block blocks[] = {p.block(), g.block(), buf.block(), p.block(),
+                                           buf.block()};
+                const kernels::Param params[] = {
+                    real(0.1),         real(0.9),         real(nesterov ? 0 : 0.5), real(0.01),
+                    integer(nesterov), integer(maximize), integer(step == 0)};
                 CHECK(kernels::find_kernel("map")->cpu({sizes, blocks, params, &sgd}) == 0);
                 want.each([&](const Index& at) {
                     const double grad = (maximize ? -1 : 1) * g.get(at) + 0.01 * want.get(at);
-                    const double b = step == 0 ? grad : 0.9 * want_buf.get(at) + (nesterov ? 1 : 0.5) * grad;
+                    const double b =
+                        step == 0 ? grad : 0.9 * want_buf.get(at) + (nesterov ? 1 : 0.5) * grad;
                     want_buf.set(at, b);
                     want.set(at, want.get(at) - 0.1 * (nesterov ? grad + 0.9 * b : b));
                 });
@@ -207,21 +243,26 @@ void test_optimizers() {
         }
     for (int64_t adamw : {0, 1})
         for (bool amsgrad : {false, true}) {
-            Tensor p(DType::f32, sizes), g(DType::f32, sizes), m(DType::f32, sizes), v(DType::f32, sizes);
+            Tensor p(DType::f32, sizes), g(DType::f32, sizes), m(DType::f32, sizes),
+                v(DType::f32, sizes);
             Tensor top(DType::f32, sizes), step(DType::f32, sizes, Lie::dense, {0});
             p.random(), g.random();
             for (Tensor* t : {&m, &v, &top}) t->fill([] { return 0; });
             Tensor wp = p, wm = m, wv = v, wt = top;
             for (int i = 1; i <= 3; ++i) {
                 step.set({0}, i);
-                const Program adam = amsgrad
-                    ? program({make("adam_amsgrad", DType::f32, {0, 1, 2, 3, 4, 5}, {6, 7, 8, 9})}, 6, 4, 10)
-                    : program({make("adam", DType::f32, {0, 1, 2, 3, 4}, {5, 6, 7})}, 5, 3, 8);
+                const Program adam =
+                    amsgrad
+                        ? program(
+                              {make("adam_amsgrad", DType::f32, {0, 1, 2, 3, 4, 5}, {6, 7, 8, 9})},
+                              6, 4, 10)
+                        : program({make("adam", DType::f32, {0, 1, 2, 3, 4}, {5, 6, 7})}, 5, 3, 8);
                 std::vector<kernels::Block> blocks{p.block(), g.block(), m.block(), v.block()};
                 if (amsgrad) blocks.push_back(top.block());
                 blocks.insert(blocks.end(), {step.block(), p.block(), m.block(), v.block()});
                 if (amsgrad) blocks.push_back(top.block());
-                const kernels::Param params[] = {integer(adamw), real(0.1), real(0.9), real(0.99), real(1e-8), real(0.02), integer(0)};
+                const kernels::Param params[] = {integer(adamw), real(0.1),  real(0.9), real(0.99),
+                                                 real(1e-8),     real(0.02), integer(0)};
                 CHECK(kernels::find_kernel("map")->cpu({sizes, blocks, params, &adam}) == 0);
                 wp.each([&](const Index& at) {
                     const double grad = g.get(at) + (adamw ? 0 : 0.02 * wp.get(at));
@@ -229,7 +270,8 @@ void test_optimizers() {
                     wm.set(at, 0.9 * wm.get(at) + 0.1 * grad);
                     wv.set(at, 0.99 * wv.get(at) + 0.01 * grad * grad);
                     wt.set(at, std::max(wt.get(at), wv.get(at)));
-                    const double denominator = std::sqrt((amsgrad ? wt : wv).get(at) / (1 - std::pow(0.99, i))) + 1e-8;
+                    const double denominator =
+                        std::sqrt((amsgrad ? wt : wv).get(at) / (1 - std::pow(0.99, i))) + 1e-8;
                     wp.set(at, decayed - 0.1 / (1 - std::pow(0.9, i)) * wm.get(at) / denominator);
                 });
                 g.random();
@@ -240,7 +282,8 @@ void test_optimizers() {
     Tensor p(DType::f64, sizes), g(DType::f64, sizes), q(DType::f64, sizes);
     p.random(), g.random();
     CHECK(run("map", sizes, {&p, &g, &q}, {real(0.1), real(0.2), integer(1)}, nullptr, &sgd) == 0);
-    CHECK_VALUES("sgd", q, 1e-14, 1e-14, [&](const Index& at) { return p.get(at) - 0.1 * (-g.get(at) + 0.2 * p.get(at)); });
+    CHECK_VALUES("sgd", q, 1e-14, 1e-14,
+                 [&](const Index& at) { return p.get(at) - 0.1 * (-g.get(at) + 0.2 * p.get(at)); });
 }
 
 }  // namespace
