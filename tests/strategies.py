@@ -252,7 +252,8 @@ def aten_calls(draw: st.DrawFn, row: aten.Row, overload: str) -> Example:
     inputs: list[Tensor] = []
 
     def operand(argument: Any, target: str) -> Slot:
-        fixed = {"bool": torch.bool, "i64": torch.int64}.get(types.get(target, "T"))
+        # A condition or a mask; a row that takes any dtype there takes this one.
+        fixed = torch.bool if types.get(target, "T") == "any" else None
         own = fixed or (draw(st.sampled_from(op.dtypes)) if mixed else dtype)
         written = is_written(argument)
         inputs.append(
@@ -287,6 +288,8 @@ def aten_calls(draw: st.DrawFn, row: aten.Row, overload: str) -> Example:
 
     def number(argument: Any, target: str) -> Any:
         choices = samples.NUMBERS.get(argument.name, samples.NUMBERS[""])
+        if dtype in (torch.bool, torch.uint8):  # PyTorch wraps numbers that the dtype lacks
+            choices = tuple(c for c in choices if c in (0, 1) or (c > 0 and dtype != torch.bool))
         if not dtype.is_floating_point:
             choices = tuple(c for c in choices if c == int(c)) or choices
             choices = tuple(int(c) for c in choices)
@@ -336,7 +339,9 @@ def with_out(draw: st.DrawFn, example: Example, outs: list[Any]) -> Example:
 def call_out(call: AtenCall, inputs: list[Tensor], outs: dict[str, Tensor]) -> list[Tensor]:
     kwargs = {**call.kwargs, **{k: v for k, v in outs.items()}}
     full = AtenCall(call.overload, call.args, kwargs)
-    for dtype in DTYPES:  # the first that PyTorch takes as a target
+    # The first that PyTorch takes. A wider target than the inputs shows where a library rounds or
+    # wraps, which is its own business.
+    for dtype in (inputs[0].dtype, *DTYPES):
         for name in outs:
             full.kwargs[name] = torch.empty(0, dtype=dtype)
         try:

@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Named axes and their cuts: at any time, on any tensor, without a change of results."""
+
+from __future__ import annotations
+
+import uuid
+
+import pytest
+import torch
+from parity import runtime_mode
+from torch import Tensor, nn
+
+import torch_nntile
+from torch_nntile import explain, format_axis_groups, set_axis_group_name, set_axis_group_tiling
+
+CUTS = [None, 3, 100, (1, 11), (5, 4, 3), "auto"]
+
+
+def fresh(name: str) -> str:
+    """A group that no other test knows."""
+    return f"{name}_{uuid.uuid4().hex[:8]}"
+
+
+def train(names: dict[str, str], mode: str, steps: int = 3, cuts: dict | None = None) -> list[Tensor]:
+    """A few steps of a small model; `cuts` are set before step 1 with names, in between without."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(7, 10), nn.GELU(), nn.LayerNorm(10), nn.Linear(10, 4))
+    x, y = torch.randn(12, 7), torch.randint(4, (12,))
+    device = "cpu" if mode == "cpu" else "nntile"
+    model, x, y = model.to(device), x.to(device), y.to(device)
+    if device == "nntile":
+        set_axis_group_name(x, {0: names["batch"]})
+        set_axis_group_name(model[0].weight, {0: names["hidden"], 1: names["in"]})
+        for name, sizes in (cuts or {}).items():
+            set_axis_group_tiling(names[name], sizes)
+    optimizer = torch.optim.Adam(model.parameters(), 0.05)
+    losses = []
+    for _ in range(steps):
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.detach().cpu())
+    return [*losses, *(p.detach().cpu() for p in model.parameters())]
+
+
+@pytest.mark.parametrize("mode", ["eager", "graph"])
+@pytest.mark.parametrize("cut", CUTS, ids=str)
+def test_cuts_do_not_change_results(mode: str, cut: object) -> None:
+    names = {name: fresh(name) for name in ("batch", "hidden", "in")}
+    cuts = {} if cut is None else {"batch": cut, "hidden": 3, "in": (2, 5)}
+    expected = train(names, "cpu")
+    with runtime_mode(mode):
+        found = train(names, mode, cuts=cuts)
+    for f, e in zip(found, expected, strict=True):
+        torch.testing.assert_close(f, e)
+
+
+def test_tiling_can_change_between_steps_and_after_reads() -> None:
+    name, w = fresh("rows"), torch.randn(12, 5)
+    x = w.to("nntile")
+    assert torch.equal(x.cpu(), w)
+    set_axis_group_name(x, {0: name})
+    for cut in CUTS[1:]:
+        set_axis_group_tiling(name, cut)
+        assert torch.equal((x * 2).cpu(), w * 2)
+        x.add_(1)
+        w = w + 1
+        assert torch.equal(x.cpu(), w)
+
+
+def test_a_cut_shows_in_the_tiles() -> None:
+    name = fresh("rows")
+    x = torch.randn(12, 5).to("nntile")
+    set_axis_group_name(x, {0: name})
+    set_axis_group_tiling(name, (5, 4, 3))
+    y = x.exp()
+    text = explain("tiles")
+    assert f"{name} = 12 cut (5, 4, 3)" in text
+    assert text.count("map {exp}") == 3
+    assert f"{name} = 12  cut (5, 4, 3)" in format_axis_groups()
+    assert y.shape == (12, 5)
+
+
+def test_names_spread_by_ops() -> None:
+    batch, hidden = fresh("batch"), fresh("hidden")
+    x, w = torch.randn(6, 4).to("nntile"), torch.randn(8, 4).to("nntile")
+    set_axis_group_name(x, {0: batch})
+    set_axis_group_name(w, {0: hidden})
+    set_axis_group_tiling(batch, 2)
+    set_axis_group_tiling(hidden, (3, 5))
+    y = (x @ w.t()).relu()
+    y.exp()
+    assert explain("tiles").count("map {exp}") == 6
+    assert f"{batch}=6, {hidden}=8" in explain("graph")
+
+
+def test_names_survive_into_gradients_and_optimizer_state() -> None:
+    name = fresh("out")
+    layer = nn.Linear(4, 6, bias=False).to("nntile")
+    set_axis_group_name(layer.weight, {0: name})
+    set_axis_group_tiling(name, (1, 5))
+    optimizer = torch.optim.Adam(layer.parameters(), fused=True)
+    layer(torch.randn(3, 4).to("nntile")).sum().backward()
+    optimizer.step()
+    state = optimizer.state[layer.weight]
+    for tensor in (layer.weight.grad, state["exp_avg"], state["exp_avg_sq"], layer.weight.detach()):
+        tensor.exp()
+        assert f"{name}=6" in explain("graph")
+        assert explain("tiles").count("map {exp}") == 2
+
+
+def test_conflicting_cuts_are_settled_by_a_copy() -> None:
+    first, second = fresh("first"), fresh("second")
+    a, b = torch.randn(9, 2), torch.randn(9, 2)
+    x, y = a.to("nntile"), b.to("nntile")
+    set_axis_group_name(x, {0: first})
+    set_axis_group_name(y, {0: second})
+    set_axis_group_tiling(first, (2, 7))
+    set_axis_group_tiling(second, 4)
+    x.add_(0)
+    y.add_(0)
+    assert torch.equal((x + y).cpu(), a + b)
+
+
+def test_a_group_with_several_extents() -> None:
+    name = fresh("batch")
+    for rows in (12, 7):
+        x = torch.ones(rows, 3, device="nntile")
+        set_axis_group_name(x, {0: name})
+        set_axis_group_tiling(name, 4)
+        assert x.exp().sum().item() == pytest.approx(rows * 3 * 2.7182817)
+
+
+def test_negative_dims_and_views_that_keep_a_dim() -> None:
+    name = fresh("last")
+    x = torch.ones(4, 6, device="nntile")
+    set_axis_group_name(x.t(), {0: name})
+    set_axis_group_tiling(name, 2)
+    x.exp()
+    assert f"{name}=6" in explain("graph")
+    other = fresh("other")
+    set_axis_group_name(x, {-2: other})
+    assert f"{other} = 4" in format_axis_groups()
+
+
+BAD = [
+    ((1, 2), r"sum to 3, its extent is 12"),
+    ((20,) * 2, r"sum to 40, its extent is 12"),
+    (0, r"extent 12.*must be > 0"),
+    (-3, r"extent 12.*must be > 0"),
+    ((6, 0, 6), r"extent 12.*must be > 0"),
+    ((), "list of sizes is empty"),
+    ("half", "must be a size, a list of sizes or 'auto', got 'half'"),
+]
+
+
+@pytest.mark.parametrize(("sizes", "message"), BAD, ids=[str(sizes) for sizes, _ in BAD])
+def test_bad_tilings(sizes: object, message: str) -> None:
+    name = fresh("bad")
+    x = torch.ones(12, device="nntile")
+    set_axis_group_name(x, {0: name})
+    with pytest.raises(ValueError, match=message):
+        set_axis_group_tiling(name, sizes)
+    assert (x + 1).sum().item() == 24
+
+
+def test_unknown_group_is_named() -> None:
+    with pytest.raises(ValueError, match="no axis group 'nothing_of_this_name'"):
+        set_axis_group_tiling("nothing_of_this_name", 2)
+
+
+def test_bad_names() -> None:
+    x = torch.ones(2, 3, device="nntile")
+    with pytest.raises(ValueError, match=r"dim 2 is out of range .* \(2, 3\)"):
+        set_axis_group_name(x, {2: "a"})
+    with pytest.raises(ValueError, match="needs a name, got ''"):
+        set_axis_group_name(x, {0: ""})
+    with pytest.raises(ValueError, match="on cpu, not on device 'nntile'"):
+        set_axis_group_name(torch.ones(2), {0: "a"})
+    with pytest.raises(ValueError, match=r"view of shape \(1, 3\) is no whole dim"):
+        set_axis_group_name(x[1:], {0: "a"})
+
+
+def test_print_axis_groups(capsys: pytest.CaptureFixture[str]) -> None:
+    torch_nntile.print_axis_groups()
+    assert capsys.readouterr().out.rstrip("\n") == format_axis_groups().rstrip("\n")
