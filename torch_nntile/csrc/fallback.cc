@@ -172,5 +172,10 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
     m.impl("conj_physical.out", torch::CppFunction::makeFromBoxedFunction<&fallback>());
     m.impl("conj_physical_", torch::CppFunction::makeFromBoxedFunction<&fallback>());
 }
+// Here it ends in convolution_overrideable, which the host does not have.
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+    m.impl("convolution", torch::CppFunction::makeFromBoxedFunction<&fallback>());
+    m.impl("convolution_backward", torch::CppFunction::makeFromBoxedFunction<&fallback>());
+}
 
 }  // namespace torch_nntile
