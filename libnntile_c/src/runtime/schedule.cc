@@ -105,7 +105,8 @@ private:
     void move_in(uint32_t m) {
         const Accesses& in = work_.accesses[m];
         auto& free = free_[work_.size_class[m]];
-        if (free.empty()) {
+        // What is only read (torch.empty) has no writer that could wait for the tenant before it.
+        if (free.empty() || in.first_writer == none) {
             out_.slot[m] = static_cast<uint32_t>(out_.slot_class.size());
             out_.slot_class.push_back(work_.size_class[m]);
             out_.slot_accesses.push_back(in);
