@@ -258,7 +258,8 @@ def compare_bits(found: Outcome, whole: Outcome) -> None:
 
 
 def bits(tensor: Tensor) -> Tensor:
-    return tensor.contiguous().reshape(-1).view(torch.uint8)
+    dense = torch.empty(tensor.numel(), dtype=tensor.dtype)
+    return dense.copy_(tensor.reshape(-1)).view(torch.uint8)
 
 
 # ---- the text of a failure

@@ -90,7 +90,7 @@ record::Executor::Result PlanExecutor::run(const graph::Graph& graph, std::vecto
     Result result;
     for (size_t k = 0; k < outputs.size(); ++k) {
         if (k < graph.outputs.size()) result.outputs.push_back(outputs[k]);
-        else result.retiled_inputs.emplace_back(graph.value(entry.outputs[k].value).source, outputs[k]);
+        else result.retiled_inputs.emplace_back(entry.outputs[k].source, outputs[k]);
     }
     return result;
 }

@@ -2,6 +2,7 @@
 #include "pipeline.hh"
 
 #include "base/error.hh"
+#include "graph/live.hh"
 #include "graph/text.hh"
 #include "tile/text.hh"
 
@@ -10,6 +11,7 @@ namespace nntile {
 std::shared_ptr<Compiled> compile(const graph::Graph& recorded, const tile::AxisCuts& cuts) {
     auto c = std::make_shared<Compiled>();
     c->graph = recorded;
+    graph::remove_dead(c->graph);
     c->graph.own_outputs();
     c->tiling = tile::choose_tiling(c->graph, cuts);            // how every value is cut
     tile::Lowered lowered = tile::lower(c->graph, c->tiling);   // tasks on tiles
@@ -19,7 +21,7 @@ std::shared_ptr<Compiled> compile(const graph::Graph& recorded, const tile::Axis
     c->host_calls = lowered.host_calls;
     for (uint32_t v : lowered.outputs) {
         const graph::Value& value = c->graph.value(v);
-        c->outputs.push_back({v, value.dtype, value.sizes, c->tiling.values[v].cuts, c->tiling.values[v].names});
+        c->outputs.push_back({v, value.source, value.dtype, value.sizes, c->tiling.values[v].cuts, c->tiling.values[v].names});
     }
     c->plan = runtime::make_plan(std::move(lowered.tiles), lowered.inputs, lowered.outputs);
     return c;

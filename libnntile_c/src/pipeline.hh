@@ -12,7 +12,7 @@ namespace nntile {
 // A lowered graph, ready to be launched many times.
 struct Compiled {
     struct Kept {                           // a value that outlives a run
-        uint32_t value;
+        uint32_t value, source;             // in the graph; of an input its number there
         DType dtype;
         Dims sizes;
         std::vector<tile::Cut> cuts;

@@ -92,7 +92,7 @@ def test_names_spread_by_ops() -> None:
     y = (x @ w.t()).relu()
     y.exp()
     assert explain("tiles").count("map {exp}") == 6
-    assert f"{batch}=6, {hidden}=8" in explain("graph")
+    assert f"[{batch}=6 cut [2, 4], {hidden}=8 cut [3]]" in explain("graph")
 
 
 def test_names_survive_into_gradients_and_optimizer_state() -> None:

@@ -10,6 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from parity import assert_parity, moved, run
 from samples import SAMPLES, Sample
+from torch.utils import _pytree as pytree
 
 from torch_nntile import aten
 from torch_nntile.schemas import siblings
@@ -60,14 +61,22 @@ def is_differentiable(example: strategies.Example) -> bool:
     return True
 
 
+def dtypes_of(example: strategies.Example, device: str) -> list[torch.dtype]:
+    results = example.call(*(moved(x, device) for x in example.inputs))
+    return [x.dtype for x in pytree.tree_leaves(results)]
+
+
 @pytest.mark.parametrize(("name", "row"), FORMS, ids=[name for name, _ in FORMS])
 @given(data=st.data())
 def test_element_wise_row(name: str, row: aten.Row, data: st.DataObject) -> None:
     example = data.draw(strategies.aten_calls(row, name))
     try:
-        example.call(*(moved(x, "cpu") for x in example.inputs))
+        on_cpu = dtypes_of(example, "cpu")
     except RuntimeError:
         assume(False)  # PyTorch refuses this dtype; test_errors.py looks at what is refused
+    if name == "aten::gelu.out":  # the CPU leaves a strided out= of gelu as it was
+        assume(all(x.is_contiguous() for x in example.inputs))
+    assume(on_cpu == dtypes_of(example, "meta"))  # else PyTorch's own devices do not agree
     grad = example.grad and is_differentiable(example)
     assert_parity(
         example.call,

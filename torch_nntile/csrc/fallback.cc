@@ -13,6 +13,7 @@
 
 #include "device.h"
 #include "rng.h"
+#include "storage.h"
 #include "stub.h"
 
 namespace torch_nntile {
@@ -134,10 +135,14 @@ void fallback(const OperatorHandle& op, torch::jit::Stack* stack) {
 void fallback_refused(const OperatorHandle& op, torch::jit::Stack* stack) {
     FallbackOp& known = admit_op(op);
     uint64_t types = 0;
-    for (const c10::IValue& v : torch::jit::last(*stack, op.schema().arguments().size()))
-        each_tensor(v, [&](const at::Tensor& t) {
+    bool overlaps = false;  // run_now() would copy, and lose that elements share memory
+    const auto arguments = torch::jit::last(*stack, op.schema().arguments().size());
+    for (size_t k = 0; k < arguments.size(); ++k)
+        each_tensor(arguments[k], [&](const at::Tensor& t) {
             types = types * 64 + (t.defined() ? static_cast<uint64_t>(t.scalar_type()) + 1 : 0);
+            overlaps |= known.written[k] && t.defined() && may_overlap_itself(t);
         });
+    if (overlaps && !known.synchronous && record_on_host(op, known, stack)) return;
     if (known.synchronous || !known.is_proven(types) || !record_on_host(op, known, stack)) {
         run_now(op, known, stack);
         known.prove(types);

@@ -33,6 +33,7 @@ struct HostCall {
     c10::OperatorHandle op;
     torch::jit::Stack arguments;      // Meta tensors stand for blocks
     std::vector<bool> read, written;  // of each argument
+    std::vector<Tensor> overlapping;  // stand-ins of written tensors whose block is all of their storage
     Shapes results;
     size_t inputs = 0;   // blocks; those of outputs follow
     int generator = -1;  // argument
@@ -68,6 +69,22 @@ Tensor block(void* data, c10::IntArrayRef sizes, c10::ScalarType dtype) {
     return at::from_blob(data, sizes, at::TensorOptions(at::kCPU).dtype(dtype));
 }
 
+// The CPU tensor on a block in the place of a stand-in.
+Tensor on_block(const HostCall& call, const Tensor& stand_in, void* data) {
+    for (const Tensor& t : call.overlapping)
+        if (t.is_same(stand_in))
+            return at::from_blob(data, {static_cast<int64_t>(t.storage().nbytes() / t.itemsize())},
+                                 at::TensorOptions(at::kCPU).dtype(t.scalar_type()))
+                .as_strided(t.sizes(), t.strides(), t.storage_offset());
+    return block(data, stand_in.sizes(), stand_in.scalar_type());
+}
+
+size_t block_bytes(const HostCall& call, const Tensor& stand_in) {
+    for (const Tensor& t : call.overlapping)
+        if (t.is_same(stand_in)) return t.storage().nbytes();
+    return stand_in.nbytes();
+}
+
 // The call with blocks for its tensors. What the op changes is copied to the output block first.
 torch::jit::Stack with_blocks(const HostCall& call, void* const* data, void* const** results) {
     torch::jit::Stack stack;
@@ -77,10 +94,11 @@ torch::jit::Stack with_blocks(const HostCall& call, void* const* data, void* con
         stack.push_back(map_tensors(call.arguments[k], [&](const Tensor& t) {
             if (!t.is_meta()) return t;
             void* from = read ? *in++ : nullptr;
-            if (!written) return block(from, t.sizes(), t.scalar_type());
+            if (!written) return on_block(call, t, from);
             void* to = *out++;
-            if (read && from != to && t.nbytes()) std::memcpy(to, from, t.nbytes());
-            return block(to, t.sizes(), t.scalar_type());
+            const size_t bytes = block_bytes(call, t);
+            if (read && from != to && bytes) std::memcpy(to, from, bytes);
+            return on_block(call, t, to);
         }));
     }
     if (call.generator >= 0) {
@@ -148,6 +166,8 @@ uint64_t signature_of(const HostCall& call, Arguments arguments) {
     Signature s{static_cast<int64_t>(std::hash<c10::OperatorName>()(call.op.operator_name())),
                 static_cast<int64_t>(call.random.seed), static_cast<int64_t>(call.random.offset)};
     append_signature(arguments, true, s);
+    for (const Tensor& t : call.overlapping)
+        s.append({t.storage_offset(), static_cast<int64_t>(t.storage().nbytes())});
     for (const IValue& v : arguments)
         each_tensor(v, [&](const Tensor& t) {
             if (!t.defined() || ours(t)) return;
@@ -196,13 +216,18 @@ void take_arguments(HostCall& call, const FallbackOp& known, Arguments arguments
         call.written.push_back(known.written[k]);
         each_tensor(arguments[k], [&](const Tensor& t) {
             if (!t.defined() || !ours(t)) return;
-            if (!out) operands.tensor(t);
-            if (known.written[k]) outputs.push_back(t);
+            const bool overlaps = known.written[k] && may_overlap_itself(t);
+            if (!out) operands.tensor(overlaps ? whole_storage(t) : t);
+            if (known.written[k]) outputs.push_back(overlaps ? whole_storage(t) : t);
         });
         if (arguments[k].isDevice()) call.arguments.emplace_back(c10::Device(at::kCPU));
         else
-            call.arguments.push_back(map_tensors(arguments[k], [](const Tensor& t) {
-                return ours(t) ? meta_like(t, false) : t.clone();
+            call.arguments.push_back(map_tensors(arguments[k], [&](const Tensor& t) {
+                if (!ours(t)) return t.clone();
+                if (!known.written[k] || !may_overlap_itself(t)) return meta_like(t, false);
+                call.overlapping.push_back(meta_like(whole_storage(t), true).as_strided(
+                    t.sizes(), t.strides(), t.storage_offset()));
+                return call.overlapping.back();
             }));
     }
     call.inputs = operands.size();

@@ -2,6 +2,7 @@
 #include "meta.h"
 
 #include <ATen/EmptyTensor.h>
+#include <ATen/ops/zeros.h>
 
 #include <atomic>
 #include <bit>
@@ -101,21 +102,54 @@ at::Tensor meta_like(const at::Tensor& t, bool resizable) {
     return at::Tensor(std::move(impl));
 }
 
-// Redispatched, not called at the Meta key: composite kernels (_foreach_*) have nothing registered
-// there.
+namespace {
+
+// Redispatched, not called at the key: composite kernels (_foreach_*) have nothing registered there.
+template <typename Like>
+void call_at(const c10::OperatorHandle& op, Arguments arguments, c10::Device at, torch::jit::Stack& stack, Like&& like) {
+    stack.reserve(arguments.size());
+    for (size_t k = 0; k < arguments.size(); ++k) {
+        if (arguments[k].isDevice()) stack.emplace_back(at);
+        else
+            stack.push_back(map_tensors(arguments[k], [&](const at::Tensor& t) {
+                return ours(t) ? like(t, op.schema().arguments()[k]) : t;
+            }));
+    }
+    const auto key = at.is_meta() ? c10::DispatchKey::Meta : c10::DispatchKey::CPU;
+    op.redispatchBoxed(c10::DispatchKeySet(key), &stack);
+}
+
+// Zeros of these sizes. What is only read is one element that is repeated.
+at::Tensor cpu_like(const at::Tensor& t, const c10::Argument& argument) {
+    const bool written = argument.alias_info() && argument.alias_info()->isWrite();
+    at::Tensor like = written ? at::detail::empty_strided_cpu(t.sizes(), t.strides(), t.scalar_type())
+                              : at::zeros({}, t.scalar_type()).expand(t.sizes());
+    if (t.unsafeGetTensorImpl()->is_wrapped_number()) like.unsafeGetTensorImpl()->set_wrapped_number(true);
+    return like;
+}
+
+}  // namespace
+
+void refuse_as_cpu(const c10::OperatorHandle& op, Arguments arguments) {
+    constexpr int64_t most_elements = int64_t{1} << 28;  // should the CPU accept them after all
+    int64_t elements = 0;
+    for (const c10::IValue& v : arguments)
+        each_tensor(v, [&](const at::Tensor& t) { elements += t.defined() ? t.numel() : 0; });
+    if (elements > most_elements || !op.hasComputedKernelForDispatchKey(c10::DispatchKey::CPU)) return;
+    torch::jit::Stack stack;
+    call_at(op, arguments, c10::Device(c10::kCPU), stack, cpu_like);
+}
+
 Shapes infer(const c10::OperatorHandle& op, Arguments arguments) {
     ++calls;
     torch::jit::Stack stack;
-    stack.reserve(arguments.size());
-    for (size_t k = 0; k < arguments.size(); ++k) {
-        const bool out = op.schema().arguments()[k].is_out();
-        if (arguments[k].isDevice()) stack.emplace_back(c10::Device(c10::kMeta));
-        else
-            stack.push_back(map_tensors(arguments[k], [out](const at::Tensor& t) {
-                return ours(t) ? meta_like(t, out) : t;
-            }));
+    try {
+        call_at(op, arguments, c10::Device(c10::kMeta), stack,
+                [](const at::Tensor& t, const c10::Argument& a) { return meta_like(t, a.is_out()); });
+    } catch (...) {
+        refuse_as_cpu(op, arguments);
+        throw;
     }
-    op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::Meta), &stack);
     Shapes shapes;
     for (const c10::IValue& v : stack) {
         auto& list = shapes.emplace_back();

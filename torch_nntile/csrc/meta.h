@@ -34,7 +34,11 @@ uint64_t hash_of(const Signature& signature);
 // A Meta tensor like t; `resizable` for one that a Meta kernel may resize (an out= argument).
 at::Tensor meta_like(const at::Tensor& t, bool resizable);
 
-// Asks the Meta kernel; its exceptions pass through.
+// Throws what the same call on the CPU throws, so that the words are those that users know; returns if
+// the CPU takes the call. Computes nothing that matters.
+void refuse_as_cpu(const c10::OperatorHandle& op, Arguments arguments);
+
+// Asks the Meta kernel. What it refuses, it refuses with the CPU's exception.
 Shapes infer(const c10::OperatorHandle& op, Arguments arguments);
 int64_t infer_calls();
 

@@ -24,10 +24,11 @@ bool Row::call_one(const c10::OperatorHandle& op, torch::jit::Stack* stack, Argu
     Inputs in;
     read_inputs(view, in);
     if (in.foreign) return false;
+    check_devices(arguments);
+    if (t_.contract && !in.uniform) refuse_as_cpu(op, arguments);
     Results out;
     if (!infer_fast(view, in, out)) infer_cached(op, view, in, out);
-    check_writes(in, out);
-    if (!record_node(view, in, out)) return false;
+    if (!check_writes(in, out) || !record_node(view, in, out)) return false;
 
     Results returns;
     for (size_t r = 0; r < t_.returns.size(); ++r) {
@@ -80,8 +81,7 @@ bool Row::call_foreach(const c10::OperatorHandle& op, torch::jit::Stack* stack,
                 out.push_back(written.isNone() ? Tensor() : written.toTensor());
             }
         }
-        check_writes(inputs[k], out);
-        if (record_node(view, inputs[k], out)) continue;
+        if (check_writes(inputs[k], out) && record_node(view, inputs[k], out)) continue;
         TORCH_CHECK_NOT_IMPLEMENTED(k == 0, "nntile: ", t_.name, " does not take element ", k,
                                     " of its lists");
         return false;

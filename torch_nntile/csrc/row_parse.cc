@@ -284,6 +284,7 @@ private:
             require(candidates[next].result < 0, "op ", nntile_op_name(row_.op),
                     " gives nothing for return ", candidates[next].result, " of ", schema_);
         row_.map = !std::strcmp(nntile_op_rule(row_.op), "map");
+        row_.contract = !std::strcmp(nntile_op_rule(row_.op), "contract");
         row_.whole_write = schema_.name() == "aten::fill_" || schema_.name() == "aten::zero_";
     }
 

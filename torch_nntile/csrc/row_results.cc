@@ -101,22 +101,33 @@ void Row::infer_cached(const c10::OperatorHandle& op, const View& view, const In
             learned_[o][index_of(in.common)].store(out[o].scalar_type(), std::memory_order_relaxed);
 }
 
+void Row::check_devices(Arguments arguments) const {
+    for (const OutputSource& o : t_.outputs) {
+        if (o.argument == no_argument) continue;
+        each_tensor(arguments[o.argument], [&](const Tensor& t) {
+            if (t.defined() && !ours(t)) wrong_device(t, o.argument);
+        });
+    }
+}
+
 // TensorIterator's checks; others only ask that a written tensor does not overlap itself.
-void Row::check_writes(const Inputs& in, Results& out) const {
+bool Row::check_writes(const Inputs& in, Results& out) const {
+    bool follows = true;
     for (size_t o = 0; o < out.size(); ++o) {
         const int argument = t_.outputs[o].argument;
         if (argument == no_argument || !out[o].defined()) continue;
-        if (!ours(out[o])) wrong_device(out[o], argument);
         if (t_.whole_write) {
             if (!out[o].is_non_overlapping_and_dense()) out[o] = without_repetition(out[o]);
             continue;
         }
         at::assert_no_internal_overlap(out[o]);
+        follows &= !may_overlap_itself(out[o]);
         if (!t_.map) continue;
         for (const Value& v : in.values)
             if (v.tensor && !v.tensor->is_same(out[o]) && v.tensor->is_alias_of(out[o]))
                 at::assert_no_partial_overlap(out[o], *v.tensor);
     }
+    return follows;
 }
 
 ScalarType Row::compute_type(const Inputs& in, const Results& out) const {

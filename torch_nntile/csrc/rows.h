@@ -54,6 +54,7 @@ struct RowTable {
     std::string name;  // "aten::add.Tensor"
     bool foreach = false;
     bool map = false;          // element-wise with broadcasting
+    bool contract = false;     // matrix products, which promote nothing
     bool whole_write = false;  // fill_, zero_: also on a layout that overlaps itself
     bool has_dtype_argument = false;
     bool has_tensor_argument = false;  // besides written ones: else numbers decide shapes
@@ -111,7 +112,9 @@ private:
     bool infer_fast(const View& view, const Inputs& in, Results& out);
     void infer_cached(const c10::OperatorHandle& op, const View& view, const Inputs& in,
                       Results& out);
-    void check_writes(const Inputs& in, Results& out) const;
+    void check_devices(Arguments arguments) const;
+    // False: a result overlaps itself in a way that only a loop over its elements can follow.
+    bool check_writes(const Inputs& in, Results& out) const;
     c10::ScalarType compute_type(const Inputs& in, const Results& out) const;
     bool takes(c10::ScalarType type) const { return t_.takes >> dtype_of(type) & 1; }
 

@@ -2,6 +2,9 @@
 #include "storage.h"
 
 #include <ATen/EmptyTensor.h>
+#include <ATen/ops/as_strided_native.h>
+
+#include <algorithm>
 
 #include "device.h"
 #include "errors.h"
@@ -38,6 +41,27 @@ void copy_on_device(const at::Tensor& source, const at::Tensor& target) {
     operands.tensor(source);
     operands.tensor(target);
     record_copy(operands.data(), operands.data()[1].dtype);
+}
+
+bool may_overlap_itself(const at::Tensor& t) {
+    if (t.is_non_overlapping_and_dense()) return false;
+    c10::SmallVector<std::pair<int64_t, int64_t>, 6> dims;  // stride, extent
+    for (int64_t d = 0; d < t.dim(); ++d) {
+        if (t.size(d) == 0) return false;
+        if (t.size(d) > 1) dims.emplace_back(t.stride(d), t.size(d));
+    }
+    std::sort(dims.begin(), dims.end());
+    int64_t last = 0;  // offset of the last element of the dims of smaller strides
+    for (const auto& [stride, extent] : dims) {
+        if (stride <= last) return true;
+        last += stride * (extent - 1);
+    }
+    return false;
+}
+
+at::Tensor whole_storage(const at::Tensor& t) {
+    const auto elements = static_cast<int64_t>(t.storage().nbytes() / t.itemsize());
+    return at::native::as_strided_tensorimpl(t, {elements}, {1}, 0);
 }
 
 void resize_storage(c10::StorageImpl& storage, size_t nbytes, c10::ScalarType dtype) {

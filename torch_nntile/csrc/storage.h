@@ -19,6 +19,11 @@ inline Place place_of(const c10::StorageImpl& storage) { return place_of(storage
 // A tensor with undefined contents.
 at::Tensor make_tensor(c10::IntArrayRef sizes, c10::IntArrayRef strides, c10::ScalarType dtype);
 
+// Whether two of its elements may be the same memory: x.unfold(0, 3, 1), x.expand(..).
+bool may_overlap_itself(const at::Tensor& t);
+// All elements of the storage, in one dim.
+at::Tensor whole_storage(const at::Tensor& t);
+
 // Gives a storage another size; the bytes that fit stay. `dtype` is only a hint for the copy: bytes
 // that are copied as what they are need no retyping later.
 void resize_storage(c10::StorageImpl& storage, size_t nbytes, c10::ScalarType dtype = c10::kByte);

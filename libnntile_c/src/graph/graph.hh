@@ -98,6 +98,7 @@ public:
     }
     // Equal structures have equal hashes; run-time scalars, names of inputs and stored data do not count.
     Hash hash() const;
+    void forget_known_views() { known_views_.clear(); }     // after a pass has renumbered values
 
     std::vector<Value> values;
     std::vector<Node> nodes;

@@ -11,29 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "graph/graph.hh"
+#include "record/operand.hh"
 
 namespace nntile::record {
-
-class Recorder;
-
-// What a torch storage is to us. Its fields belong to the recorder's mutex.
-struct Buffer {
-    std::shared_ptr<Recorder> owner;
-    int64_t bytes = 0;
-    graph::StoredRef stored;            // data of finished or submitted graphs; nullptr: never written
-    int32_t holder = -1;                // index in the open graph's holders
-};
-
-struct Operand {
-    enum class Kind { absent, tensor, scalar } kind = Kind::absent;
-    DType dtype = DType::none;
-    Buffer* buffer = nullptr;
-    std::span<const int64_t> sizes, strides;
-    int64_t offset = 0;
-    double f = 0;
-    int64_t i = 0;
-};
 
 struct HostCall {
     std::string name;

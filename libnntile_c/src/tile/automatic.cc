@@ -25,7 +25,7 @@ struct Work {
     std::vector<std::pair<int, schema::LabelKind>> labels;  // axis dim and kind
 };
 
-std::vector<Work> work_of(const graph::Graph& graph, const Live& live,
+std::vector<Work> work_of(const graph::Graph& graph, const graph::Live& live,
                           const std::vector<std::vector<int>>& dims) {
     std::vector<Work> all;
     for (size_t n = 0; n < graph.nodes.size(); ++n) {
@@ -83,7 +83,7 @@ Cut even_cut(int64_t extent, int64_t segments) {
 
 }  // namespace
 
-void cut_automatically(const graph::Graph& graph, const Live& live,
+void cut_automatically(const graph::Graph& graph, const graph::Live& live,
                        const std::vector<std::vector<int>>& dims, Axes& axes) {
     axes.propagate();
     const std::vector<Work> work = work_of(graph, live, dims);

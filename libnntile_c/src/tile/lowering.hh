@@ -77,7 +77,7 @@ private:
 
     const graph::Graph& graph_;
     const Tiling& tiling_;
-    Live live_;
+    graph::Live live_;
     std::vector<Grid> grids_;           // by value; of views too
     std::vector<std::vector<uint32_t>> tiles_;  // by value; empty until it is made
     std::vector<uint32_t> last_use_;    // by base value: last live node that reads it

@@ -35,13 +35,6 @@ std::shared_ptr<const kernels::Program> one_instruction(int map_row, DType compu
     return program;
 }
 
-// A blas operand: one of the two strides is 1, the other a leading dimension.
-bool blas_layout(int64_t rows, int64_t cols, int64_t row_stride, int64_t col_stride) {
-    auto unit = [](int64_t n, int64_t stride) { return n == 1 || stride == 1; };
-    if (unit(cols, col_stride) && (rows == 1 || row_stride >= cols)) return true;
-    return unit(rows, row_stride) && (cols == 1 || col_stride >= rows);
-}
-
 }  // namespace
 
 class NodeTasks {
@@ -307,7 +300,7 @@ private:
         const size_t n = left.size();
         const int64_t M = task.sizes[n - 3], N = task.sizes[n - 2], K = task.sizes[n - 1];
         const Dims &a = task.operands[0].strides, &b = task.operands[1].strides;
-        return blas_layout(M, K, a[n - 3], a[n - 1]) && blas_layout(K, N, b[n - 1], b[n - 2]);
+        return kernels::gemm_layout_ok(M, K, a[n - 3], a[n - 1]) && kernels::gemm_layout_ok(K, N, b[n - 1], b[n - 2]);
     }
 
     void add(const Dims& segments, bool first, bool accumulate, std::span<const OperandTile> outs) {

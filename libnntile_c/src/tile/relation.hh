@@ -2,7 +2,7 @@
 // The iteration space of one node, as its row states it.
 #pragma once
 
-#include "graph/graph.hh"
+#include "graph/live.hh"
 
 namespace nntile::tile {
 
@@ -15,11 +15,5 @@ struct NodeSpace {
 
 // Rows of rule move and host have no relation: theirs is empty.
 NodeSpace space_of(const graph::Graph& graph, const graph::Node& node);
-
-// Nodes and values that some output depends on.
-struct Live {
-    std::vector<bool> nodes, values;
-};
-Live live_of(const graph::Graph& graph);
 
 }  // namespace nntile::tile

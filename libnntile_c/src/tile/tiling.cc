@@ -128,7 +128,7 @@ private:
 
     const graph::Graph& graph_;
     const AxisCuts& cuts_;
-    Live live_;
+    graph::Live live_;
     std::vector<std::vector<int>> dims_;        // by value
     Axes axes_;
     std::vector<std::pair<int, std::string>> named_;

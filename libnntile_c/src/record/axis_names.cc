@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Axis groups: names of dims, kept with pending values and with stored data, and their cuts.
+#include <algorithm>
+#include <optional>
+
+#include "base/error.hh"
+#include "record/recorder.hh"
+
+namespace nntile::record {
+
+using graph::no_value;
+
+// Own dim of the data that is dim `dim` of the tensor: same extent and stride.
+static std::optional<uint32_t> own_dim(std::span<const int64_t> own, const Operand& t, size_t dim) {
+    if (own.size() == t.sizes.size() && std::equal(own.begin(), own.end(), t.sizes.begin()) &&
+        t.dense())
+        return static_cast<uint32_t>(dim);
+    const Dims strides = dense_strides(own);
+    for (uint32_t d = 0; d < own.size(); ++d)
+        if (own[d] == t.sizes[dim] && strides[d] == t.strides[dim]) return d;
+    return std::nullopt;
+}
+
+void Recorder::name_axis(const Operand& tensor, int64_t dim, std::string name) {
+    check_operand("set_axis_group_name", tensor, this);
+    const auto rank = static_cast<int64_t>(tensor.sizes.size());
+    check(dim >= -rank && dim < rank, Status::index_error, "set_axis_group_name: dim ", dim,
+          " is out of range for a tensor of shape ", text_of_dims(tensor.sizes));
+    const size_t at = dim < 0 ? dim + rank : dim;
+    check(!name.empty() && name.find_first_of("= \t\n{}[](),\"") == std::string::npos,
+          Status::invalid_argument, "set_axis_group_name: '", name, "' is not a name");
+    std::lock_guard lock(mutex_);
+    bury();
+    Buffer& buffer = *tensor.buffer;
+    const bool pending = buffer.holder >= 0 && holders_[buffer.holder].current != no_value;
+    if (!pending && !buffer.stored) {           // never written: remember the shape that was named
+        buffer.stored = std::make_shared<graph::Stored>();
+        buffer.stored->dtype = tensor.dtype;
+        buffer.stored->sizes = tensor.fills_buffer() && tensor.dense()
+                                   ? Dims(tensor.sizes)
+                                   : Dims{buffer.bytes / size_of(tensor.dtype)};
+        buffer.stored->undefined = true;
+    }
+    const uint32_t value = pending ? holders_[buffer.holder].current : no_value;
+    const Dims own = pending ? graph_.value(value).sizes : buffer.stored->sizes;
+    const auto d = own_dim(own, tensor, at);
+    check(d.has_value(), Status::invalid_argument, "set_axis_group_name: dim ", at, " of this view of shape ",
+          text_of_dims(tensor.sizes), " is no whole dim of its data of shape ", text_of_dims(own));
+    if (pending) graph_.name_axis(value, *d, name);
+    if (buffer.stored && buffer.stored->sizes == own) {
+        buffer.stored->names.resize(own.size());
+        buffer.stored->names[*d] = name;
+    }
+    extents_[name].insert(own[*d]);
+}
+
+void Recorder::cut_axis(const std::string& name, std::span<const int64_t> sizes) {
+    std::lock_guard lock(mutex_);
+    auto it = extents_.find(name);
+    if (it == extents_.end()) {
+        std::string known;
+        for (const auto& [n, e] : extents_) known += (known.empty() ? "" : ", ") + n;
+        fail(Status::not_found, "set_axis_group_tiling: no axis group '", name, "'; there ",
+             known.empty() ? "are none" : "are ", known);
+    }
+    const int64_t extent = *it->second.rbegin();
+    int64_t sum = 0;
+    for (int64_t s : sizes) {
+        check(s > 0, Status::invalid_argument, "set_axis_group_tiling: tile size ", s, " of axis group '", name,
+              "' (extent ", extent, ") must be > 0");
+        sum += s;
+    }
+    check(sizes.size() < 2 || it->second.count(sum), Status::invalid_argument,
+          "set_axis_group_tiling: tile sizes of axis group '", name, "' sum to ", sum, ", its extent is ", extent);
+    cuts_[name].assign(sizes.begin(), sizes.end());
+}
+
+std::string Recorder::axis_text() {
+    std::lock_guard lock(mutex_);
+    bury();
+    mark_outputs();
+    std::string out = graph_.nodes.empty() ? "" : executor_->axes(graph_, cuts_);
+    for (const auto& [name, extents] : extents_) {
+        if (out.find("\n" + name + " ") != std::string::npos || out.starts_with(name + " ")) continue;
+        out += name + " = ";
+        for (int64_t e : extents) out += (e == *extents.begin() ? "" : ", ") + std::to_string(e);
+        auto cut = cuts_.find(name);
+        if (cut == cuts_.end() || cut->second.empty()) out += "  cut auto\n";
+        else if (cut->second.size() == 1) out += "  cut " + std::to_string(cut->second[0]) + "\n";
+        else out += "  cut " + text_of_dims(cut->second) + "\n";
+    }
+    return out;
+}
+
+}  // namespace nntile::record

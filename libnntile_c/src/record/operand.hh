@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What a call gives the recorder: buffers with layouts, and numbers.
+#pragma once
+
+#include <memory>
+
+#include "graph/graph.hh"
+
+namespace nntile::record {
+
+class Recorder;
+
+// What a torch storage is to us. Its fields belong to the recorder's mutex.
+struct Buffer {
+    std::shared_ptr<Recorder> owner;
+    int64_t bytes = 0;
+    graph::StoredRef stored;            // data of finished or submitted graphs; nullptr: never written
+    int32_t holder = -1;                // index in the open graph's holders
+};
+
+struct Operand {
+    enum class Kind { absent, tensor, scalar } kind = Kind::absent;
+    DType dtype = DType::none;
+    Buffer* buffer = nullptr;
+    std::span<const int64_t> sizes, strides;
+    int64_t offset = 0;
+    double f = 0;
+    int64_t i = 0;
+
+    Layout layout() const { return {Dims(sizes), Dims(strides), offset}; }
+    bool dense() const { return is_dense(sizes, strides, offset); }
+    bool fills_buffer() const { return product(sizes) * size_of(dtype) == buffer->bytes; }
+};
+
+// Throws unless a tensor operand lies in its buffer, and this is one of the recorder's.
+void check_operand(std::string_view op, const Operand& operand, const Recorder* owner);
+
+// A map writes an output that is dense in another order of dims (x.t() of a dense x): run it in that order,
+// so that no copy is needed. Returns the operands in storage order, or nothing.
+bool permute_map(const graph::OpRow& row, std::span<const Operand> operands, size_t n_inputs,
+                 std::vector<Operand>& out, std::vector<Dims>& space);
+
+}  // namespace nntile::record

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// From operands to values and back: a read is a view of what the buffer holds now, a write makes it hold another value.
+#include <algorithm>
+#include <numeric>
+#include <optional>
+
+#include "base/error.hh"
+#include "record/recorder.hh"
+
+namespace nntile::record {
+
+using graph::Attr;
+using graph::no_value;
+using graph::OpRow;
+
+void check_operand(std::string_view op, const Operand& o, const Recorder* owner) {
+    if (o.kind != Operand::Kind::tensor) return;
+    check(o.buffer, Status::invalid_argument, op, ": tensor operand without a buffer");
+    check(o.buffer->owner.get() == owner, Status::invalid_argument, op, ": buffer of another recorder");
+    check(o.dtype != DType::none, Status::type_error, op, ": tensor operand without a dtype");
+    int64_t numel = 1, last = o.offset;
+    for (size_t d = 0; d < o.sizes.size(); ++d) {
+        numel *= o.sizes[d];
+        last += (o.sizes[d] - 1) * o.strides[d];
+    }
+    check(numel == 0 || (o.offset >= 0 && (last + 1) * size_of(o.dtype) <= o.buffer->bytes),
+          Status::invalid_argument, op, ": a tensor of sizes ", text_of_dims(o.sizes), ", strides ",
+          text_of_dims(o.strides), ", offset ", o.offset, " and dtype ", name_of(o.dtype),
+          " is out of bounds of its storage of ", o.buffer->bytes, " bytes");
+}
+
+// The dims of a tensor that fills its storage, in storage order (size-1 dims last); empty: it does not fill it.
+static std::optional<std::vector<size_t>> storage_order(const Operand& o) {
+    if (o.offset != 0 || !o.fills_buffer()) return std::nullopt;
+    std::vector<size_t> order(o.sizes.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+        if ((o.sizes[a] == 1) != (o.sizes[b] == 1)) return o.sizes[b] == 1;
+        return o.sizes[a] != 1 && o.strides[a] > o.strides[b];
+    });
+    int64_t want = 1;
+    for (size_t k = order.size(); k-- > 0;) {
+        if (o.sizes[order[k]] == 1) continue;
+        if (o.strides[order[k]] != want) return std::nullopt;
+        want *= o.sizes[order[k]];
+    }
+    return order;
+}
+
+// The dense value that the buffer holds, as elements of dtype.
+uint32_t Recorder::current_value(Buffer& buffer, DType dtype) {
+    Holder& h = hold(buffer);
+    if (h.current == no_value) {
+        if (buffer.stored && !buffer.stored->undefined) {
+            h.input = static_cast<uint32_t>(graph_.inputs.size());
+            h.leaf = graph_.add_input(buffer.stored->dtype, buffer.stored->sizes, {}, buffer.stored);
+        } else {
+            Attr sizes;
+            if (buffer.stored) sizes.ints = buffer.stored->sizes;
+            else sizes.ints = {buffer.bytes / size_of(dtype)};
+            h.leaf = graph_.add(*schema::find_op("empty"), {}, {sizes}, dtype)[0];
+            if (buffer.stored)
+                for (size_t d = 0; d < buffer.stored->names.size(); ++d)
+                    if (!buffer.stored->names[d].empty())
+                        graph_.name_axis(h.leaf, static_cast<uint32_t>(d), buffer.stored->names[d]);
+        }
+        h.current = h.leaf;
+    }
+    if (graph_.value(h.current).dtype == dtype) return h.current;
+    return graph_.add(*schema::find_op("bits"), std::vector<uint32_t>{h.current}, {}, dtype)[0];
+}
+
+uint32_t Recorder::read_operand(const Operand& o) {
+    if (o.kind == Operand::Kind::absent) return no_value;
+    if (o.kind == Operand::Kind::scalar) return graph_.add_scalar(o.dtype, o.f, o.i);
+    return graph_.add_view(current_value(*o.buffer, o.dtype), o.layout());
+}
+
+bool Recorder::held_elsewhere(uint32_t value, const Buffer& buffer) const {
+    return std::any_of(holders_.begin(), holders_.end(), [&](const Holder& h) {
+        return h.buffer && h.buffer != &buffer && h.current == value;
+    });
+}
+
+void Recorder::write_operand(const Operand& o, uint32_t data) {
+    if (product(o.sizes) == 0) return;
+    if (graph_.value(data).dtype != o.dtype)
+        data = graph_.add(*schema::find_op("copy"), std::vector<uint32_t>{data}, {}, o.dtype)[0];
+    const bool dense = o.fills_buffer() && o.dense();
+    if (dense) {
+        // A reshaped result is its dense base: a buffer holds bytes in storage order, not dims.
+        const uint32_t base = graph_.base_of(data);
+        const bool whole = base == data || (is_dense(graph_.layout_of(data)) &&
+                                            product(graph_.value(data).sizes) == product(graph_.value(base).sizes));
+        const bool own = whole && graph_.value(base).kind == graph::ValueKind::result &&
+                         (fresh_from_ <= base || !held_elsewhere(base, *o.buffer));
+        set_current(*o.buffer, own ? base
+                                   : graph_.add(*schema::find_op("copy"), std::vector<uint32_t>{data}, {},
+                                                o.dtype)[0]);
+        return;
+    }
+    if (auto order = storage_order(o)) {        // nothing of the old bytes stays
+        Attr sizes;
+        for (size_t d : *order) sizes.ints.push_back(o.sizes[d]);
+        set_current(*o.buffer, graph_.add(*schema::find_op("empty"), {}, {sizes}, o.dtype)[0]);
+    }
+    const uint32_t base = current_value(*o.buffer, o.dtype);
+    Attr strides, offset;
+    strides.ints = Dims(o.strides);
+    offset.i = o.offset;
+    set_current(*o.buffer, graph_.add(*schema::find_op("view_write"), std::vector<uint32_t>{base, data},
+                                      {strides, offset}, o.dtype)[0]);
+}
+
+bool permute_map(const OpRow& row, std::span<const Operand> operands, size_t n_inputs, std::vector<Operand>& out,
+                 std::vector<Dims>& space) {
+    if (row.rule != schema::Rule::map || n_inputs == operands.size()) return false;
+    const Operand& y = operands[n_inputs];
+    if (y.kind != Operand::Kind::tensor || y.dense()) return false;
+    for (const schema::AttrRow& a : row.attrs)
+        if (a.name == "sizes") return false;
+    const auto order = storage_order(y);
+    if (!order) return false;
+    const size_t rank = y.sizes.size();
+    for (size_t k = n_inputs; k < operands.size(); ++k)
+        if (!std::equal(operands[k].sizes.begin(), operands[k].sizes.end(), y.sizes.begin(), y.sizes.end()))
+            return false;
+    space.reserve(2 * operands.size());         // spans into it must stay
+    for (const Operand& o : operands) {
+        out.push_back(o);
+        if (o.kind != Operand::Kind::tensor) continue;
+        Dims sizes(rank, 1), strides(rank, 0);
+        for (size_t k = 0; k < rank; ++k) {
+            const size_t d = (*order)[k], shift = rank - o.sizes.size();
+            if (d < shift || o.sizes[d - shift] == 1) continue;
+            sizes[k] = o.sizes[d - shift];
+            strides[k] = o.strides[d - shift];
+        }
+        space.push_back(std::move(sizes));
+        out.back().sizes = space.back();
+        space.push_back(std::move(strides));
+        out.back().strides = space.back();
+    }
+    return true;
+}
+
+}  // namespace nntile::record

@@ -1,0 +1,312 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Bad input: PyTorch's exception at the user's line, clear words, no hang, and the next step works."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+
+import pytest
+import torch
+from parity import runtime_mode
+from torch.nn import functional as F
+
+import torch_nntile
+from torch_nntile import dispatch
+
+BOTH = pytest.mark.parametrize("mode", ["eager", "graph"])
+
+
+def on_device(*shape: int) -> torch.Tensor:
+    return torch.ones(shape, device="nntile")
+
+
+def works() -> bool:
+    """Whether the next step works."""
+    x = on_device(3).requires_grad_()
+    (x * 2).sum().backward()
+    return bool(x.grad.tolist() == [2.0] * 3)
+
+
+SHAPES: dict[str, tuple[Callable[[str], object], tuple[str, ...]]] = {
+    "add": (lambda d: torch.ones(2, 3, device=d) + torch.ones(4, device=d), ("3", "4")),
+    "mm": (
+        lambda d: torch.ones(2, 3, device=d) @ torch.ones(4, 5, device=d),
+        ("2x3", "4x5"),
+    ),
+    "bmm": (lambda d: torch.bmm(torch.ones(2, 3, 4, device=d), torch.ones(3, 4, 5, device=d)), ()),
+    "linear": (lambda d: F.linear(torch.ones(2, 3, device=d), torch.ones(5, 4, device=d)), ("2x3",)),
+    "cat": (lambda d: torch.cat([torch.ones(2, 3, device=d), torch.ones(2, 4, device=d)]), ("3", "4")),
+    "in place": (lambda d: torch.ones(3, device=d).add_(torch.ones(2, 3, device=d)), ("3",)),
+    "sum": (lambda d: torch.ones(2, device=d).sum(3), ("3",)),
+    "sum twice": (lambda d: torch.ones(2, device=d).sum((0, 0)), ()),
+    "amax of nothing": (lambda d: torch.ones(0, device=d).amax(0), ()),
+    "softmax": (lambda d: torch.ones(2, device=d).softmax(2), ("2",)),
+    "layer_norm": (lambda d: F.layer_norm(torch.ones(2, 3, device=d), (4,)), ("4",)),
+    "nll_loss": (
+        lambda d: F.nll_loss(torch.ones(2, 3, device=d), torch.zeros(4, dtype=torch.long, device=d)),
+        ("2", "4"),
+    ),
+    "view": (lambda d: torch.ones(2, 3, device=d).view(4), ("4",)),
+    "copy_": (lambda d: torch.ones(2, 3, device=d).copy_(torch.ones(4, device=d)), ("3", "4")),
+    "addmm": (
+        lambda d: torch.addmm(torch.ones(7, device=d), torch.ones(2, 3, device=d), torch.ones(3, 5, device=d)),
+        ("7", "5"),
+    ),
+}
+
+
+@BOTH
+@pytest.mark.parametrize("name", SHAPES)
+def test_shape_mismatch(name: str, mode: str) -> None:
+    call, words = SHAPES[name]
+    with pytest.raises(Exception) as expected:  # noqa: PT011 - PyTorch decides
+        call("cpu")
+    with runtime_mode(mode):
+        with pytest.raises(expected.type) as found:
+            call("nntile")
+        # PyTorch's words, perhaps after the name of the op. The shapes of copy_ are named otherwise.
+        assert str(found.value).endswith(str(expected.value)) or name == "copy_"
+        for word in words:
+            assert word in str(found.value)
+        assert works()
+
+
+DTYPES: dict[str, Callable[[str], object]] = {
+    "mm": lambda d: torch.ones(2, 2, device=d) @ torch.ones(2, 2, device=d, dtype=torch.float64),
+    "bitwise": lambda d: torch.ones(2, device=d) & torch.ones(2, device=d),
+    "mean": lambda d: torch.ones(2, device=d, dtype=torch.int64).mean(),
+    "in place": lambda d: torch.ones(2, device=d, dtype=torch.int32).add_(torch.ones(2, device=d)),
+    "embedding": lambda d: F.embedding(torch.ones(2, device=d), torch.ones(2, 2, device=d)),
+    "nll_loss": lambda d: F.nll_loss(torch.ones(2, 3, device=d), torch.ones(2, device=d)),
+    "softmax": lambda d: torch.ones(2, device=d, dtype=torch.int64).softmax(0),
+    "neg": lambda d: -torch.ones(2, device=d, dtype=torch.bool),
+    "sub": lambda d: torch.ones(2, device=d, dtype=torch.bool) - torch.ones(2, device=d, dtype=torch.bool),
+}
+
+
+@pytest.mark.parametrize("name", DTYPES)
+def test_dtype_mismatch(name: str) -> None:
+    with pytest.raises(Exception) as expected:  # noqa: PT011 - PyTorch decides
+        DTYPES[name]("cpu")
+    with pytest.raises(expected.type) as found:
+        DTYPES[name]("nntile").cpu()
+    assert str(found.value) == str(expected.value)
+    assert works()
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda a, b: a + b,
+        lambda a, b: a @ b,
+        lambda a, b: torch.cat([a, b]),
+        lambda a, b: a.add_(b),
+        lambda a, b: torch.where(a > 0, a, b),
+        lambda a, b: F.linear(a, b),
+        lambda a, b: torch.add(a, a, out=b),
+    ],
+    ids=["add", "mm", "cat", "add_", "where", "linear", "out"],
+)
+def test_device_mismatch(call: Callable[..., object]) -> None:
+    a, b = on_device(2, 2), torch.ones(2, 2)
+    with pytest.raises(RuntimeError, match=r"cpu") as found:
+        call(a, b)
+    assert "nntile" in str(found.value)
+    assert works()
+
+
+@BOTH
+@pytest.mark.parametrize("bad", [5, -1, 2**40])
+def test_label_out_of_range(mode: str, bad: int) -> None:
+    labels = torch.tensor([0, bad, 2], device="nntile")
+    with runtime_mode(mode):
+        loss = F.cross_entropy(on_device(3, 5), labels)
+        with pytest.raises(IndexError, match=rf"nll.*{bad}.*5"):
+            loss.item()
+        assert works()
+
+
+@BOTH
+def test_index_out_of_range(mode: str) -> None:
+    with runtime_mode(mode):
+        found = F.embedding(torch.tensor([1, 9], device="nntile"), on_device(4, 2))
+        with pytest.raises(IndexError, match=r"embedding.*9.*4"):
+            found.cpu()
+        assert works()
+
+
+def test_error_of_a_task_is_raised_by_wait_too() -> None:
+    F.embedding(torch.tensor([7], device="nntile"), on_device(4, 2))
+    with pytest.raises(IndexError, match="embedding"):
+        torch_nntile.wait()
+    torch_nntile.wait()
+    assert works()
+
+
+def test_label_out_of_range_does_not_stop_training() -> None:
+    model = torch.nn.Linear(4, 3).to("nntile")
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    for labels, fails in (([0, 1], False), ([0, 3], True), ([2, 1], False)):
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(on_device(2, 4)), torch.tensor(labels, device="nntile"))
+        if fails:
+            with pytest.raises(IndexError):
+                loss.item()
+        else:
+            loss.backward()
+            optimizer.step()
+            assert loss.item() > 0
+
+
+@BOTH
+def test_integer_division_by_zero(mode: str) -> None:
+    a = torch.tensor([4, 3], device="nntile")
+    with runtime_mode(mode):
+        found = a // torch.tensor([2, 0], device="nntile")
+        with pytest.raises(RuntimeError, match=r"(?i)div.*zero|zero.*div|divisor"):
+            found.cpu()
+        assert works()
+
+
+@pytest.fixture
+def no_fallback() -> Iterator[None]:
+    dispatch.set_cpu_fallback(False)
+    yield
+    dispatch.set_cpu_fallback(True)
+
+
+@pytest.mark.usefixtures("no_fallback")
+def test_an_op_without_a_row_is_named() -> None:
+    with pytest.raises(NotImplementedError, match=r"aten::cumsum"):
+        on_device(3).cumsum(0)
+    assert works()
+
+
+def test_an_op_without_a_row_runs_on_the_host_and_is_reported() -> None:
+    torch_nntile.reset_fallback_report()
+    assert on_device(4).cumsum(0).tolist() == [1.0, 2.0, 3.0, 4.0]
+    (row,) = [r for r in torch_nntile.fallback_report() if r.overload.startswith("aten::cumsum")]
+    assert row.calls == 1
+    torch_nntile.reset_fallback_report()
+    assert torch_nntile.fallback_report() == []
+
+
+def test_a_host_kernel_that_fails() -> None:
+    found = torch.linalg.cholesky_ex(-torch.eye(3, device="nntile"))  # reports, does not raise
+    assert found.info.item() == 1
+    x = on_device(3)
+    with pytest.raises(RuntimeError):
+        torch.linalg.cholesky(-torch.eye(3, device="nntile")).cpu()
+    assert x.sum().item() == 3
+    assert works()
+
+
+# ---- whole processes
+
+
+def python(code: str, timeout: float = 120, **environment: str) -> subprocess.CompletedProcess[str]:
+    import os
+
+    return subprocess.run(
+        [sys.executable, "-c", "import torch, torch_nntile\n" + textwrap.dedent(code)],
+        text=True,
+        capture_output=True,
+        timeout=timeout,
+        env={**os.environ, **environment},
+        check=False,
+    )
+
+
+def passes(code: str, **environment: str) -> str:
+    done = python(code, **environment)
+    assert done.returncode == 0, f"exit code {done.returncode}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+def test_two_contexts() -> None:
+    passes("""
+        torch_nntile.init_context(ncpu=1)
+        try: torch_nntile.init_context(ncpu=1)
+        except RuntimeError as error: assert "already running" in str(error), error
+        else: raise SystemExit("a second context was accepted")
+        assert torch.ones(2, device="nntile").sum().item() == 2
+        torch_nntile.shutdown_context()
+        torch_nntile.init_context(ncpu=1)
+    """)
+
+
+def test_use_after_shutdown() -> None:
+    passes("""
+        torch_nntile.init_context(ncpu=1)
+        x = torch.ones(2, device="nntile")
+        torch_nntile.shutdown_context()
+        torch_nntile.shutdown_context()
+        try: x.cpu()
+        except RuntimeError as error: assert "shut" in str(error) or "lost" in str(error), error
+        else: raise SystemExit("data outlived its runtime")
+        try: (x + 1).cpu()
+        except RuntimeError: pass
+        else: raise SystemExit("data outlived its runtime")
+        assert torch.ones(2, device="nntile").sum().item() == 2
+    """)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ("ncpu=-2", "ncpu must be -1"),
+        ("ncuda=-7", "ncuda must be -1"),
+        ("runtime_mode='lazy'", "'eager' or 'graph'"),
+        ("memory='much'", "positive size"),
+        ("memory=0", "positive size"),
+    ],
+)
+def test_bad_settings(arguments: str, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        eval(f"torch_nntile.init_context({arguments})")
+
+
+@pytest.mark.multi
+def test_fork() -> None:
+    passes("""
+        import os
+        x = torch.ones(2, device="nntile"); x.cpu()
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try: (x + 1).cpu()
+            except RuntimeError as error: code = 0 if "fork" in str(error) else 2
+            os._exit(code)
+        assert os.waitpid(child, 0)[1] == 0
+        assert (x + 1).tolist() == [2.0, 2.0]
+    """)
+
+
+def test_memory_that_does_not_fit() -> None:
+    passes("""
+        torch_nntile.init_context(ncpu=1, memory="64MiB")
+        try: torch.ones(64 << 20, device="nntile").add(1).cpu()
+        except torch.OutOfMemoryError as error: assert "64" in str(error), error
+        else: raise SystemExit("256 MiB fitted into 64")
+        assert torch.ones(2, device="nntile").sum().item() == 2
+    """)
+
+
+@pytest.mark.multi
+@pytest.mark.parametrize("end", ["", "torch_nntile.shutdown_context()", "raise SystemExit(0)"])
+def test_exit_right_after_backward(end: str) -> None:
+    passes(f"""
+        x = torch.ones(64, 64, device="nntile", requires_grad=True)
+        (x @ x).relu().sum().backward()
+        {end}
+    """)
+
+
+def test_exit_with_an_error_nobody_read() -> None:
+    done = python("""
+        torch.nn.functional.embedding(torch.tensor([9], device="nntile"), torch.ones(2, 2, device="nntile"))
+    """)
+    assert done.returncode == 0, done.stderr
