@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""PyTorch's own op_db for the ops that have rows: every sample, forward, backward, in-place and out=."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import torch
+from parity import Cuts, assert_parity, data_of
+from torch import Tensor
+from torch.utils import _pytree as pytree
+
+from torch_nntile import aten, dispatch
+
+
+def plain(name: str) -> str:
+    """ "aten::_log_softmax" and "nn.functional.log_softmax" -> "log_softmax"."""
+    name = name.removeprefix("nn.functional.").strip("_").removeprefix("native_")
+    return name.removesuffix("_forward")
+
+
+NAMES = sorted(
+    {
+        plain(row.overload.partition(".")[0])
+        for row in aten.ROWS
+        if not row.flags & aten.FOREACH and "::" not in row.overload
+    }
+)
+# PyTorch makes these of ops with rows, by itself or by its decomposition.
+MADE_OF_ROWS = (
+    *("matmul", "addmv", "dot", "mv", "linear", "cross_entropy", "stack", "clamp", "logsumexp"),
+    *("mse_loss", "hardtanh", "elu", "logsigmoid", "hardswish", "var", "std", "nan_to_num"),
+    *("tril", "triu"),
+)
+
+# op_db has no entry of this name, or its answers are random.
+ELSEWHERE = {
+    **dict.fromkeys(("bernoulli", "normal", "uniform", "random"), "random: test_random.py"),
+    **dict.fromkeys(
+        ("gelu_backward", "leaky_relu_backward", "sigmoid_backward", "silu_backward"),
+        "gradient of an op with an entry",
+    ),
+    **dict.fromkeys(
+        ("tanh_backward", "threshold_backward", "log_softmax_backward_data"),
+        "gradient of an op with an entry",
+    ),
+    **dict.fromkeys(
+        ("nll_loss_backward", "layer_norm_backward", "embedding_dense_backward"),
+        "gradient of an op with an entry",
+    ),
+    "masked_scale": "gradient of dropout: test_random.py",
+}
+TESTED = [name for name in (*NAMES, *MADE_OF_ROWS) if name not in ELSEWHERE]
+# PyTorch's formula of the gradient asks for more than rows; the host may serve it.
+HOST_IN_BACKWARD = {
+    "max": "scatter, from the dim that was reduced",
+    "min": "likewise",
+    "prod": "nonzero: is there a zero among the factors?",
+    "sgn": "_efficientzerotensor",
+}
+WITHOUT_GRADIENT = {
+    "softmax_backward_data": "terms cancel to nothing: only rounding is left to compare",
+}
+# Entry -> what to leave out of it and why: of rows of one or two numbers only rounding is left.
+LEFT_OUT: dict[str, Callable[[list[Any]], bool]] = {
+    "layer_norm": lambda leaves: leaves[0].numel() <= 2 or leaves[0].shape[-1] <= 2,
+}
+# Row of the table of tolerances, where it is not the op's own: start + index * step is a sum.
+TOLERANCE_OF = {"arange": "add"}
+
+
+@pytest.fixture(autouse=True)
+def rows_only(request: pytest.FixtureRequest) -> Iterator[None]:
+    before = dispatch.cpu_fallback()
+    name = request.node.callspec.params["name"] if hasattr(request.node, "callspec") else ""
+    dispatch.set_cpu_fallback(name in HOST_IN_BACKWARD)
+    yield
+    dispatch.set_cpu_fallback(before)
+
+
+@functools.cache
+def entries() -> dict[str, list[Any]]:
+    """Entries of op_db by plain name; PyTorch needs seconds to make them."""
+    from torch.testing._internal.common_methods_invocations import op_db
+
+    found: dict[str, list[Any]] = {}
+    for op in op_db:
+        for name in {plain(op.name), plain(op.aten_name or op.name)}:
+            found.setdefault(name, []).append(op)
+    return found
+
+
+def dtype_of(op: Any) -> torch.dtype | None:
+    """float32, or the first dtype that the op takes instead."""
+    dtypes = (torch.float32, torch.int64, torch.bool)
+    return next((dtype for dtype in dtypes if dtype in op.dtypes), None)
+
+
+@dataclass(frozen=True)
+class Call:
+    """A sample as a call of its tensors."""
+
+    function: Callable[..., Any]
+    spec: pytree.TreeSpec
+    leaves: list[Any]  # tensors with requires_grad are those that the sample differentiates
+
+    def __call__(self, *tensors: Tensor) -> Any:
+        given = iter(tensors)
+        device = tensors[0].device
+
+        def fill(leaf: Any) -> Any:
+            if isinstance(leaf, Tensor):
+                return next(given) if leaf.requires_grad else next(given).detach()
+            return device if is_device(leaf) else leaf
+
+        leaves = [fill(leaf) for leaf in self.leaves]
+        args, kwargs = pytree.tree_unflatten(leaves, self.spec)
+        with device:  # for what makes tensors of nothing
+            return self.function(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        texts = [f"{tuple(x.shape)}" if isinstance(x, Tensor) else repr(x) for x in self.leaves]
+        return f"{self.function} of ({', '.join(texts)})"
+
+
+def is_device(leaf: Any) -> bool:
+    return isinstance(leaf, torch.device) or (isinstance(leaf, str) and leaf == "cpu")
+
+
+def calls_of(op: Any, function: Callable[..., Any], in_place: bool) -> Iterator[tuple[Call, Any]]:
+    """Calls of all samples, and their tensors; those without any get one that only names the device."""
+    for sample in op.sample_inputs("cpu", dtype_of(op), requires_grad=op.supports_autograd):
+        if in_place and sample.broadcasts_input:
+            continue
+        tree = ((sample.input, *sample.args), sample.kwargs)
+        leaves, spec = pytree.tree_flatten(tree)
+        tensors = [dense(x) for x in leaves if isinstance(x, Tensor)] or [torch.zeros(())]
+        yield Call(function, spec, leaves), tensors
+
+
+def dense(tensor: Tensor) -> Tensor:
+    """Detached; as a view of dense data only if it is one."""
+    try:
+        data_of(tensor)
+    except AssertionError:
+        return tensor.detach().clone(memory_format=torch.contiguous_format)
+    return tensor
+
+
+def cuts_of(tensors: list[Tensor]) -> Cuts:
+    """The first dim raggedly, the last one evenly."""
+    cuts: dict[int, dict[int, Any]] = {}
+    for k, tensor in enumerate(tensors):
+        data = data_of(tensor)
+        for dim, extent in enumerate(data.shape):
+            if extent > 1:
+                sizes = (1, extent - 1) if dim == 0 else (extent + 1) // 2
+                cuts.setdefault(k, {})[dim] = sizes
+    return cuts
+
+
+def refused(call: Call, tensors: list[Tensor]) -> bool:
+    """Whether PyTorch itself does not take the call: an in-place form whose result is wider."""
+    try:
+        call(*(x.clone() for x in tensors))
+    except RuntimeError:
+        return True
+    return False
+
+
+def written(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The in-place form on a copy: op_db's sample may be used again, and a leaf is not written."""
+    return lambda x, *args, **kwargs: function(x.clone(), *args, **kwargs)
+
+
+def into_out(op: Any) -> Callable[..., Any]:
+    """The out= form, into outputs of the right shape and into empty ones."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        expected = op(*args, **kwargs)
+        several = not isinstance(expected, Tensor)
+        found = []
+        for make in (lambda x: torch.full_like(x, 7), lambda x: x.new_empty(0)):
+            outs = pytree.tree_map(make, expected)
+            result = op(*args, **kwargs, out=tuple(outs) if several else outs)
+            found += [result, outs]
+        return [tuple(x) if isinstance(x, (tuple, list)) else x for x in found]
+
+    return call
+
+
+def forms_of(op: Any) -> Iterator[tuple[str, Callable[..., Any], bool]]:
+    """Name, function, whether it has a gradient."""
+    yield "functional", op.op, op.supports_autograd
+    if op.inplace_variant is not None:
+        yield "in place", written(op.inplace_variant), op.supports_inplace_autograd
+    if op.supports_out:
+        yield "out=", into_out(op.op), False
+
+
+def check(name: str, cut: bool) -> None:
+    done, failed = 0, []
+    for op in entries()[name]:
+        if dtype_of(op) is None:
+            continue
+        for form, function, grad in forms_of(op):
+            for call, tensors in calls_of(op, function, form == "in place"):
+                if form == "in place" and refused(call, tensors):
+                    continue
+                if name in LEFT_OUT and LEFT_OUT[name](call.leaves):
+                    continue
+                done += 1
+                try:
+                    assert_parity(
+                        call,
+                        tensors,
+                        cuts=cuts_of(tensors) if cut else None,
+                        grad=grad and name not in WITHOUT_GRADIENT,
+                        op=TOLERANCE_OF.get(name, name),
+                    )
+                except AssertionError as error:
+                    failed.append(f"{op.name} {form}: {call!r}\n{error}")
+    assert not failed, f"{len(failed)} of {done} samples of {name} fail; the first:\n{failed[0]}"
+    assert done
+
+
+@pytest.mark.parametrize("name", TESTED)
+@pytest.mark.filterwarnings("ignore:.*nntile.*:UserWarning")
+def test_op(name: str) -> None:
+    check(name, cut=False)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TESTED)
+@pytest.mark.filterwarnings("ignore:.*nntile.*:UserWarning")
+def test_op_cut(name: str) -> None:
+    check(name, cut=True)
+
+
+def test_only_what_op_db_lacks_is_left_out() -> None:
+    random = {name for name, reason in ELSEWHERE.items() if reason.startswith("random")}
+    assert not (entries().keys() & ELSEWHERE.keys()) - random
+    assert set(NAMES) - entries().keys() <= ELSEWHERE.keys()
