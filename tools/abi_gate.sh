@@ -16,9 +16,10 @@ python tools/list_symbols.py headers "$headers"/nntile/*.h > "$scratch/headers"
 python tools/list_symbols.py library "$library" > "$scratch/library"
 diff "$scratch/headers" "$scratch/library" || { echo "abi: < only in the headers, > only in the library" >&2; exit 1; }
 
-# Our functions only (StarPU is inside), without locations, paths and line numbers, so that the text changes only with the ABI.
-abidw --headers-dir "$headers" --exported-interfaces-only --drop-private-types --no-elf-needed --no-show-locs --no-corpus-path --no-comp-dir-path \
-    --out-file "$scratch/now.abi" "$library"
+# Our functions only (StarPU is inside), without locations, paths and line numbers: the text changes only with
+# the ABI.
+abidw --headers-dir "$headers" --exported-interfaces-only --drop-private-types --no-elf-needed --no-show-locs \
+    --no-corpus-path --no-comp-dir-path --out-file "$scratch/now.abi" "$library"
 if [ "${1-}" = --update ]; then
     cp "$scratch/now.abi" "$baseline"
     echo "abi: wrote $baseline, $(wc -l < "$scratch/headers") functions"

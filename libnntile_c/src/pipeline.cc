@@ -21,7 +21,8 @@ std::shared_ptr<Compiled> compile(const graph::Graph& recorded, const tile::Axis
     c->host_calls = lowered.host_calls;
     for (uint32_t v : lowered.outputs) {
         const graph::Value& value = c->graph.value(v);
-        c->outputs.push_back({v, value.source, value.dtype, value.sizes, c->tiling.values[v].cuts, c->tiling.values[v].names});
+        const tile::ValueTiling& tiling = c->tiling.values[v];
+        c->outputs.push_back({v, value.source, value.dtype, value.sizes, tiling.cuts, tiling.names});
     }
     c->plan = runtime::make_plan(std::move(lowered.tiles), lowered.inputs, lowered.outputs);
     return c;

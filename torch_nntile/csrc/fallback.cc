@@ -103,7 +103,10 @@ FallbackOp::FallbackOp(const OperatorHandle& op) {
     view = std::any_of(returns.begin(), returns.end(), [](const c10::Argument& r) {
         return r.alias_info() && !r.alias_info()->isWrite();
     });
-    synchronous = op.hasTag(at::Tag::data_dependent_output) ||
+    // Sizes of what only its backward sees: those of CUDA from the Meta kernel, others from the CPU's.
+    const bool unlike_meta = schema.name() == "aten::_embedding_bag" ||
+                             schema.name() == "aten::_embedding_bag_forward_only";
+    synchronous = unlike_meta || op.hasTag(at::Tag::data_dependent_output) ||
                   op.hasTag(at::Tag::dynamic_output_shape) ||
                   !std::all_of(returns.begin(), returns.end(),
                                [](const c10::Argument& r) { return is_tensor(r.type()); });

@@ -106,7 +106,8 @@ namespace {
 
 // Redispatched, not called at the key: composite kernels (_foreach_*) have nothing registered there.
 template <typename Like>
-void call_at(const c10::OperatorHandle& op, Arguments arguments, c10::Device at, torch::jit::Stack& stack, Like&& like) {
+void call_at(const c10::OperatorHandle& op, Arguments arguments, c10::Device at,
+             torch::jit::Stack& stack, Like&& like) {
     stack.reserve(arguments.size());
     for (size_t k = 0; k < arguments.size(); ++k) {
         if (arguments[k].isDevice()) stack.emplace_back(at);

@@ -49,7 +49,8 @@ nntile_status nntile_context_shutdown(nntile_error **error);
 /** 1 while a context lives in this process (0 in a forked child). Since 0.1. */
 int nntile_context_active(void);
 
-/** Waits for all submitted tasks; then hands over the first error of a task, if there was one, and forgets it. Since 0.1. */
+/** Waits for all submitted tasks; then hands over the first error of a task, if there was one, and forgets it.
+ *  Since 0.1. */
 nntile_status nntile_context_wait(nntile_error **error);
 
 /** Restricts kernels to a kind of worker: "cpu", "cuda" or "any". Since 0.1. */

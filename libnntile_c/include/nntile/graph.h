@@ -34,8 +34,8 @@ nntile_status nntile_graph_add_scalar(nntile_graph *graph, nntile_dtype dtype, d
 nntile_status nntile_graph_add_view(nntile_graph *graph, uint32_t base, const int64_t *sizes, const int64_t *strides,
                                     int32_t ndim, int64_t offset, uint32_t *value, nntile_error **error);
 
-/** Adds an op. inputs: n_inputs ids in the order of the row, NNTILE_NO_VALUE for an absent one. outputs: room for as many
- *  ids as the row has outputs. Shapes and dtypes are inferred and checked. Since 0.1. */
+/** Adds an op. inputs: n_inputs ids in the order of the row, NNTILE_NO_VALUE for an absent one. outputs: room for as
+ *  many ids as the row has outputs. Shapes and dtypes are inferred and checked. Since 0.1. */
 nntile_status nntile_graph_add_op(nntile_graph *graph, uint32_t op, const uint32_t *inputs, size_t n_inputs,
                                   const nntile_attr *attrs, size_t n_attrs, uint32_t *outputs, size_t n_outputs,
                                   nntile_error **error);
@@ -54,8 +54,8 @@ nntile_status nntile_graph_cut_axis(nntile_graph *graph, const char *name, const
 /** Number of values and nodes; dtype and shape of a value (*sizes borrowed until the next change). Since 0.1. */
 size_t nntile_graph_value_count(const nntile_graph *graph);
 size_t nntile_graph_node_count(const nntile_graph *graph);
-nntile_status nntile_graph_value_get(const nntile_graph *graph, uint32_t value, nntile_dtype *dtype, const int64_t **sizes,
-                                     int32_t *ndim, nntile_error **error);
+nntile_status nntile_graph_value_get(const nntile_graph *graph, uint32_t value, nntile_dtype *dtype,
+                                     const int64_t **sizes, int32_t *ndim, nntile_error **error);
 
 /** Text of the graph; and a graph from such a text. *text: freed by nntile_text_free(). Since 0.1. */
 nntile_status nntile_graph_print(const nntile_graph *graph, char **text, nntile_error **error);

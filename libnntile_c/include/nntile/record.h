@@ -56,7 +56,8 @@ void nntile_record_destroy(nntile_record *record);
  *            inputs' own dtype, which must then be one.
  *  where     user's line for messages, or NULL; copied.
  *  Returns OK; INVALID_ARGUMENT (shape, attribute), TYPE_ERROR (dtype), INVALID_STATE, OUT_OF_MEMORY; nothing was
- *  recorded then. In eager mode also the error of an earlier task is not reported here but at the next read. Since 0.1. */
+ *  recorded then. In eager mode also the error of an earlier task is not reported here but at the next read.
+ *  Since 0.1. */
 nntile_status nntile_record_op(nntile_record *record, uint32_t op, const nntile_operand *operands, size_t n_inputs,
                                size_t n_outputs, const nntile_attr *attrs, size_t n_attrs, nntile_dtype compute,
                                const char *where, nntile_error **error);
@@ -69,10 +70,12 @@ typedef int (*nntile_host_function)(void *user, void *const *data, char *error_t
 /** Records a host function as a node (an op without a row). Operands as in nntile_record_op(); every operand is
  *  made whole and dense before the call.
  *  name       for messages, copied.   signature  equal calls have an equal signature: it keys the plan cache.
- *  user       handed to function; destroy(user) is called once, from any thread, when no run needs it any more. Since 0.1. */
-nntile_status nntile_record_host(nntile_record *record, const char *name, uint64_t signature, nntile_host_function function,
-                                 void *user, void (*destroy)(void *user), const nntile_operand *operands, size_t n_inputs,
-                                 size_t n_outputs, const char *where, nntile_error **error);
+ *  user       handed to function; destroy(user) is called once, from any thread, when no run needs it any more.
+ *  Since 0.1. */
+nntile_status nntile_record_host(nntile_record *record, const char *name, uint64_t signature,
+                                 nntile_host_function function, void *user, void (*destroy)(void *user),
+                                 const nntile_operand *operands, size_t n_inputs, size_t n_outputs, const char *where,
+                                 nntile_error **error);
 
 /** Copies host bytes (dense row-major, target's sizes and dtype) into a tensor. The bytes are taken before the call
  *  returns. nbytes is checked. Since 0.1. */
@@ -103,12 +106,12 @@ void nntile_record_reset(nntile_record *record);
 /** Names dim `dim` of a tensor: it and all dims that ops or views relate to it form the axis group `name`. Kept with
  *  the data, also across graphs. INVALID_ARGUMENT for a bad dim or name, or for a dim of a view that is no whole dim
  *  of its data. Since 0.1. */
-nntile_status nntile_record_axis_name(nntile_record *record, const nntile_operand *tensor, int32_t dim, const char *name,
-                                      nntile_error **error);
+nntile_status nntile_record_axis_name(nntile_record *record, const nntile_operand *tensor, int32_t dim,
+                                      const char *name, nntile_error **error);
 
-/** Sets the cut of an axis group from the next lowering on: n = 0: automatic; n = 1: segments of sizes[0] (the last may be
- *  shorter); n > 1: these segments. NOT_FOUND for an unknown name; INVALID_ARGUMENT for a size <= 0 or a list that does not
- *  sum to the extent. Since 0.1. */
+/** Sets the cut of an axis group from the next lowering on: n = 0: automatic; n = 1: segments of sizes[0] (the last may
+ *  be shorter); n > 1: these segments. NOT_FOUND for an unknown name; INVALID_ARGUMENT for a size <= 0 or a list that
+ *  does not sum to the extent. Since 0.1. */
 nntile_status nntile_record_axis_tiling(nntile_record *record, const char *name, const int64_t *sizes, size_t n,
                                         nntile_error **error);
 

@@ -24,7 +24,8 @@ void write_shape(const Call& call, std::vector<Type>& outputs) {
     const Layout view{data.sizes, call.attr("strides").ints, call.attr("offset").i};
     check(view.strides.size() == data.sizes.size(), Status::invalid_argument, call.row.name, ": data ",
           text_of_dims(data.sizes), " and strides ", text_of_dims(view.strides), " differ in rank");
-    check(in_bounds(view, product(base.sizes)), Status::invalid_argument, call.row.name, ": the view ends beyond the ", product(base.sizes),
+    check(in_bounds(view, product(base.sizes)), Status::invalid_argument, call.row.name,
+          ": the view ends beyond the ", product(base.sizes),
           " elements of base ", text_of_dims(base.sizes));
     outputs.push_back({base.dtype, base.sizes, false});
 }
