@@ -23,7 +23,15 @@ from torch.utils import _pytree as pytree
 import torch_nntile
 from torch_nntile import modes
 
-__all__ = ["FACTORS", "Rounding", "assert_close", "assert_parity", "moved", "runtime_mode", "tolerance"]
+__all__ = [
+    "FACTORS",
+    "Rounding",
+    "assert_close",
+    "assert_parity",
+    "moved",
+    "runtime_mode",
+    "tolerance",
+]
 
 Sizes = int | Sequence[int]
 Cuts = Mapping[int, Mapping[int, Sizes]]  # input -> dim of its data -> sizes
@@ -161,9 +169,7 @@ def gradients(leaves: list[Tensor], results: list[Tensor]) -> dict[str, Tensor]:
         torch.linspace(-1, 2, x.numel()).reshape(x.shape).to(x.device, x.dtype) for x in outputs
     ]
     found = torch.autograd.grad(outputs, list(wanted.values()), cotangents, allow_unused=True)
-    return {
-        name: x.detach() for name, x in zip(wanted, found, strict=True) if x is not None
-    }
+    return {name: x.detach() for name, x in zip(wanted, found, strict=True) if x is not None}
 
 
 def set_cuts(data: Sequence[Tensor], cuts: Cuts) -> None:
@@ -225,9 +231,7 @@ def coarsest_of(inputs: Sequence[Tensor]) -> torch.dtype:
     return max(dtypes, key=lambda dtype: torch.finfo(dtype).eps, default=torch.float64)
 
 
-def compare(
-    found: Outcome, expected: Outcome, length: int, op: str, computed: torch.dtype
-) -> None:
+def compare(found: Outcome, expected: Outcome, length: int, op: str, computed: torch.dtype) -> None:
     assert found.tensors.keys() == expected.tensors.keys(), (
         f"got {list(found.tensors)}, expected {list(expected.tensors)}"
     )
@@ -303,6 +307,13 @@ def snippet(call: Callable[..., Any], inputs: Sequence[Tensor], cuts: Cuts, mode
             text += f".as_strided({tuple(x.shape)}, {x.stride()}, {x.storage_offset()})"
         lines.append(f"    {text},")
     source = source_of(call)
-    lines += ["]", *([source, f"call = {call.__name__}"] if source.startswith("def ") else [f"call = {source}"])]
+    lines += [
+        "]",
+        *(
+            [source, f"call = {call.__name__}"]
+            if source.startswith("def ")
+            else [f"call = {source}"]
+        ),
+    ]
     lines.append(f"parity.assert_parity(call, inputs, cuts={cuts}, modes=({mode!r},))")
     return "\n".join(lines)

@@ -21,7 +21,9 @@ def fresh(name: str) -> str:
     return f"{name}_{uuid.uuid4().hex[:8]}"
 
 
-def train(names: dict[str, str], mode: str, steps: int = 3, cuts: dict | None = None) -> list[Tensor]:
+def train(
+    names: dict[str, str], mode: str, steps: int = 3, cuts: dict | None = None
+) -> list[Tensor]:
     """A few steps of a small model; `cuts` are set before step 1 with names, in between without."""
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(7, 10), nn.GELU(), nn.LayerNorm(10), nn.Linear(10, 4))

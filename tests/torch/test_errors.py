@@ -37,8 +37,14 @@ SHAPES: dict[str, tuple[Callable[[str], object], tuple[str, ...]]] = {
         ("2x3", "4x5"),
     ),
     "bmm": (lambda d: torch.bmm(torch.ones(2, 3, 4, device=d), torch.ones(3, 4, 5, device=d)), ()),
-    "linear": (lambda d: F.linear(torch.ones(2, 3, device=d), torch.ones(5, 4, device=d)), ("2x3",)),
-    "cat": (lambda d: torch.cat([torch.ones(2, 3, device=d), torch.ones(2, 4, device=d)]), ("3", "4")),
+    "linear": (
+        lambda d: F.linear(torch.ones(2, 3, device=d), torch.ones(5, 4, device=d)),
+        ("2x3",),
+    ),
+    "cat": (
+        lambda d: torch.cat([torch.ones(2, 3, device=d), torch.ones(2, 4, device=d)]),
+        ("3", "4"),
+    ),
     "in place": (lambda d: torch.ones(3, device=d).add_(torch.ones(2, 3, device=d)), ("3",)),
     "sum": (lambda d: torch.ones(2, device=d).sum(3), ("3",)),
     "sum twice": (lambda d: torch.ones(2, device=d).sum((0, 0)), ()),
@@ -46,13 +52,17 @@ SHAPES: dict[str, tuple[Callable[[str], object], tuple[str, ...]]] = {
     "softmax": (lambda d: torch.ones(2, device=d).softmax(2), ("2",)),
     "layer_norm": (lambda d: F.layer_norm(torch.ones(2, 3, device=d), (4,)), ("4",)),
     "nll_loss": (
-        lambda d: F.nll_loss(torch.ones(2, 3, device=d), torch.zeros(4, dtype=torch.long, device=d)),
+        lambda d: F.nll_loss(
+            torch.ones(2, 3, device=d), torch.zeros(4, dtype=torch.long, device=d)
+        ),
         ("2", "4"),
     ),
     "view": (lambda d: torch.ones(2, 3, device=d).view(4), ("4",)),
     "copy_": (lambda d: torch.ones(2, 3, device=d).copy_(torch.ones(4, device=d)), ("3", "4")),
     "addmm": (
-        lambda d: torch.addmm(torch.ones(7, device=d), torch.ones(2, 3, device=d), torch.ones(3, 5, device=d)),
+        lambda d: torch.addmm(
+            torch.ones(7, device=d), torch.ones(2, 3, device=d), torch.ones(3, 5, device=d)
+        ),
         ("7", "5"),
     ),
 }
@@ -83,7 +93,9 @@ DTYPES: dict[str, Callable[[str], object]] = {
     "nll_loss": lambda d: F.nll_loss(torch.ones(2, 3, device=d), torch.ones(2, device=d)),
     "softmax": lambda d: torch.ones(2, device=d, dtype=torch.int64).softmax(0),
     "neg": lambda d: -torch.ones(2, device=d, dtype=torch.bool),
-    "sub": lambda d: torch.ones(2, device=d, dtype=torch.bool) - torch.ones(2, device=d, dtype=torch.bool),
+    "sub": lambda d: (
+        torch.ones(2, device=d, dtype=torch.bool) - torch.ones(2, device=d, dtype=torch.bool)
+    ),
 }
 
 
