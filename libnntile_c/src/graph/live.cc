@@ -15,6 +15,7 @@ Live live_of(const Graph& graph) {
         for (uint32_t v : node.outputs)
             if (live.values[v]) live.nodes[n] = true;
         if (!live.nodes[n]) continue;
+        for (uint32_t v : node.outputs) live.values[v] = true;  // a kernel writes all of them
         for (uint32_t v : node.inputs)
             if (v != no_value) use(v);
     }
