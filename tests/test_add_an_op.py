@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A new element-wise op is two lines in two files: this adds one to a copy of the tree and builds it.
+
+The build folder is that of the editable install, or $NNTILE_BUILD_DIR. Ninja's paths are relative,
+so a copy of both with their times compiles only what the two lines change.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from torch_nntile import dispatch
+
+pytestmark = pytest.mark.multi
+
+ROOT = Path(__file__).resolve().parent.parent
+BUILD = Path(os.environ.get("NNTILE_BUILD_DIR", ROOT / "build" / "dev")).resolve()
+TARGETS = [
+    "libnntile_c/libnntile_c.so",
+    *(f"torch_nntile/{name}" for name in ("_capi.abi3.so", "_stubapi.abi3.so")),
+    "torch_nntile/libtorch_nntile_stub.so",
+]
+
+# ---- the two lines, and the lines after which they stand
+LINES = {
+    "libnntile_c/src/kernels/map.def": (
+        "MAP(cos, floating,",
+        'MAP(atan, floating, 40, "atan(x)", IN("x"), OUT("y"), P(), (T x), std::atan(x))\n',
+    ),
+    "torch_nntile/aten.py": ('    *_same(UNARY, "self:x"),', '    *_same("atan", "self:x"),\n'),
+}
+
+# An editable install puts its own finder before PYTHONPATH.
+START = """
+import sys
+sys.meta_path[:] = [f for f in sys.meta_path if "mesonpy" not in type(f).__name__.lower()]
+import torch, torch_nntile
+assert torch_nntile.__file__.startswith(sys.argv[1]), torch_nntile.__file__
+"""
+USE = (
+    START
+    + """
+torch_nntile.init_context(ncpu=2, cpu_fallback=False)
+host = torch.linspace(-3, 3, 7 * 11).reshape(7, 11)
+for cut in (None, 4, (1, 5, 1)):
+    x = host.to("nntile")
+    if cut is not None:
+        torch_nntile.set_axis_group_name(x, {0: "rows"})
+        torch_nntile.set_axis_group_tiling("rows", cut)
+    leaf = x.detach().requires_grad_()
+    y = leaf.atan()
+    if cut is not None:
+        tiles = torch_nntile.explain("tiles").count("map {atan}")
+        assert tiles == (2 if cut == 4 else 3), torch_nntile.explain("tiles")
+    y.sum().backward()
+    out = torch.empty(0, device="nntile")
+    torch.atan(x.t(), out=out)
+    whole = torch.arange(5, device="nntile").atan()
+    x.atan_()
+    expected = host.atan()
+    for found, wanted in (
+        (y.detach(), expected),
+        (x, expected),
+        (out, expected.t()),
+        (leaf.grad, 1 / (1 + host * host)),
+        (whole, torch.arange(5).atan()),
+        (host.bfloat16().to("nntile").atan(), host.bfloat16().atan()),
+    ):
+        torch.testing.assert_close(found.cpu(), wanted)
+assert torch_nntile.fallback_report() == []
+print("atan works")
+"""
+)
+# The property tests read the rows: they have tests of it now.
+PROPERTIES = START + "import pytest; sys.exit(pytest.main(sys.argv[2:]))"
+
+
+def copy_of_tree(target: Path) -> tuple[Path, Path]:
+    """Sources and build folder in one folder, as far from each other as they are here."""
+    common = Path(os.path.commonpath([ROOT, BUILD]))
+    root, build = target / ROOT.relative_to(common), target / BUILD.relative_to(common)
+    for folder in ("libnntile_c", "torch_nntile", "tests", "tools", "subprojects"):
+        ignored = shutil.ignore_patterns("__pycache__", "build", ".hypothesis", "*.tar.gz")
+        shutil.copytree(ROOT / folder, root / folder, ignore=ignored, symlinks=True)
+    for file in ROOT.iterdir():
+        if file.is_file():
+            shutil.copy2(file, root)
+    # What the tests were linked to: big, and not asked for.
+    programs = shutil.ignore_patterns("*.p", "[a-z]*-*")
+    build.mkdir(parents=True)
+    for path in BUILD.iterdir():
+        if path.is_dir():
+            ignore = programs if path.name == "tests" else None
+            shutil.copytree(path, build / path.name, ignore=ignore, symlinks=True)
+        else:
+            shutil.copy2(path, build)
+    return root, build
+
+
+def add_lines(root: Path) -> None:
+    for name, (after, line) in LINES.items():
+        file = root / name
+        lines = file.read_text().splitlines(keepends=True)
+        (place,) = [k for k, text in enumerate(lines) if text.startswith(after)]
+        lines.insert(place + 1, line)
+        file.write_text("".join(lines))
+
+
+def package_of(root: Path, build: Path, target: Path) -> Path:
+    """The package as the wheel has it: all files side by side."""
+    shutil.copytree(root / "torch_nntile", target / "torch_nntile")
+    built = [build / name for name in TARGETS]
+    for file in [
+        *built,
+        build / "torch_nntile" / "_torch_build.py",
+        *build.glob("libnntile_c/*blas*.so"),
+    ]:
+        shutil.copy2(file, target / "torch_nntile")
+    return target
+
+
+def run(*command: str, cwd: Path, path: Path | None = None) -> str:
+    environment = dict(os.environ)
+    if path is not None:
+        environment |= {
+            "PYTHONPATH": str(path),
+            "LD_LIBRARY_PATH": str(path / "torch_nntile"),
+            "TORCH_DEVICE_BACKEND_AUTOLOAD": "0",  # the entry point is that of the install
+        }
+    done = subprocess.run(
+        command,
+        cwd=cwd,
+        env=environment,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        check=False,
+        timeout=900,
+    )
+    assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout}"
+    return done.stdout
+
+
+@pytest.fixture
+def rows_only() -> object:
+    before = dispatch.cpu_fallback()
+    dispatch.set_cpu_fallback(False)
+    yield
+    dispatch.set_cpu_fallback(before)
+
+
+@pytest.mark.usefixtures("rows_only")
+def test_without_the_lines_there_is_no_such_op() -> None:
+    with pytest.raises(NotImplementedError, match="atan"):
+        torch.ones(3, device="nntile").atan()
+
+
+@pytest.mark.skipif(not (BUILD / "build.ninja").exists(), reason=f"{BUILD} is no build folder")
+def test_two_lines_add_an_op(tmp_path: Path) -> None:
+    ninja = shutil.which("ninja", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+    assert ninja, "ninja is part of the build's requirements"
+    root, build = copy_of_tree(tmp_path)
+    build_all = (ninja, "-C", str(build), *TARGETS)
+    run(*build_all, cwd=tmp_path)  # no work, unless the install is older than the sources
+    add_lines(root)
+    done = run(*build_all, cwd=tmp_path)
+    compiled = [line for line in done.splitlines() if "Compiling" in line]
+    assert 0 < len(compiled) <= 6, f"two lines compile more than the map kernels:\n{done}"
+
+    package = package_of(root, build, tmp_path / "package")
+    assert "atan works" in run(sys.executable, "-c", USE, str(package), cwd=tmp_path, path=package)
+    tests = [str(root / "tests" / "torch" / "test_rows.py"), "-k", "atan", "-p", "no:cacheprovider"]
+    arguments = ["-q", "-c", str(root / "pyproject.toml"), "--rootdir", str(root), *tests]
+    said = run(
+        sys.executable, "-c", PROPERTIES, str(package), *arguments, cwd=tmp_path, path=package
+    )
+    assert "3 passed" in said, f"atan, atan_ and atan.out should each have a test:\n{said}"
