@@ -66,7 +66,11 @@ def _reductions(name: str, dtypes: tuple[torch.dtype, ...]) -> list[Sample]:
         found += [
             Sample(lambda x, op=op: op(x), (x,), grad),
             Sample(lambda x, op=op: op(x, 1), (x,), grad),
-            Sample(lambda x, op=op: op(x, -1, keepdim=True), (x.transpose(0, 2).contiguous().transpose(0, 2),), grad),
+            Sample(
+                lambda x, op=op: op(x, -1, keepdim=True),
+                (x.transpose(0, 2).contiguous().transpose(0, 2),),
+                grad,
+            ),
             Sample(lambda x, op=op: op(x.t(), 0), (x[:, :, 0].clone(),), grad),
             Sample(lambda x, op=op: op(x, 0), (x[0, 0, 0].clone(),), grad),
         ]
@@ -106,18 +110,23 @@ def _products() -> dict[str, list[Sample]]:
         ]
         found["bmm"] += [
             Sample(torch.bmm, (make(3, 4, 5), make(3, 5, 2)), grad, 5),
-            Sample(torch.bmm, (make(1, 4, 5).expand(3, 4, 5), make(3, 2, 5).transpose(1, 2)), grad, 5),
+            Sample(
+                torch.bmm, (make(1, 4, 5).expand(3, 4, 5), make(3, 2, 5).transpose(1, 2)), grad, 5
+            ),
             Sample(torch.matmul, (make(2, 3, 4, 5), make(5, 6)), grad, 120),
         ]
         found["addmm"] += [
             Sample(
-                lambda c, a, b, alpha=alpha, beta=beta: torch.addmm(c, a, b, alpha=alpha, beta=beta),
+                lambda c, a, b, alpha=alpha, beta=beta: torch.addmm(
+                    c, a, b, alpha=alpha, beta=beta
+                ),
                 (make(6), make(5, 7), make(7, 6)),
                 grad,
             ),
             Sample(
                 lambda c, a, b: torch.addmm(c, a, b, beta=0),
-                (torch.full((5, 6), float("nan")).to(dtype), make(5, 7), make(7, 6)) if not whole
+                (torch.full((5, 6), float("nan")).to(dtype), make(5, 7), make(7, 6))
+                if not whole
                 else (make(5, 6), make(5, 7), make(7, 6)),
                 False,
             ),
@@ -125,7 +134,9 @@ def _products() -> dict[str, list[Sample]]:
         ]
         found["baddbmm"].append(
             Sample(
-                lambda c, a, b, alpha=alpha, beta=beta: torch.baddbmm(c, a, b, alpha=alpha, beta=beta),
+                lambda c, a, b, alpha=alpha, beta=beta: torch.baddbmm(
+                    c, a, b, alpha=alpha, beta=beta
+                ),
                 (make(1, 6), make(3, 5, 7), make(3, 7, 6)),
                 grad,
             )
@@ -145,7 +156,9 @@ def _networks() -> dict[str, list[Sample]]:
     ignored[::2] = -100
     # The gradient flows into the floating inputs only; weights of losses have none.
     found: dict[str, list[Sample]] = {
-        "_softmax": [], "_log_softmax": [], "_softmax_backward_data": [],
+        "_softmax": [],
+        "_log_softmax": [],
+        "_softmax_backward_data": [],
         "_log_softmax_backward_data": [],
     }
     for dim, shape in ((1, (4, 9)), (0, (6, 5)), (-1, (2, 3, 7)), (1, (2, 5, 3)), (0, ())):
@@ -160,7 +173,9 @@ def _networks() -> dict[str, list[Sample]]:
                 backward = getattr(aten, f"{name}_backward_data")
                 found[f"{name}_backward_data"].append(
                     Sample(
-                        lambda dy, y, d=dim, f=backward: f(dy, y, d, y.dtype), (dy, y.clone()), False
+                        lambda dy, y, d=dim, f=backward: f(dy, y, d, y.dtype),
+                        (dy, y.clone()),
+                        False,
                     )
                 )
     masked = randn(4, 9)
@@ -178,11 +193,14 @@ def _networks() -> dict[str, list[Sample]]:
             )
         losses += [
             Sample(
-                lambda x, t, w, r=reduction: F.cross_entropy(x, t, w.detach(), ignore_index=2, reduction=r),
+                lambda x, t, w, r=reduction: F.cross_entropy(
+                    x, t, w.detach(), ignore_index=2, reduction=r
+                ),
                 (randn(7, 5), target, randn(5).abs()),
             ),
             Sample(
-                lambda x, t, r=reduction: F.cross_entropy(x, t, reduction=r), (randn(2, 5, 3, 3), target2)
+                lambda x, t, r=reduction: F.cross_entropy(x, t, reduction=r),
+                (randn(2, 5, 3, 3), target2),
             ),
         ]
     losses += [
@@ -219,7 +237,9 @@ def _networks() -> dict[str, list[Sample]]:
         Sample(lambda x: F.layer_norm(x, (8,)), (randn(4, 8),)),
         Sample(lambda x, w, b: F.layer_norm(x, (8,), w, b), (randn(4, 3, 8), randn(8), randn(8))),
         Sample(lambda x, w: F.layer_norm(x, (3, 8), w), (randn(4, 3, 8), randn(3, 8))),
-        Sample(lambda x, w, b: F.layer_norm(x, (4,), w, b, 0.1), (randn(4, 5).t(), randn(4), randn(4))),
+        Sample(
+            lambda x, w, b: F.layer_norm(x, (4,), w, b, 0.1), (randn(4, 5).t(), randn(4), randn(4))
+        ),
         Sample(lambda x: F.layer_norm(x, (1,)), (randn(4, 1),)),
     ]
     found["native_layer_norm"] = norms
@@ -248,15 +268,20 @@ def _fills() -> dict[str, list[Sample]]:
         "fill_.Scalar": [
             Sample(lambda x, v=value: x.fill_(v), (x,), False)
             for x, value in (
-                (randn(4, 5)[1:3, ::2], 2.5), (integers(5, 3, 4).t(), 3), (randn(3, 1).expand(3, 4), 1.0),
-                (integers(2, 7).bool(), True), (randn(3, dtype=BF16), 1 / 3),
+                (randn(4, 5)[1:3, ::2], 2.5),
+                (integers(5, 3, 4).t(), 3),
+                (randn(3, 1).expand(3, 4), 1.0),
+                (integers(2, 7).bool(), True),
+                (randn(3, dtype=BF16), 1 / 3),
             )
         ],
         "zero_": [Sample(lambda x: x.zero_(), (randn(4, 5)[:, 1:3],), False)],
         "arange.start_out": [
             Sample(lambda x: torch.arange(2, 11, 3, device=x.device) + x, (integers(3, 1),), False),
             Sample(lambda x: torch.arange(0.5, 3, 0.25, device=x.device) + x, (randn(1),), False),
-            Sample(lambda x: torch.arange(5, 0, -2, device=x.device, dtype=F32) + x, (randn(1),), False),
+            Sample(
+                lambda x: torch.arange(5, 0, -2, device=x.device, dtype=F32) + x, (randn(1),), False
+            ),
             Sample(lambda x: torch.arange(1, 1, device=x.device), (randn(1),), False),
         ],
     }
@@ -264,9 +289,17 @@ def _fills() -> dict[str, list[Sample]]:
 
 _REAL, _ALL = (F32, F64, BF16), (F32, F64, BF16, I64, I32, U8, BOOL)
 _BY_REDUCTION = {
-    "sum": (F32, F64, BF16, F16, I64, I32, U8, BOOL), "mean": _REAL, "prod": (F32, I64), "any": _ALL, "all": _ALL,
-    "amax": (F32, BF16, I64, U8, BOOL), "amin": (F32, BF16, I64), "argmax": (F32, I64, BF16), "argmin": (F32, I64),
-    "max": (F32, I64), "min": (F32, I64),
+    "sum": (F32, F64, BF16, F16, I64, I32, U8, BOOL),
+    "mean": _REAL,
+    "prod": (F32, I64),
+    "any": _ALL,
+    "all": _ALL,
+    "amax": (F32, BF16, I64, U8, BOOL),
+    "amin": (F32, BF16, I64),
+    "argmax": (F32, I64, BF16),
+    "argmin": (F32, I64),
+    "max": (F32, I64),
+    "min": (F32, I64),
 }
 
 # Base name of the overload -> calls that reach it.

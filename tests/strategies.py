@@ -21,7 +21,17 @@ from torch import Tensor
 from torch_nntile import _c, aten
 from torch_nntile.schemas import is_in_place, is_written, schema_of
 
-__all__ = ["AtenCall", "Op", "Slot", "aten_calls", "cuts_of", "layouts", "op_of", "shapes", "tensors"]
+__all__ = [
+    "AtenCall",
+    "Op",
+    "Slot",
+    "aten_calls",
+    "cuts_of",
+    "layouts",
+    "op_of",
+    "shapes",
+    "tensors",
+]
 
 DTYPES = tuple(_c.DTYPES)
 EXTENTS = st.sampled_from((1, 2, 3, 4, 5, 7, 8, 13, 17))
@@ -135,7 +145,9 @@ class Layout:
 @st.composite
 def layouts(draw: st.DrawFn, ndim: int, written: bool = False) -> Layout:
     """Dense, transposed, a slice with steps and borders, or expanded (if nobody writes it)."""
-    kinds = ["dense", "permuted", "sliced"] if written else ["dense", "permuted", "sliced", "expanded"]
+    kinds = (
+        ["dense", "permuted", "sliced"] if written else ["dense", "permuted", "sliced", "expanded"]
+    )
     kind = draw(st.sampled_from(kinds)) if ndim else "dense"
     if kind == "permuted":
         return Layout(kind, permutation=tuple(draw(st.permutations(range(ndim)))))

@@ -174,6 +174,44 @@ def test_label_out_of_range_does_not_stop_training() -> None:
 
 
 @BOTH
+def test_what_a_failed_op_should_have_made_is_lost_and_nothing_else(mode: str) -> None:
+    labels = torch.tensor([0, 9], device="nntile")
+    model = torch.nn.Linear(4, 3).to("nntile")
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    before = model.weight.detach().cpu()
+    with runtime_mode(mode):
+        loss = F.cross_entropy(model(on_device(2, 4)), labels)
+        loss.backward()
+        optimizer.step()
+        other = on_device(3) + 1
+        torch_nntile.run()
+        with pytest.raises(IndexError, match="9"):
+            torch_nntile.wait()
+        assert other.tolist() == [2.0] * 3
+        for lost in (loss, loss * 2, model.weight.grad):
+            with pytest.raises(RuntimeError, match=r"never computed.*target 9"):
+                lost.cpu()
+        assert torch.equal(model.weight.detach().cpu(), before)
+        # New data in the same memory is as good as any.
+        loss.data.fill_(3)
+        assert loss.item() == 3
+        assert works()
+
+
+@BOTH
+def test_a_host_kernel_never_sees_lost_indices(mode: str) -> None:
+    with runtime_mode(mode):
+        lost = F.embedding(
+            torch.tensor([7], device="nntile"), torch.ones(4, 2, device="nntile")
+        ).long()
+        found = torch.zeros(4, device="nntile").index_add(0, lost.flatten(), on_device(2))
+        with pytest.raises(IndexError, match="embedding"):
+            found.cpu()
+        with pytest.raises(RuntimeError, match="never computed"):
+            found.cpu()
+
+
+@BOTH
 def test_integer_division_by_zero(mode: str) -> None:
     a = torch.tensor([4, 3], device="nntile")
     with runtime_mode(mode):

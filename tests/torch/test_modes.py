@@ -159,7 +159,7 @@ def test_modes_agree_on_random_numbers() -> None:
 def test_capture_of_stats_counts_ops_once() -> None:
     a = ones(3)
     before = stats()
-    a + a  # noqa: B018
+    a + a
     assert stats().ops == before.ops + 1
 
 

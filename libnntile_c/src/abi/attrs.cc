@@ -58,7 +58,7 @@ std::vector<Attr> attrs_of(const schema::OpRow& row, const nntile_attr* attrs, s
           row.attrs.size(), " attributes, got ", count);
     check(attrs || count == 0, Status::invalid_argument, row.name, ": attrs is NULL");
     const auto is_default = [](const nntile_attr& a) { return a.kind == NNTILE_ATTR_DEFAULT; };
-    // Recording is hot: defaults are texts and are read only if a call asks for them.
+    // Recording is hot: defaults are copied only if a call asks for them.
     const bool complete =
         count == row.attrs.size() && std::none_of(attrs, attrs + count, is_default);
     std::vector<Attr> values = complete ? std::vector<Attr>(count) : schema::default_attrs(row);

@@ -19,7 +19,8 @@ struct Table {
 #define NNTILE_OPS(stem) add(ops::stem##_rows());
 #include "all_ops.inc"
 #undef NNTILE_OPS
-        for (const OpRow& row : rows) {
+        for (OpRow& row : rows) {
+            row.defaults = default_attrs(row);
             check(by_name.emplace(row.name, &row).second, Status::internal, "two rows for op ", row.name);
         }
     }

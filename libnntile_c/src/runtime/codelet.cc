@@ -69,12 +69,37 @@ std::string message(const Run& run, const PlanTask& p, const char* text) {
     return out;
 }
 
+// Whether something that the task reads was never computed. Its kernel must not see that: indices
+// may be anything.
+bool reads_lost_data(const Run& run, const PlanTask& p) {
+    for (const Entry& e : p.entries)
+        if (e.defined && run.memory[e.memory]->lost.load(std::memory_order_relaxed)) return true;
+    return false;
+}
+
+// After a task that did not run or failed, what it writes is lost. Only data that it would have
+// changed in place stays as it was: parameters survive a failed step.
+void mark_lost(const Run& run, const PlanTask& p) {
+    for (const Entry& e : p.entries)
+        if (e.mode != STARPU_R && run.plan->memories[e.memory].kind != MemoryKind::input)
+            run.memory[e.memory]->lost.store(true, std::memory_order_relaxed);
+}
+
+void mark_computed(const Run& run, const PlanTask& p) {
+    for (const Entry& e : p.entries) {
+        std::atomic<bool>& lost = run.memory[e.memory]->lost;
+        if (e.mode != STARPU_R && !e.defined && lost.load(std::memory_order_relaxed))
+            lost.store(false, std::memory_order_relaxed);
+    }
+}
+
 void execute(void** buffers, void* arg) {
     const RunTask& task = *static_cast<const RunTask*>(arg);
     const Run& run = *task.run;
     Engine& e = engine();
     if (e.abandon.load(std::memory_order_relaxed)) return;
     const PlanTask& p = run.plan->tasks[task.index];
+    if (reads_lost_data(run, p)) return mark_lost(run, p);
     char text[kernels::error_text_bytes] = "";
     int result = static_cast<int>(Status::runtime);
     try {
@@ -88,7 +113,9 @@ void execute(void** buffers, void* arg) {
     } catch (...) {
         std::strncpy(text, "unknown exception", sizeof text - 1);
     }
-    if (result != 0) e.report(status_of(result), message(run, p, text));
+    if (result == 0) return mark_computed(run, p);
+    mark_lost(run, p);
+    e.report(status_of(result), message(run, p, text));
 }
 
 }  // namespace

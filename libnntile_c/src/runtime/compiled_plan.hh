@@ -13,6 +13,7 @@ namespace nntile::runtime {
 struct Entry {
     uint32_t memory = 0;
     starpu_data_access_mode mode = STARPU_R;
+    bool defined = false;  // the task reads what an earlier task, or an input, has put there
 };
 struct OperandRef {
     uint32_t entry = tile::none;  // into the task's entries; none: operand absent

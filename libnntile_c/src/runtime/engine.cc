@@ -24,7 +24,12 @@ void Engine::throw_error() {
     if (!failed_.load(std::memory_order_acquire)) return;
     std::lock_guard lock(error_mutex_);
     if (!failed_.exchange(false)) return;
-    throw Error(status_, std::exchange(text_, {}));
+    throw Error(status_, text_);
+}
+
+std::string Engine::last_error() {
+    std::lock_guard lock(error_mutex_);
+    return text_;
 }
 
 void Engine::check_open() const {

@@ -28,6 +28,7 @@ struct Engine {
     void report(Status status, std::string text);
     void throw_error();  // throws and forgets it
     void forget_error() { failed_ = false; }
+    std::string last_error();  // also one that was thrown before
 
     // Throws invalid_state unless a context is active in this process.
     void check_open() const;

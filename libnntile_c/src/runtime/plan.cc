@@ -126,6 +126,7 @@ std::vector<Entry> CompiledPlan::entries_of(const tile::Task& task,
             continue;
         }
         const uint32_t m = memory_of[o.tile];
+        const bool reads = static_cast<uint8_t>(o.access) & static_cast<uint8_t>(Access::read);
         auto at =
             std::find_if(list.begin(), list.end(), [&](const Entry& e) { return e.memory == m; });
         starpu_data_access_mode mode = STARPU_R;
@@ -135,6 +136,8 @@ std::vector<Entry> CompiledPlan::entries_of(const tile::Task& task,
         }
         if (at == list.end()) at = list.insert(at, {m, mode});
         else if (at->mode != mode) at->mode = STARPU_RW;
+        at->defined |= (reads || mode == STARPU_RW) &&
+                       (written[o.tile] || memories[m].kind == MemoryKind::input);
         operands.push_back({static_cast<uint32_t>(at - list.begin()), o.offset * size_of(o.dtype)});
     }
     for (uint32_t t : tiles_written) written[t] = true;

@@ -23,6 +23,8 @@ public:
     uint32_t size_class = 0;
     uint32_t runs = 0;   // runs in flight that use it as a slot
     bool owned = false;  // by a PhysicalRef; else it is in the pool
+    // The task that should have written it failed, or was skipped because its own data was lost.
+    std::atomic<bool> lost{false};
     TaskRef writer;      // last writer, and the readers since
     std::vector<TaskRef> readers;
     DType dtype = DType::none;  // of the value it holds, for messages

@@ -88,6 +88,7 @@ void allocate(Storage& storage) {
             tiles.push_back(e.pool.own(tile, storage.dtype, storage.sizes));
         storage.generation = generation();
     }
+    for (const PhysicalRef& tile : tiles) tile->lost = false;
     storage.tiles = std::move(tiles);
 }
 
@@ -96,6 +97,7 @@ void write(Storage& storage, const void* host) {
     Engine& e = engine();
     Guest guest(e, storage.generation);
     wait_for_tiles(storage.tiles, true);  // a tile may come from the pool with tasks in flight
+    for (const PhysicalRef& tile : storage.tiles) tile->lost = false;
     // Never written through: the direction says so.
     copy_tiles(storage, static_cast<std::byte*>(const_cast<void*>(host)), Direction::to_tiles);
     storage.undefined = false;
@@ -107,12 +109,16 @@ void read(const Storage& storage, void* host) {
         return;
     }
     Engine& e = engine();
+    bool lost = false;
     {
         Guest guest(e, storage.generation);
         wait_for_tiles(storage.tiles, false);
-        copy_tiles(storage, static_cast<std::byte*>(host), Direction::to_host);
+        for (const PhysicalRef& tile : storage.tiles) lost = lost || tile->lost;
+        if (!lost) copy_tiles(storage, static_cast<std::byte*>(host), Direction::to_host);
     }
     e.throw_error();
+    check(!lost, Status::runtime, "this data was never computed, because an earlier op failed: ",
+          e.last_error());
 }
 
 }  // namespace nntile::runtime

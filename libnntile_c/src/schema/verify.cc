@@ -56,6 +56,7 @@ std::string_view choice_word(const AttrRow& attr, int64_t index) {
 }
 
 std::vector<Attr> default_attrs(const OpRow& row) {
+    if (!row.defaults.empty()) return row.defaults;
     std::vector<Attr> attrs(row.attrs.size());
     for (size_t k = 0; k < attrs.size(); ++k) {
         const AttrRow& a = row.attrs[k];
