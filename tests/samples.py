@@ -150,7 +150,7 @@ def _products() -> dict[str, list[Sample]]:
 
 
 def _networks() -> dict[str, list[Sample]]:
-    F = torch.nn.functional
+    functional = torch.nn.functional
     target, target2 = integers(5, 7), integers(5, 2, 3, 3)
     ignored = target.clone()
     ignored[::2] = -100
@@ -187,27 +187,28 @@ def _networks() -> dict[str, list[Sample]]:
         for t in (target, ignored):
             losses.append(
                 Sample(
-                    lambda x, t, r=reduction: F.nll_loss(x, t, reduction=r),
+                    lambda x, t, r=reduction: functional.nll_loss(x, t, reduction=r),
                     (randn(7, 5).log_softmax(1).clone(), t),
                 )
             )
         losses += [
             Sample(
-                lambda x, t, w, r=reduction: F.cross_entropy(
+                lambda x, t, w, r=reduction: functional.cross_entropy(
                     x, t, w.detach(), ignore_index=2, reduction=r
                 ),
                 (randn(7, 5), target, randn(5).abs()),
             ),
             Sample(
-                lambda x, t, r=reduction: F.cross_entropy(x, t, reduction=r),
+                lambda x, t, r=reduction: functional.cross_entropy(x, t, reduction=r),
                 (randn(2, 5, 3, 3), target2),
             ),
         ]
     losses += [
-        Sample(F.cross_entropy, (randn(5), torch.tensor(3))),
-        Sample(F.cross_entropy, (randn(7, 5), torch.full((7,), -100))),
+        Sample(functional.cross_entropy, (randn(5), torch.tensor(3))),
+        Sample(functional.cross_entropy, (randn(7, 5), torch.full((7,), -100))),
         Sample(
-            lambda x, t: F.cross_entropy(x, t, label_smoothing=0.1), (randn(7, 5), integers(5, 7))
+            lambda x, t: functional.cross_entropy(x, t, label_smoothing=0.1),
+            (randn(7, 5), integers(5, 7)),
         ),
     ]
     found["nll_loss_forward"] = losses
@@ -216,13 +217,13 @@ def _networks() -> dict[str, list[Sample]]:
     indices = integers(6, 4, 3)
     table = randn(6, 5)
     found["embedding"] = [
-        Sample(F.embedding, (indices, table)),
-        Sample(F.embedding, (indices.t(), randn(5, 6).t())),
-        Sample(F.embedding, (indices.to(I32), table)),
-        Sample(F.embedding, (torch.tensor(2), table)),
-        Sample(F.embedding, (indices[:0], table), False),
-        Sample(lambda i, w: F.embedding(i, w, padding_idx=1), (indices, table)),
-        Sample(lambda i, w: F.embedding(i, w, scale_grad_by_freq=True), (indices, table)),
+        Sample(functional.embedding, (indices, table)),
+        Sample(functional.embedding, (indices.t(), randn(5, 6).t())),
+        Sample(functional.embedding, (indices.to(I32), table)),
+        Sample(functional.embedding, (torch.tensor(2), table)),
+        Sample(functional.embedding, (indices[:0], table), False),
+        Sample(lambda i, w: functional.embedding(i, w, padding_idx=1), (indices, table)),
+        Sample(lambda i, w: functional.embedding(i, w, scale_grad_by_freq=True), (indices, table)),
     ]
     found["embedding_dense_backward"] = [
         Sample(
@@ -234,13 +235,17 @@ def _networks() -> dict[str, list[Sample]]:
         for scale in (False, True)
     ]
     norms = [
-        Sample(lambda x: F.layer_norm(x, (8,)), (randn(4, 8),)),
-        Sample(lambda x, w, b: F.layer_norm(x, (8,), w, b), (randn(4, 3, 8), randn(8), randn(8))),
-        Sample(lambda x, w: F.layer_norm(x, (3, 8), w), (randn(4, 3, 8), randn(3, 8))),
+        Sample(lambda x: functional.layer_norm(x, (8,)), (randn(4, 8),)),
         Sample(
-            lambda x, w, b: F.layer_norm(x, (4,), w, b, 0.1), (randn(4, 5).t(), randn(4), randn(4))
+            lambda x, w, b: functional.layer_norm(x, (8,), w, b),
+            (randn(4, 3, 8), randn(8), randn(8)),
         ),
-        Sample(lambda x: F.layer_norm(x, (1,)), (randn(4, 1),)),
+        Sample(lambda x, w: functional.layer_norm(x, (3, 8), w), (randn(4, 3, 8), randn(3, 8))),
+        Sample(
+            lambda x, w, b: functional.layer_norm(x, (4,), w, b, 0.1),
+            (randn(4, 5).t(), randn(4), randn(4)),
+        ),
+        Sample(lambda x: functional.layer_norm(x, (1,)), (randn(4, 1),)),
     ]
     found["native_layer_norm"] = norms
     found["native_layer_norm_backward"] = [

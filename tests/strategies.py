@@ -349,7 +349,7 @@ def with_out(draw: st.DrawFn, example: Example, outs: list[Any]) -> Example:
 
 
 def call_out(call: AtenCall, inputs: list[Tensor], outs: dict[str, Tensor]) -> list[Tensor]:
-    kwargs = {**call.kwargs, **{k: v for k, v in outs.items()}}
+    kwargs = {**call.kwargs, **outs}
     full = AtenCall(call.overload, call.args, kwargs)
     # The first that PyTorch takes. A wider target than the inputs shows where a library rounds or
     # wraps, which is its own business.
