@@ -172,7 +172,7 @@ class Indices(Pair):
 
 class ChannelsLast(nn.Sequential):
     def __init__(self) -> None:
-        super().__init__(nn.Conv2d(4, 3, 3), nn.BatchNorm2d(3), nn.MaxPool2d(2))
+        super().__init__(nn.Conv2d(4, 3, 3, bias=False), nn.BatchNorm2d(3), nn.MaxPool2d(2))
 
     def forward(self, x: Tensor) -> Tensor:
         return super().forward(x.contiguous(memory_format=torch.channels_last))
