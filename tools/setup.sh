@@ -46,18 +46,19 @@ if ! .venv/bin/python -c '' 2>/dev/null; then
 fi
 PATH="$root/.venv/bin:$PATH"
 export PATH PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_REQUIRE_VIRTUALENV=1
-python -m pip install --quiet --upgrade 'pip>=23.1'
+python -m pip install -qq --upgrade 'pip>=23.1'
 
 # The CPU build, from PyTorch's own index or from wherever pip is told to look: PyPI's builds for Linux
-# bring gigabytes of CUDA. Where there is no such build, PyPI's.
+# bring gigabytes of CUDA. Where there is no such build, PyPI's. Its dependencies come with the other
+# packages, so that a second index is asked once. (-qq: errors are shown, warnings of retries are not.)
 if ! python -m pip show torch 2>/dev/null | grep -q '^Version: 2\.13\.'; then
     say "PyTorch $torch"
-    python -m pip install --quiet --retries 1 --extra-index-url https://download.pytorch.org/whl/cpu \
-        "torch==$torch+cpu" || python -m pip install --quiet "torch==$torch"
+    python -m pip install -qq --retries 1 --no-deps --extra-index-url https://download.pytorch.org/whl/cpu \
+        "torch==$torch+cpu" || python -m pip install -qq --no-deps "torch==$torch"
 fi
 
 say "Python packages"
-python - <<'REQUIREMENTS' | python -m pip install --quiet -r /dev/stdin
+python - <<'REQUIREMENTS' | python -m pip install -qq -r /dev/stdin
 try:
     import tomllib
 except ImportError:  # Python 3.10
