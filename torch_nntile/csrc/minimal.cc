@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The ops without which no tensor exists: making, viewing, resizing, setting, copying, reading.
 #include <ATen/EmptyTensor.h>
+#include <ATen/ExpandUtils.h>
 #include <ATen/MemoryOverlap.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/native/Resize.h>
 #include <ATen/ops/_reshape_alias_native.h>
 #include <ATen/ops/as_strided_native.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/is_set_to_native.h>
 #include <ATen/ops/unfold_native.h>
 #include <ATen/ops/view_as_complex_native.h>
 #include <ATen/ops/view_as_real_native.h>
@@ -125,6 +127,11 @@ void copy_bits(const Tensor& self, const Tensor& target) {
 
 Tensor copy_from(const Tensor& self, const Tensor& target, bool /*non_blocking*/) {
     if (ours(target)) at::assert_no_internal_overlap(target);
+    if (self.sizes() != target.sizes()) {  // in the words of the CPU
+        const at::DimVector shape = at::infer_size_dimvector(target.sizes(), self.sizes());
+        TORCH_CHECK(shape == target.sizes(), "output with shape ", target.sizes(),
+                    " doesn't match the broadcast shape ", shape);
+    }
     if (target.numel() == 0) return target;
     const Tensor source = self.sizes() == target.sizes() ? self : self.expand(target.sizes());
     if (ours(self) && ours(target)) {
@@ -192,6 +199,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
     m.impl("set_.source_Storage", set_storage);
     m.impl("set_.source_Tensor", set_tensor);
     m.impl("set_", set_nothing);
+    m.impl("is_set_to", at::native::is_set_to);
     m.impl("_copy_from", copy_from);
     m.impl("_copy_from_and_resize", copy_from_and_resize);
     m.impl("_local_scalar_dense", local_scalar_dense);
