@@ -150,10 +150,17 @@ int run_host(void* user, void* const* data, char* error_text) {
 }
 
 // Tensors on the CPU among the arguments: indices may be there, numbers may; others are the user's
-// mistake. Returns the tensor to use.
+// mistake. Returns the tensor to use: its bytes are its values. (Matrix products get conjugate
+// views, which PyTorch resolves for most other ops.)
 Tensor admit(const Tensor& t, const c10::OperatorHandle& op, const c10::Argument& argument,
              bool indices) {
-    if (ours(t) || (t.is_cpu() && t.dim() == 0)) return t;
+    if (ours(t)) {
+        const bool plain = !t.is_conj() && !t.is_neg();
+        TORCH_CHECK_NOT_IMPLEMENTED(plain || !writes(argument), "nntile: '", op.operator_name(),
+                                    "' cannot write into a conjugate or negative view");
+        return plain ? t : t.resolve_conj().resolve_neg();
+    }
+    if (t.is_cpu() && t.dim() == 0) return t;
     TORCH_CHECK(t.is_cpu() && indices,
                 "Expected all tensors to be on the same device, but found at least two devices, ",
                 device(), " and ", t.device(), "! (when checking argument for argument ",
