@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torch_nntile import decomp_rnn, decomp_train
+from torch_nntile import decomp_linalg, decomp_rnn, decomp_train
 
 __all__ = ["COMPOSITIONS", "DECOMPOSED", "OWN_OPS"]
 
@@ -238,6 +238,7 @@ COMPOSITIONS: dict[str, Callable[..., Any]] = {
     "bernoulli_.Tensor": bernoulli_tensor_,
     "random_": random_,
     "random_.to": random_to_,
+    **decomp_linalg.COMPOSITIONS,
     **decomp_rnn.COMPOSITIONS,
     **decomp_train.COMPOSITIONS,
 }

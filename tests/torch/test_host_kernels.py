@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Ops without a row: values, gradients and errors of CPU PyTorch, on whole and on cut tensors."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from parity import runtime_mode
+from torch import Tensor
+from torch.utils import _pytree as pytree
+
+import torch_nntile
+
+Case = Callable[[Tensor], Any]
+
+
+def three(x: Tensor) -> Tensor:
+    return torch.arange(3, device=x.device)
+
+
+def zeros(x: Tensor) -> Tensor:
+    return torch.zeros(x.shape, dtype=torch.int64, device=x.device)
+
+
+def square(x: Tensor) -> Tensor:
+    return x[:, :, :5]
+
+
+def positive(x: Tensor) -> Tensor:
+    return x @ x.mT + 9 * torch.eye(5, dtype=x.dtype, device=x.device)
+
+
+def assigned(x: Tensor) -> Tensor:
+    y = x.clone()
+    y[y > 1] = -1
+    y[three(x)[:2], :, 1] = x[:2, :, 2]
+    y[[0, 1]] += x[1]
+    y[..., -1] *= 2
+    y[1:, None] = 7
+    return y
+
+
+# By name; x is [4, 5, 6].
+CASES: dict[str, Case] = {
+    "indices": lambda x: (x[[0, 2]], x[three(x), three(x)], x[:, three(x), 1:], x[x > 0]),
+    "assignments": assigned,
+    "index_put": lambda x: x.index_put((three(x) // 2,), x[:3], accumulate=True),
+    "masked_scatter": lambda x: x.masked_scatter(x > 0, x.flip(0)),
+    "gather": lambda x: (x.gather(1, zeros(x)), x.take(three(x)), x.index_select(1, three(x))),
+    "scatter": lambda x: x.scatter(0, zeros(x)[:1], x[:1]),
+    "scatter_add": lambda x: x.scatter_add(0, zeros(x), x),
+    "scatter_reduce": lambda x: x.scatter_reduce(0, zeros(x), x, "amax"),
+    "index_add": lambda x: x.index_add(0, three(x), x[:3]),
+    "index_copy": lambda x: x.index_copy(0, three(x), x[1:]).index_fill(1, three(x), 2.0),
+    "sort": lambda x: (x.sort(2), x.sort(dim=1, descending=True, stable=True), x.topk(2, 1)),
+    "order statistics": lambda x: (x.kthvalue(2, 1), x.median(), x.median(1), x.quantile(0.3, 1)),
+    "scans": lambda x: (x.cumsum(1), x.cumprod(2), x.cummax(0), x.logcumsumexp(1)),
+    "sizes that depend on data": lambda x: (
+        (x > 0).nonzero(),
+        x.detach().round().unique(return_counts=True),
+        x.abs().long().flatten().bincount(),
+        torch.where(x > 0),
+    ),
+    "counts": lambda x: (x.histc(5), torch.bucketize(x, three(x) - 1.0), torch.isin(x, x[0])),
+    "moves": lambda x: (x.roll((1, 2), (0, 1)), x.rot90(), x.repeat(2, 1, 3), x.tile(2)),
+    "repeat_interleave": lambda x: x.repeat_interleave(2, 1),
+    "einsum": lambda x: torch.einsum("abc,adc->bd", x, x),
+    "cdist": lambda x: torch.cdist(x, x.flip(1) + 1),
+    "svdvals": lambda x: torch.linalg.svdvals(x),
+    "inv": lambda x: torch.linalg.inv(square(x)),
+    "solve": lambda x: torch.linalg.solve(square(x), x[..., -1:]),
+    "cholesky": lambda x: torch.linalg.cholesky(positive(x)),
+    "eigvalsh": lambda x: torch.linalg.eigvalsh(positive(x)),
+    "matrix_exp": lambda x: torch.linalg.matrix_exp(square(x) / 9),
+    "det": lambda x: torch.linalg.det(square(x)),
+    "det of dense": lambda x: torch.linalg.det(square(x).contiguous()),
+    "det of transposed": lambda x: torch.linalg.det(square(x).contiguous().mT),
+    "slogdet": lambda x: torch.linalg.slogdet(square(x)),
+    "slogdet of dense": lambda x: torch.linalg.slogdet(square(x).contiguous()),
+    "fft": lambda x: (torch.fft.fft(x).abs(), torch.fft.irfft(torch.fft.rfft(x))),
+    "complex": lambda x: torch.view_as_real(torch.polar(x.abs(), x) * 2j),
+    "conjugate product": lambda x: (torch.complex(x, x) @ torch.complex(x, -x).mH).real,
+    "functions": lambda x: (x.abs().lgamma(), (x / 9).erfinv(), torch.atan2(x, x.flip(0))),
+    "more functions": lambda x: (x.digamma(), torch.i0(x), torch.hypot(x, x), x.frexp()),
+    "integers": lambda x: (x.long() << 2, ~x.long(), torch.gcd(x.long(), x.long() * 2)),
+    "attention": lambda x: F.scaled_dot_product_attention(
+        x[None], x[None, :2], x[None, :2], enable_gqa=True
+    ),
+    "grid_sample": lambda x: F.grid_sample(x[None], x[None, :, :, :2].tanh(), align_corners=False),
+    "ctc_loss": lambda x: F.ctc_loss(
+        x.log_softmax(2).transpose(0, 1),
+        torch.tensor([[1, 2]] * 4).to(x.device),
+        torch.tensor([5] * 4),
+        torch.tensor([2] * 4),
+    ),
+    "embedding_bag": lambda x: F.embedding_bag(
+        three(x), x[0], torch.tensor([0, 2]).to(x.device), mode="mean"
+    ),
+    "fold": lambda x: F.fold(F.unfold(x[None], 2), (5, 6), 2),
+    "renorm": lambda x: x.renorm(2, 0, 1.0),
+    "pad_sequence": lambda x: torch.nn.utils.rnn.pad_sequence([x[0], x[1, :2]]),
+}
+
+CUTS = {"whole": (), "cut": ((1, 3), 2, (2, 4))}
+
+
+def cut(x: Tensor, sizes: tuple[Any, ...]) -> Tensor:
+    unique = uuid.uuid4().hex[:8]
+    for dim, size in enumerate(sizes):
+        torch_nntile.set_axis_group_name(x, {dim: f"{dim}_{unique}"})
+        torch_nntile.set_axis_group_tiling(f"{dim}_{unique}", size)
+    return x
+
+
+def run(call: Case, x: Tensor) -> list[Any]:
+    """Results, and the gradient of x."""
+    x.requires_grad_()
+    results = pytree.tree_leaves(call(x))
+    weighted = [
+        (r * torch.linspace(-1, 1, r.numel(), dtype=r.dtype).reshape(r.shape).to(r.device)).sum()
+        for r in results
+        if isinstance(r, Tensor) and r.requires_grad
+    ]
+    if weighted:
+        results += torch.autograd.grad(sum(weighted), x)
+    return results
+
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+@pytest.mark.parametrize("mode", ["eager", "graph"])
+@pytest.mark.parametrize("cuts", CUTS)
+@pytest.mark.parametrize("name", CASES)
+def test_as_on_the_cpu(name: str, cuts: str, mode: str) -> None:
+    torch.manual_seed(15)
+    x = torch.randn(4, 5, 6, dtype=torch.float64)
+    expected = run(CASES[name], x.clone())
+    with runtime_mode(mode):
+        for _ in range(2):  # the first call of an overload may take another way
+            found = run(CASES[name], cut(x.to("nntile"), CUTS[cuts]))
+            torch.testing.assert_close(
+                pytree.tree_map(host, found), pytree.tree_map(host, expected)
+            )
+
+
+def host(value: Any) -> Any:
+    return value.detach().cpu() if isinstance(value, Tensor) else value
+
+
+@pytest.mark.parametrize("shape", [(3,), (2, 3)], ids=str)
+@pytest.mark.parametrize("call", [torch.linalg.det, torch.linalg.slogdet])
+def test_determinants_of_what_is_not_square(call: Case, shape: tuple[int, ...]) -> None:
+    with pytest.raises(RuntimeError) as expected:
+        call(torch.ones(shape))
+    with pytest.raises(RuntimeError) as found:
+        call(torch.ones(shape, device="nntile"))
+    assert str(found.value) == str(expected.value)

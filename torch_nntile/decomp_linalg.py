@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Determinants. Their backward reads a factorisation of A, or of its transpose where A is contiguous.
+
+The host's kernels see dense blocks and would always factorise the transpose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+__all__ = ["COMPOSITIONS"]
+
+
+def _factorised(name: str, A: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # noqa: N803
+    """LU, pivots, diagonal of U, and the sign of the permutation."""
+    if A.dim() < 2:
+        raise RuntimeError(f"linalg.{name}: The input tensor A must have at least 2 dimensions.")
+    if A.shape[-1] != A.shape[-2]:
+        raise RuntimeError(
+            f"linalg.{name}: A must be batches of square matrices, but they are "
+            f"{A.shape[-2]} by {A.shape[-1]} matrices"
+        )
+    transposed = A.is_contiguous() and not A.is_complex()
+    lu, pivots, _ = torch.linalg.lu_factor_ex(A.mT if transposed else A)
+    in_place = torch.arange(1, A.shape[-1] + 1, dtype=pivots.dtype, device=A.device)
+    swaps = (pivots != in_place).sum(-1)
+    return lu, pivots, lu.diagonal(0, -2, -1), (1 - 2 * (swaps % 2)).to(A.dtype)
+
+
+def det(A: Tensor) -> tuple[Tensor, Tensor, Tensor]:  # noqa: N803
+    lu, pivots, diagonal, sign = _factorised("det", A)
+    return diagonal.prod(-1) * sign, lu, pivots
+
+
+def slogdet(A: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # noqa: N803
+    lu, pivots, diagonal, sign = _factorised("slogdet", A)
+    return diagonal.sgn().prod(-1) * sign, diagonal.abs().log().sum(-1), lu, pivots
+
+
+COMPOSITIONS: dict[str, Callable[..., Any]] = {"_linalg_det": det, "_linalg_slogdet": slogdet}
