@@ -175,10 +175,10 @@ def test_two_lines_add_an_op(tmp_path: Path) -> None:
     assert 0 < len(compiled) <= 6, f"two lines compile more than the map kernels:\n{done}"
 
     package = package_of(root, build, tmp_path / "package")
-    assert "atan works" in run(sys.executable, "-c", USE, str(package), cwd=tmp_path, path=package)
+    assert "atan works" in run(sys.executable, "-c", USE, str(package), cwd=package, path=package)
     tests = [str(root / "tests" / "torch" / "test_rows.py"), "-k", "atan", "-p", "no:cacheprovider"]
     arguments = ["-q", "-c", str(root / "pyproject.toml"), "--rootdir", str(root), *tests]
     said = run(
-        sys.executable, "-c", PROPERTIES, str(package), *arguments, cwd=tmp_path, path=package
+        sys.executable, "-c", PROPERTIES, str(package), *arguments, cwd=package, path=package
     )
     assert "3 passed" in said, f"atan, atan_ and atan.out should each have a test:\n{said}"

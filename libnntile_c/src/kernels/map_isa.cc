@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The rows of map.def as loops that the compiler vectorises.
+#include <algorithm>
 #include <initializer_list>
 #include <utility>
 
@@ -62,20 +63,56 @@ T value_of(T out, size_t) {
     return out;
 }
 
-template <class Row, class T, bool choice, size_t... I, size_t... O, size_t... K>
-void run(const Loop& loop, std::index_sequence<I...>, std::index_sequence<O...>,
-         std::index_sequence<K...>) {
-    const T* const in[] = {static_cast<const T*>(loop.in[I])...};
-    T* const out[] = {static_cast<T*>(loop.out[O])...};
-    [[maybe_unused]] const T f[] = {static_cast<T>(loop.params[K].f)..., T{}};
-    [[maybe_unused]] const int64_t i64[] = {loop.params[K].i..., 0};
-    const int64_t n = loop.n;
-    // Outputs may be inputs, element by element: all are read before one is written.
+// Elements go through the vector code in blocks, and the last ones in a block that is filled up: the
+// compiler joins multiplications and additions otherwise in code for single elements, so that the
+// bits would depend on where a tile begins.
+constexpr int64_t block = 64;
+
+template <class T, size_t inputs, size_t outputs, size_t params>
+struct Lanes {
+    const T* in[inputs + 1];
+    T* out[outputs];
+    T f[params + 1];
+    int64_t i[params + 1];
+};
+
+template <class Row, class T, bool choice, class L, size_t... I, size_t... O, size_t... K>
+[[gnu::noinline]] void run_blocks(const L& lanes, int64_t blocks, std::index_sequence<I...>,
+                                  std::index_sequence<O...>, std::index_sequence<K...>) {
+    const L l = lanes;  // nothing that is written can change it
+    for (int64_t b = 0; b < blocks; ++b) {
+        const int64_t at = b * block;
+        // Outputs may be inputs, element by element: all are read before one is written.
 #pragma GCC ivdep
-    for (int64_t i = 0; i < n; ++i) {
-        const auto y = Row::apply(in[I][i]..., param<Row::kinds.kind[K], choice>(f[K], i64[K])...);
-        ((out[O][i] = value_of(y, O)), ...);
+        for (int64_t j = 0; j < block; ++j) {
+            const auto y =
+                Row::apply(l.in[I][at + j]..., param<Row::kinds.kind[K], choice>(l.f[K], l.i[K])...);
+            ((l.out[O][at + j] = value_of(y, O)), ...);
+        }
     }
+}
+
+template <class Row, class T, bool choice, size_t... I, size_t... O, size_t... K>
+void run(const Loop& loop, std::index_sequence<I...> in, std::index_sequence<O...> out,
+         std::index_sequence<K...> params) {
+    using L = Lanes<T, sizeof...(I), sizeof...(O), sizeof...(K)>;
+    const int64_t blocks = loop.n / block, done = blocks * block, rest = loop.n - done;
+    L lanes{{static_cast<const T*>(loop.in[I])..., nullptr},
+            {static_cast<T*>(loop.out[O])...},
+            {static_cast<T>(loop.params[K].f)..., T{}},
+            {loop.params[K].i..., 0}};
+    run_blocks<Row, T, choice>(lanes, blocks, in, out, params);
+    if (rest == 0) return;
+    T from[sizeof...(I) + 1][block], to[sizeof...(O)][block];
+    const auto take = [&](size_t k) {
+        for (int64_t j = 0; j < block; ++j) from[k][j] = lanes.in[k][done + std::min(j, rest - 1)];
+        lanes.in[k] = from[k];
+    };
+    (take(I), ...);
+    T* const target[] = {lanes.out[O]...};
+    ((lanes.out[O] = to[O]), ...);
+    run_blocks<Row, T, choice>(lanes, 1, in, out, params);
+    ((std::copy_n(to[O], rest, target[O] + done)), ...);
 }
 
 template <class Row, class T>
