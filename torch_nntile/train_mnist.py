@@ -12,7 +12,6 @@ import statistics
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
@@ -21,25 +20,11 @@ from tqdm import tqdm
 import torch_nntile
 from torch_nntile import mnist_data, train_report
 from torch_nntile.models import DeepReLU
+from torch_nntile.train_report import Run
 from torch_nntile.training import SGD, train_full_batch_step
 
 LOSS_TOLERANCE = 1e-5
 WEIGHT_TOLERANCE = 1e-6
-
-
-@dataclass(slots=True)
-class Run:
-    """What one device did."""
-
-    device: str
-    losses: list[float] = field(default_factory=list)
-    step_seconds: list[float] = field(default_factory=list)
-    accuracy: float = float("nan")
-
-    @property
-    def step_time(self) -> float:
-        """Median seconds of a step, without the first, which also compiles."""
-        return statistics.median(self.step_seconds[1:] or self.step_seconds or [float("nan")])
 
 
 def parse_tiling(text: str) -> tuple[str, int | list[int] | str]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import statistics
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,9 +14,23 @@ from torch_nntile.config import config
 
 if TYPE_CHECKING:
     from torch_nntile.mnist_data import Images
-    from torch_nntile.train_mnist import Run
 
-__all__ = ["print_table", "write"]
+__all__ = ["Run", "print_table", "write"]
+
+
+@dataclass(slots=True)
+class Run:
+    """What one device did."""
+
+    device: str
+    losses: list[float] = field(default_factory=list)
+    step_seconds: list[float] = field(default_factory=list)
+    accuracy: float = float("nan")
+
+    @property
+    def step_time(self) -> float:
+        """Median seconds of a step, without the first, which also compiles."""
+        return statistics.median(self.step_seconds[1:] or self.step_seconds or [float("nan")])
 
 
 def print_table(runs: list[Run], weight_difference: float | None) -> None:
