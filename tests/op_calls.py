@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from parity import data_of
+from parity import data_of, moved
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
@@ -95,9 +95,9 @@ def dense(tensor: Tensor) -> Tensor:
 
 
 def refused(call: Call, tensors: list[Tensor]) -> bool:
-    """Whether PyTorch itself does not take the call: an in-place form whose result is wider."""
+    """Whether PyTorch itself does not take the call: a result that is wider, or strides."""
     try:
-        call(*(x.clone() for x in tensors))
+        call(*(moved(x, "cpu") for x in tensors))
     except RuntimeError:
         return True
     return False
