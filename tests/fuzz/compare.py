@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Runs a program on the CPU and on the device and says what differs first."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from fuzz.machine import Machine, run, storage_of
+from fuzz.program import Program
+from parity import FACTORS, runtime_mode
+from torch import Tensor
+
+import torch_nntile
+
+__all__ = ["SAME", "Verdict", "check", "first_difference"]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """`kind` is what shrinking keeps: a smaller program must fail in the same way."""
+
+    kind: str = ""
+    text: str = ""
+
+    def __bool__(self) -> bool:
+        return bool(self.kind)
+
+
+SAME = Verdict()
+
+
+def check(program: Program, mode: str) -> Verdict:
+    """Compare the device with the CPU; an exception where the device is read is a difference."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        expected = run(program, "cpu")
+        try:
+            with runtime_mode(mode):
+                found = run(program, "nntile", expected.outcomes)
+                verdict = first_difference(found, expected, program)
+            torch_nntile.wait()
+        except Exception as error:
+            return Verdict(f"raises {type(error).__name__}", str(error))
+    return verdict
+
+
+def first_difference(found: Machine, expected: Machine, program: Program) -> Verdict:
+    k = len(found.outcomes) - 1
+    if k >= 0 and found.outcomes[k] != expected.outcomes[k]:
+        text = f"step {k}: {found.outcomes[k]}, expected {expected.outcomes[k]}"
+        words = f"{program.steps[k].kind}: {found.outcomes[k]} for {expected.outcomes[k]}"
+        return Verdict(words, f"{text}\n{found.message}")
+    for k, value in expected.reads.items():
+        if not numbers_agree(torch.tensor(found.reads[k]), torch.tensor(value), expected):
+            return Verdict("read", f"step {k}: read {found.reads[k]}, expected {value}")
+    for n, tensor in expected.tensors.items():
+        verdict = layouts_differ(found.tensors[n], tensor)
+        if verdict:
+            return Verdict(f"{verdict.kind}", f"v{n}: {verdict.text}")
+    if partners(found) != partners(expected):
+        return Verdict("storages", f"{partners(found)}, expected {partners(expected)}")
+    # Last made, first read: the order of reads is not the order of the calls.
+    for n, tensor in reversed(expected.tensors.items()):
+        verdict = numbers_differ(found.tensors[n], tensor, expected)
+        if verdict:
+            return Verdict(verdict.kind, f"v{n}{verdict.text}")
+    return SAME
+
+
+def layouts_differ(found: Tensor, expected: Tensor) -> Verdict:
+    for name in (*LAYOUT, *(["grad"] if expected.is_floating_point() else [])):
+        if name == "grad":
+            return gradients_differ(found, expected)
+        ours, theirs = fact(found, name), fact(expected, name)
+        if ours != theirs:
+            return Verdict(name, f"{name} is {ours}, expected {theirs}")
+    return SAME
+
+
+LAYOUT = ("dtype", "shape", "stride", "storage_offset", "nbytes", "requires_grad", "is_leaf")
+
+
+def fact(x: Tensor, name: str) -> Any:
+    if name == "stride":
+        return tuple(s for n, s in zip(x.shape, x.stride(), strict=True) if n > 1) if x.numel() else ()
+    if name == "nbytes":
+        return x.untyped_storage().nbytes()
+    if name == "storage_offset":
+        return x.storage_offset()
+    try:
+        return getattr(x, name)
+    except RuntimeError as error:  # a view that autograd has given up
+        return type(error).__name__
+
+
+def gradients_differ(found: Tensor, expected: Tensor) -> Verdict:
+    ours, theirs = gradient_of(found), gradient_of(expected)
+    if (ours is None) != (theirs is None):
+        return Verdict("grad", f"grad is {ours}, expected {theirs}")
+    for name in LAYOUT[:3] if ours is not None and theirs is not None else ():
+        if fact(ours, name) != fact(theirs, name):
+            return Verdict("grad", f"{name} of grad is {fact(ours, name)}, expected {fact(theirs, name)}")
+    return SAME
+
+
+def gradient_of(x: Tensor) -> Tensor | None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of a tensor that is no leaf
+        try:
+            return x.grad
+        except RuntimeError:
+            return None
+
+
+def partners(machine: Machine) -> dict[int, int]:
+    """Variable -> the first that has its storage."""
+    first: dict[int, int] = {}
+    return {n: first.setdefault(storage_of(x), n) for n, x in machine.tensors.items()}
+
+
+def numbers_differ(found: Tensor, expected: Tensor, machine: Machine) -> Verdict:
+    theirs, ours = gradient_of(expected), gradient_of(found)
+    pairs = [("", found, expected, storage_of(expected))]
+    if theirs is not None and ours is not None:
+        pairs.append((".grad", ours, theirs, storage_of(theirs)))
+    for name, x, y, storage in pairs:
+        x, y = x.data.cpu(), y.data
+        if not numbers_agree(x, y, machine, storage):
+            return Verdict(f"numbers{name}", f"{name} is\n{x}, expected\n{y}")
+    return SAME
+
+
+def numbers_agree(found: Tensor, expected: Tensor, machine: Machine, storage: int | None = None) -> bool:
+    """Equal; of rounded numbers, as near as parity's table allows for the largest operand."""
+    if found.dtype != expected.dtype or found.shape != expected.shape:
+        return False
+    rounded = storage in machine.rounded if storage is not None else bool(machine.rounded)
+    if not rounded or not expected.is_floating_point():
+        return bool(torch.equal(found.nan_to_num(7.5), expected.nan_to_num(7.5)))
+    factor = FACTORS[""].factor * machine.eps * math.sqrt(len(machine.outcomes) * 32)
+    return torch.allclose(
+        found.double(),
+        expected.double(),
+        rtol=factor,
+        atol=factor * machine.magnitude,
+        equal_nan=True,
+    )

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What programs call beside PyTorch. A printed script holds the source of those that it uses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+def numbers(shape: tuple[int, ...], dtype: torch.dtype, factor: int, device: str) -> Tensor:
+    """Small integers from -5 to 5; bools, and no negative numbers where the dtype has none."""
+    data = torch.arange(torch.Size(shape).numel()) * factor % 11
+    if dtype != torch.uint8:
+        data = data - 5
+    return (data > 0 if dtype == torch.bool else data.to(dtype)).reshape(shape).to(device)
+
+
+def leaf(shape: tuple[int, ...], dtype: torch.dtype, factor: int, device: str) -> Tensor:
+    return numbers(shape, dtype, factor, device).requires_grad_()
+
+
+def filled(shape: tuple[int, ...], strides: tuple[int, ...], value: int, device: str) -> Tensor:
+    """Undefined numbers, then defined ones."""
+    return torch.empty_strided(shape, strides, device=device).fill_(value)
+
+
+def resized(x: Tensor, shape: tuple[int, ...], value: int) -> None:
+    """In place; numbers that the storage did not have are undefined, so all are set."""
+    x.resize_(shape).fill_(value)
+
+
+def regrown(x: Tensor, value: int) -> None:
+    """Frees the memory of a storage and fills it anew, as sharded training does."""
+    storage = x.untyped_storage()
+    size = storage.nbytes()
+    storage.resize_(0)
+    storage.resize_(size)
+    x.new_empty(0).set_(storage, 0, (size // x.element_size(),)).fill_(value)
+
+
+def set_(x: Tensor, y: Tensor, offset: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> None:
+    x.set_(y.untyped_storage(), offset, shape, strides)
+
+
+def cut(x: Tensor, dim: int, name: str, sizes: Any) -> None:
+    """Names a dim and cuts it; the CPU knows no cuts."""
+    if x.device.type == "nntile":
+        import torch_nntile
+
+        torch_nntile.set_axis_group_name(x, {dim: name})
+        torch_nntile.set_axis_group_tiling(name, sizes)
+
+
+def run(x: Tensor) -> None:
+    if x.device.type == "nntile":
+        import torch_nntile
+
+        torch_nntile.run()
+
+
+def compile_graph(x: Tensor) -> None:
+    if x.device.type == "nntile":
+        import torch_nntile
+
+        torch_nntile.compile_graph()
+
+
+def backward(x: Tensor, factor: int, retain: bool) -> None:
+    """With small integers as gradient of x, so that most gradients are exact."""
+    data = torch.arange(x.numel()) * factor % 5 - 2
+    x.backward(data.reshape(x.shape).to(x.device, x.dtype), retain_graph=retain)
+
+
+def gradient(x: Tensor, leaf: Tensor, twice: bool) -> Tensor:
+    """Of the sum of x; `twice`: of the sum of squares of the gradient."""
+    (found,) = torch.autograd.grad(x.sum(), leaf, create_graph=twice)
+    if twice:
+        (found,) = torch.autograd.grad(found.square().sum(), leaf, retain_graph=True)
+    return found
+
+
+class Doubled(torch.autograd.Function):
+    """A user's function that saves a tensor and writes its gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        ctx.save_for_backward(x)
+        return x * 2
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> Tensor:
+        (x,) = ctx.saved_tensors
+        return grads[0] * 2 + x * 0
+
+
+def doubled(x: Tensor) -> Tensor:
+    result: Tensor = Doubled.apply(x)
+    return result
+
+
+def hook(x: Tensor, factor: int) -> None:
+    x.register_hook(lambda grad: grad * factor)
+
+
+def hook_view(x: Tensor) -> None:
+    """Returns a view that overlaps itself."""
+    x.register_hook(lambda grad: grad.sum().expand_as(grad))
+
+
+def checkpointed(x: Tensor, y: Tensor) -> Tensor:
+    from torch.utils.checkpoint import checkpoint
+
+    result: Tensor = checkpoint(lambda a, b: (a * b).relu() + a, x, y, use_reentrant=False)
+    return result
+
+
+def step(x: Tensor, rate: float) -> None:
+    """What an optimizer does."""
+    if x.grad is not None:
+        with torch.no_grad():
+            x.sub_(x.grad, alpha=rate)
+        x.grad = None
+
+
+def into(out: Tensor, name: str, x: Tensor, y: Tensor) -> None:
+    getattr(torch, name)(x, y, out=out)
+
+
+def mode(x: Tensor, name: str) -> None:
+    """Changes the runtime mode in the middle of a program."""
+    if x.device.type == "nntile":
+        import torch_nntile
+
+        torch_nntile.modes.set_mode(torch_nntile.modes.number_of(name))

@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Runs steps on one device. On the CPU it also decides which steps have one right answer."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from fuzz.program import DEVICE, Missing, Program, Step, Var, called, replaced, variables
+from torch import Tensor
+from torch._prims_common import is_non_overlapping_and_dense_or_false as is_dense
+
+__all__ = ["DONE", "SKIPPED", "Machine", "Nature", "run"]
+
+DONE, SKIPPED = "done", "skipped"
+
+
+@dataclass(frozen=True, slots=True)
+class Nature:
+    """What a call asks of its inputs, so that every library must give the same answer."""
+
+    limit: float = math.inf  # finite inputs, none larger
+    exact: bool = False  # jumps: rounded inputs could end on either side
+    rounds: bool = False  # its results are rounded
+    writes: bool = False  # the first argument
+    unchecked: bool = False  # PyTorch does not look whether the first argument overlaps itself
+    repeats: bool = False  # may write an element several times: always the same number
+    gradients: bool = False  # writes gradients of leaves
+
+
+@dataclass
+class Machine:
+    """Variables, what the steps did, and what was read on the way."""
+
+    device: str
+    tensors: dict[int, Tensor] = field(default_factory=dict)
+    outcomes: list[str] = field(default_factory=list)  # DONE, SKIPPED, or a class of exception
+    reads: dict[int, Any] = field(default_factory=dict)  # step -> what the host saw
+    message: str = ""  # of the last exception
+    rounded: set[int] = field(default_factory=set)  # storages whose numbers are rounded
+    magnitude: float = 1.0  # of the largest operand of a rounded call
+    eps: float = 0.0  # of the coarsest dtype that was rounded to
+
+    def do(self, step: Step) -> Any:
+        """Run one step; an exception of PyTorch becomes its outcome."""
+        try:
+            args = replaced(step.args, self.value)
+        except Missing:
+            self.outcomes.append(SKIPPED)
+            return None
+        if step.call == "del":
+            del self.tensors[step.args[0].number]
+            self.outcomes.append(DONE)
+            return None
+        try:
+            with torch.set_grad_enabled(step.grad):
+                result = called(step.call, args)
+        except Exception as error:
+            self.outcomes.append(type(error).__name__)
+            self.message = str(error)
+            return None
+        self.outcomes.append(DONE)
+        self.keep(step, result)
+        return result
+
+    def value(self, arg: Any) -> Any:
+        if arg is DEVICE:
+            return self.device
+        if isinstance(arg, Var):
+            if arg.number not in self.tensors:
+                raise Missing
+            return self.tensors[arg.number]
+        return arg
+
+    def keep(self, step: Step, result: Any) -> None:
+        if isinstance(result, Tensor):
+            result = (result,)
+        elif not isinstance(result, tuple | list) or not all(isinstance(r, Tensor) for r in result):
+            if result is not None:
+                self.reads[len(self.outcomes) - 1] = result
+            return
+        self.tensors |= dict(zip(step.results, result, strict=False))
+
+    # ---- on the CPU: is there one right answer?
+
+    def try_step(self, step: Step, nature: Nature) -> Any:
+        """do(), unless the answer depends on the order in which a library works."""
+        inputs = [self.tensors.get(v.number) for v in variables(step.args)]
+        known = [x for x in inputs if x is not None]
+        if len(known) < len(inputs) or not self.is_defined(known, nature):
+            self.outcomes.append(SKIPPED)
+            return None
+        read = [*known, *gradients_of(known)]
+        rounds = nature.rounds or any(storage_of(x) in self.rounded for x in read)
+        rounds = rounds or (nature.gradients and bool(self.rounded))
+        result = self.do(step)
+        touched = [self.tensors[n] for n in step.results if n in self.tensors]
+        touched += known[:1] if nature.writes else []
+        touched += gradients_of(self.tensors.values()) if nature.gradients else []
+        for x in touched:
+            if rounds or not is_short(x):
+                self.rounded.add(storage_of(x))
+                self.remember([x, *known])
+        return result
+
+    def is_defined(self, inputs: list[Tensor], nature: Nature) -> bool:
+        if nature.exact and any(storage_of(x) in self.rounded for x in inputs):
+            return False
+        if nature.limit < math.inf and not all(is_tame(x, nature.limit) for x in inputs):
+            return False
+        return not nature.writes or writes_are_ordered(inputs, nature)
+
+    def remember(self, tensors: list[Tensor]) -> None:
+        for x in tensors:
+            if x.is_floating_point() and x.numel():
+                self.eps = max(self.eps, torch.finfo(x.dtype).eps)
+                largest = x.detach().abs().max().item()
+                self.magnitude = max(self.magnitude, largest if math.isfinite(largest) else 1.0)
+
+
+def storage_of(x: Tensor) -> int:
+    return x.untyped_storage()._cdata
+
+
+def gradients_of(tensors: Iterable[Tensor]) -> list[Tensor]:
+    return [x.grad for x in tensors if is_leaf(x) and x.grad is not None]
+
+
+def is_leaf(x: Tensor) -> bool:
+    """False too for a view whose graph was lost, which PyTorch no longer wants to be asked."""
+    try:
+        return x.is_leaf
+    except RuntimeError:
+        return False
+
+
+def is_short(x: Tensor) -> bool:
+    """True for numbers that sums in any order give exactly."""
+    if not x.is_floating_point() or not x.numel():
+        return True
+    scaled = x.detach() * 4
+    limit = 1 / torch.finfo(x.dtype).eps
+    return bool(((scaled == scaled.round()) & (scaled.abs() <= limit)).all())
+
+
+def is_tame(x: Tensor, limit: float) -> bool:
+    if x.dtype == torch.bool or not x.numel():
+        return True
+    x = x.detach()
+    if not x.is_floating_point():
+        return bool(x.min() >= -limit and x.max() <= limit)
+    return bool((x.abs() <= limit).all())  # no nan either
+
+
+def elements_of(x: Tensor) -> set[int]:
+    """Bytes of a storage where elements of x begin."""
+    shape, strides = x.shape, x.stride()
+    found = torch.zeros((), dtype=torch.int64)
+    for n, stride in zip(shape, strides, strict=True):
+        found = found.unsqueeze(-1) + torch.arange(n) * stride
+    size = x.element_size()
+    starts = ((found.reshape(-1) + x.storage_offset()) * size).tolist()
+    return {start + k for start in starts for k in range(size)}
+
+
+def writes_are_ordered(inputs: list[Tensor], nature: Nature) -> bool:
+    """False where PyTorch neither refuses nor says which write to the first input is the last."""
+    target, others = inputs[0], inputs[1:]
+    refused = torch._debug_has_internal_overlap(target) == 1 and not nature.unchecked
+    if not nature.repeats and not refused:
+        if len(elements_of(target)) < target.numel() * target.itemsize:
+            return False
+    for other in others:
+        if storage_of(other) != storage_of(target):
+            continue
+        same = (other.shape, other.stride(), other.storage_offset(), other.dtype) == (
+            target.shape,
+            target.stride(),
+            target.storage_offset(),
+            target.dtype,
+        )
+        refused = is_dense(target) and is_dense(other)
+        if not same and not refused and elements_of(target) & elements_of(other):
+            return False
+    return True
+
+
+def run(program: Program, device: str, skipped: list[str] | None = None) -> Machine:
+    """All steps on a device but those that the CPU skipped; ends at the first other outcome."""
+    from fuzz.rows import NATURES
+
+    machine = Machine(device)
+    for k, step in enumerate(program.steps):
+        if skipped is None:
+            machine.try_step(step, NATURES[step.kind])
+        elif skipped[k] == SKIPPED:
+            machine.outcomes.append(SKIPPED)
+        else:
+            machine.do(step)
+            if machine.outcomes[k] != skipped[k]:
+                break
+    return machine
