@@ -45,6 +45,7 @@ def _left_in_order(request: pytest.FixtureRequest) -> Iterator[None]:
         yield
         return
     request.getfixturevalue("runtime")
+    module.reset_fallback_report()  # each test may ask what ran on the host
     yield
     mode = module.runtime_mode()
     module.modes.set_mode(0)

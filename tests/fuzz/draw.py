@@ -221,7 +221,7 @@ class Draw:
     def sizes(self, extent: int) -> Any:
         """Of tiles: uniform, or a ragged list."""
         if extent < 2 or self.chance(0.1):
-            return self.choice((1, "auto", extent or 1))
+            return self.choice((1, extent or 1))
         first = self.random.randint(1, extent - 1)
         if self.chance(0.4):
             return first
@@ -230,13 +230,15 @@ class Draw:
 
     def cut(self, x: Var) -> tuple[Any, ...]:
         """Arguments of helpers.cut(): a dim gets a name, an old one or a new one, and a cut."""
-        n = self.value(x).dim()
-        if n == 0:
+        dims = [k for k, n in enumerate(self.value(x).shape) if n > 1]
+        if not dims:
             raise NoSuchTensor
-        dim = self.random.randrange(n)
+        dim = self.choice(dims)
         extent = self.value(x).shape[dim]
         # Names are of one extent: a list of sizes must sum to it.
-        return x, dim, f"axis{self.random.randrange(3)}_of_{extent}", self.sizes(extent)
+        return x, dim, f"axis{self.random.randrange(3)}_of_{extent}", (
+            "auto" if self.chance(0.1) else self.sizes(extent)
+        )
 
 
 def broadcasts(shape: torch.Size, to: torch.Size) -> bool:

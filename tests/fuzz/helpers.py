@@ -14,7 +14,8 @@ def numbers(shape: tuple[int, ...], dtype: torch.dtype, factor: int, device: str
     data = torch.arange(torch.Size(shape).numel()) * factor % 11
     if dtype != torch.uint8:
         data = data - 5
-    return (data > 0 if dtype == torch.bool else data.to(dtype)).reshape(shape).to(device)
+    data = data > 0 if dtype == torch.bool else data.to(dtype)
+    return data.reshape(shape).clone().to(device)  # clone(): no view on the CPU either
 
 
 def leaf(shape: tuple[int, ...], dtype: torch.dtype, factor: int, device: str) -> Tensor:
@@ -41,11 +42,19 @@ def regrown(x: Tensor, value: int) -> None:
 
 
 def set_(x: Tensor, y: Tensor, offset: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> None:
+    """Within the storage: what it would grow by is undefined."""
+    last = offset + sum((n - 1) * stride for n, stride in zip(shape, strides, strict=True))
+    if offset < 0 or last >= y.untyped_storage().nbytes() // y.element_size():
+        raise ValueError("outside the storage")
     x.set_(y.untyped_storage(), offset, shape, strides)
 
 
 def cut(x: Tensor, dim: int, name: str, sizes: Any) -> None:
     """Names a dim and cuts it; the CPU knows no cuts."""
+    if isinstance(sizes, list) and sum(sizes) != x.shape[dim]:
+        raise ValueError("sizes that do not sum to the extent")
+    if x.shape[dim] < 2:
+        raise ValueError("nothing to cut")
     if x.device.type == "nntile":
         import torch_nntile
 
