@@ -44,7 +44,7 @@ private:
 
     // ---- operands.cc
     const OperandTiles& operand(uint32_t value, const Cuts& cuts, bool dense = false);
-    OperandTiles gather(uint32_t value, const Grid& grid);
+    OperandTiles gather(uint32_t value, const Grid& grid, bool dense);
     uint32_t whole_tile(uint32_t base);     // one dense tile with all of a value
     // Tiles of a grid to or from one dense tile with all of their value.
     void copy_whole(const Grid& grid, std::span<const uint32_t> tiles, uint32_t all, DType dtype, bool into_whole,
@@ -53,6 +53,9 @@ private:
     void copy_pieces(const Grid& base_grid, std::span<const uint32_t> base_tiles, const Layout& layout,
                      const Grid& view_grid, std::span<const OperandTile> view_tiles, DType base_dtype, DType view_dtype,
                      bool into_base, uint32_t node);
+    void copy_list(std::span<const Piece> pieces, std::span<const uint32_t> base_tiles, const Grid& view_grid,
+                   std::span<const OperandTile> view_tiles, DType base_dtype, DType view_dtype, bool into_base,
+                   uint32_t node);
     void add_copy(DType from_dtype, const OperandTile& from, DType to_dtype, const OperandTile& to,
                   std::span<const int64_t> sizes, Access access, uint32_t node);
 

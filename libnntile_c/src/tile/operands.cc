@@ -67,7 +67,13 @@ void Lowering::copy_pieces(const Grid& base_grid, std::span<const uint32_t> base
         if (into_base) copy_whole(base_grid, base_tiles, all[0], base_dtype, false, node);
         return;
     }
-    for (const Piece& p : found.list) {
+    copy_list(found.list, base_tiles, view_grid, view_tiles, base_dtype, view_dtype, into_base, node);
+}
+
+void Lowering::copy_list(std::span<const Piece> pieces, std::span<const uint32_t> base_tiles, const Grid& view_grid,
+                         std::span<const OperandTile> view_tiles, DType base_dtype, DType view_dtype, bool into_base,
+                         uint32_t node) {
+    for (const Piece& p : pieces) {
         const OperandTile& own = view_tiles[p.view_tile];
         const Dims segments = view_grid.segments_of(p.view_tile);
         const Dims sizes = view_grid.sizes_of(segments);
@@ -127,13 +133,39 @@ uint32_t Lowering::whole_tile(uint32_t base) {
     return at->second;
 }
 
-OperandTiles Lowering::gather(uint32_t v, const Grid& grid) {
+// A view whose tiles are not all blocks in place: those that are stay where they are, unless the kernel wants dense
+// ones; the others are put together.
+OperandTiles Lowering::gather(uint32_t v, const Grid& grid, bool dense) {
     const uint32_t base = graph_.base_of(v);
     const graph::Value& value = graph_.value(base);
     const Layout layout = graph_.layout_of(v);
-    OperandTiles made{grid, dense_tiles(grid, add_tiles(none, grid, value.dtype, TileRole::temporary))};
-    if (layout.numel() == 0) return made;
-    copy_pieces(grids_[base], tiles_[base], layout, grid, made.tiles, value.dtype, value.dtype, false, node_);
+    if (layout.numel() == 0)
+        return {grid, dense_tiles(grid, add_tiles(none, grid, value.dtype, TileRole::temporary))};
+    const Grid *from_grid = &grids_[base], one{{{product(value.sizes), 0, {0}}}};
+    std::vector<uint32_t> from = tiles_[base];
+    Pieces found = tile_pieces(*from_grid, layout, grid);
+    // One tile with all of the base makes every layout regular. It is also better where the view needs all of it in
+    // one tile: one copy for each tile of the base, and later views need none.
+    const bool scattered = grid.tiles() == 1 && found.list.size() > from.size() &&
+                           layout.numel() >= product(value.sizes);
+    if (found.irregular || scattered) {
+        from_grid = &one;
+        from = {whole_tile(base)};
+        found = tile_pieces(one, layout, grid);
+    }
+    OperandTiles made{grid, {}};
+    std::vector<Piece> moved;
+    for (uint32_t t = 0; t < grid.tiles(); ++t) {
+        const Dims sizes = grid.sizes_of(grid.segments_of(t));
+        const auto of_tile = found.of_tile(t);
+        if (auto block = dense ? std::nullopt : aligned_block(of_tile, sizes)) {
+            made.tiles.push_back({from[block->base_tile], block->offset, std::move(block->strides)});
+            continue;
+        }
+        made.tiles.push_back({add_tile(none, t, sizes, value.dtype, TileRole::temporary), 0, dense_strides(sizes)});
+        moved.insert(moved.end(), of_tile.begin(), of_tile.end());
+    }
+    copy_list(moved, from, grid, made.tiles, value.dtype, value.dtype, false, node_);
     return made;
 }
 
@@ -162,7 +194,7 @@ const OperandTiles& Lowering::operand(uint32_t v, const Cuts& cuts, bool dense) 
             return result;
         }
     }
-    result = gather(v, grid);
+    result = gather(v, grid, dense);
     return result;
 }
 
