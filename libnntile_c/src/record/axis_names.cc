@@ -44,6 +44,10 @@ void Recorder::name_axis(const Operand& tensor, int64_t dim, std::string name) {
     const uint32_t value = pending ? holders_[buffer.holder].current : no_value;
     const Dims own = pending ? graph_.value(value).sizes : buffer.stored->sizes;
     const auto d = own_dim(own, tensor, at);
+    if (!d && tensor.sizes[at] <= 1) {  // a view has dims that the data lacks: nothing to cut
+        extents_[name].insert(tensor.sizes[at]);
+        return;
+    }
     check(d.has_value(), Status::invalid_argument, "set_axis_group_name: dim ", at, " of this view of shape ",
           text_of_dims(tensor.sizes), " is no whole dim of its data of shape ", text_of_dims(own));
     if (pending) graph_.name_axis(value, *d, name);

@@ -48,11 +48,16 @@ private:
 }  // namespace
 
 std::vector<uint32_t> TileGraph::memories() const {
-    std::vector<uint32_t> root(tiles.size());
+    std::vector<uint32_t> root(tiles.size(), none);
     for (uint32_t t = 0; t < tiles.size(); ++t) {
         uint32_t r = t;
-        while (tiles[r].reuses != none) r = tiles[r].reuses;
-        root[t] = r;
+        while (root[r] == none && tiles[r].reuses != none) r = tiles[r].reuses;
+        const uint32_t found = root[r] == none ? r : root[r];
+        // A chain may be as long as the program: it is followed once.
+        for (uint32_t next = t; root[next] == none; next = tiles[next].reuses) {
+            root[next] = found;
+            if (next == found) break;
+        }
     }
     return root;
 }
