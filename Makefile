@@ -2,7 +2,7 @@
 # Each target first sees to its set-up; the second time that takes no time.
 PYTHON = .venv/bin/python
 
-.PHONY: setup mnist test test-all bench lint abi sanitize wheel clean
+.PHONY: setup mnist test test-all fuzz bench lint abi sanitize wheel clean
 
 mnist: setup
 	$(PYTHON) -m torch_nntile.train_mnist --compare-torch --output-dir runs/mnist
@@ -12,6 +12,10 @@ test: setup
 
 test-all: setup
 	$(PYTHON) -m pytest -m "not bench"
+
+SECONDS = 600
+fuzz: setup
+	PYTHONPATH=tests $(PYTHON) -m fuzz --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
 
 bench: setup
 	$(PYTHON) -m pytest -m bench -s

@@ -252,12 +252,14 @@ def draw_program(seed: str) -> Program:
 
     draw = Draw(seed)
     cuts = draw.chance(0.75)
+    gradients = draw.chance(0.4)
     rows = [row for row in ROWS if cuts or row.name != "cut"]
-    weights = [row.weight for row in rows]
+    weights = [row.weight * (5 if gradients and row.of_autograd else 1) for row in rows]
     length = draw.random.randint(5, 60)
     for _ in range(draw.random.randint(1, 3)):
-        x = draw.new(draw.shape(), draw.choice(DTYPES), False)
-        if cuts and draw.value(x).dim() and draw.chance(0.7):
+        dtype = draw.choice((torch.float32, torch.float64)) if gradients else draw.choice(DTYPES)
+        x = draw.new(draw.shape(), dtype, gradients)
+        if cuts and any(n > 1 for n in draw.value(x).shape) and draw.chance(0.7):
             draw.call("cut", "helpers.cut", draw.cut(x))
     attempts = 0
     while len(draw.steps) < length and attempts < 5 * length:

@@ -51,15 +51,19 @@ def set_(x: Tensor, y: Tensor, offset: int, shape: tuple[int, ...], strides: tup
 
 def cut(x: Tensor, dim: int, name: str, sizes: Any) -> None:
     """Names a dim and cuts it; the CPU knows no cuts."""
-    if isinstance(sizes, list) and sum(sizes) != x.shape[dim]:
-        raise ValueError("sizes that do not sum to the extent")
-    if x.shape[dim] < 2:
-        raise ValueError("nothing to cut")
+    right = sum(sizes) == x.shape[dim] if isinstance(sizes, list) else sizes == "auto" or sizes > 0
+    if x.shape[dim] < 2 or not right:
+        raise IndexError("no such cut")
     if x.device.type == "nntile":
         import torch_nntile
 
-        torch_nntile.set_axis_group_name(x, {dim: name})
-        torch_nntile.set_axis_group_tiling(name, sizes)
+        try:
+            torch_nntile.set_axis_group_name(x, {dim: name})
+        except ValueError as error:  # a slice, or several dims in one
+            if "no whole dim" not in str(error):
+                raise
+        else:
+            torch_nntile.set_axis_group_tiling(name, sizes)
 
 
 def run(x: Tensor) -> None:
@@ -143,3 +147,9 @@ def mode(x: Tensor, name: str) -> None:
         import torch_nntile
 
         torch_nntile.modes.set_mode(torch_nntile.modes.number_of(name))
+
+
+def logical(x: Tensor, y: Tensor, name: str) -> Tensor:
+    """Dense: PyTorch's Meta and CPU kernels give other strides to what they compute into bools."""
+    result: Tensor = getattr(torch, name)(x, y)
+    return result.contiguous()

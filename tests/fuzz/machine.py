@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from fuzz.program import DEVICE, Missing, Program, Step, Var, called, replaced, variables
+from fuzz.program import Device, Missing, Program, Step, Var, called, replaced, variables
 from torch import Tensor
 from torch._prims_common import is_non_overlapping_and_dense_or_false as is_dense
 
@@ -67,7 +67,7 @@ class Machine:
         return result
 
     def value(self, arg: Any) -> Any:
-        if arg is DEVICE:
+        if isinstance(arg, Device):
             return self.device
         if isinstance(arg, Var):
             if arg.number not in self.tensors:

@@ -28,6 +28,7 @@ class Row:
     args: Args
     nature: Nature = field(default=ANY)
     weight: float = 1.0
+    of_autograd: bool = False  # oftener in programs about gradients
 
 
 def rows(names: str, args: Args, nature: Nature = ANY, weight: float = 1.0) -> list[Row]:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import torch
@@ -49,7 +50,7 @@ def one(d: Draw) -> tuple[Any, ...]:
     return (d.tensor(),)
 
 
-ROWS: list[Row] = [
+GRADIENT_ROWS: list[Row] = [
     *rows("helpers.leaf", leaf, weight=3),
     *rows("Tensor.requires_grad_", lambda d: (d.tensor(lambda x: x.is_floating_point()),)),
     *rows("helpers.backward", root, GRADIENTS, weight=3),
@@ -61,6 +62,10 @@ ROWS: list[Row] = [
     *rows("Tensor.retain_grad", lambda d: (tracked(d),), weight=0.5),
     *rows("helpers.step", lambda d: (*graph_leaf(d), 2), GRADIENTS),
     *rows("get.grad", graph_leaf),
+]
+
+ROWS: list[Row] = [
+    *(dataclasses.replace(row, of_autograd=True) for row in GRADIENT_ROWS),
     # the host reads
     *rows("Tensor.tolist", one, weight=1.5),
     *rows("Tensor.item", lambda d: (d.tensor(lambda x: x.numel() == 1),), weight=0.5),

@@ -228,7 +228,7 @@ ROWS: list[Row] = [
     *rows("Tensor.clamp", clamp, JUMPS),
     *rows("Tensor.eq Tensor.lt Tensor.ge Tensor.ne", two, EXACT),
     *rows("Tensor.gt:gt_number Tensor.le:le_number", with_number, EXACT),
-    *rows("Tensor.logical_and Tensor.logical_xor", two, EXACT),
+    *rows("helpers.logical", lambda d: (*two(d), d.choice(("logical_and", "logical_xor"))), EXACT),
     *rows("Tensor.bitwise_and Tensor.bitwise_or", two_bools, EXACT),
     *rows("Tensor.logical_not", lambda d: (d.tensor(),), EXACT),
     *rows("torch.where", where, weight=2),

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from fuzz.draw import DTYPES, Draw, NoSuchTensor
+from fuzz.machine import Nature
 from fuzz.program import DEVICE, Var
 from fuzz.row import EXACT, WRITES, Row, rows
 
@@ -235,7 +236,7 @@ ROWS: list[Row] = [
     *rows("Tensor.as_strided", strided, weight=1.5),
     *rows("Tensor.chunk", lambda d: (x := d.dims(1), d.choice((1, 2, 3)), d.dim(x))),
     *rows("Tensor.split", parts, weight=1.5),
-    Row("view_dtype", "Tensor.view", other_type),
+    Row("view_dtype", "Tensor.view", other_type, Nature(exact=True)),
     # in place, but no number changes
     *rows("Tensor.transpose_", two_dims, weight=0.5),
     *rows("Tensor.unsqueeze_ Tensor.squeeze_", one_dim, weight=0.5),

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A short run of the fuzzer, and that it finds, shrinks and prints what is wrong."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+import torch
+from fuzz import helpers
+from fuzz.compare import check
+from fuzz.draw import draw_program
+from fuzz.machine import DONE, run
+from fuzz.program import DEVICE, Program, Step, Var
+from fuzz.rows import ROWS
+from fuzz.script import script
+from fuzz.shrink import connected, shrink
+from torch import Tensor
+
+import torch_nntile
+
+PROGRAMS, PARTS = 240, 6
+MODES = ("eager", "graph")
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_programs_of_a_fixed_seed(part: int) -> None:
+    for k in range(part, PROGRAMS, PARTS):
+        program, mode = draw_program(f"test/{k}"), MODES[k % 2]
+        verdict = check(program, mode)
+        assert not verdict, f"{verdict.kind}: {verdict.text}\n{script(program, mode, 2)}"
+
+
+def test_a_seed_is_a_program() -> None:
+    assert draw_program("x/3") == draw_program("x/3") != draw_program("x/4")
+
+
+def test_every_row_is_drawn() -> None:
+    drawn = {step.kind for k in range(500) for step in draw_program(f"rows/{k}").steps}
+    assert {row.name for row in ROWS} == drawn
+
+
+def test_programs_mostly_run() -> None:
+    outcomes = [o for k in range(50) for o in run(draw_program(f"run/{k}"), "cpu").outcomes]
+    assert 0.9 < outcomes.count(DONE) / len(outcomes) < 1
+
+
+# ---- planted mistakes
+
+
+def planted(monkeypatch: pytest.MonkeyPatch, name: str, wrong: Any) -> tuple[Program, str]:
+    """First program that shows the mistake, as shrunk, and the kind of difference."""
+    monkeypatch.setattr(Tensor, name, wrong(getattr(Tensor, name)))
+    for k in range(400):
+        program = draw_program(f"planted/{k}")
+        kind = check(program, "eager").kind
+        if kind:
+            return shrink(program, lambda p: check(p, "eager").kind == kind), kind
+    raise AssertionError("the mistake was not found")
+
+
+def on_the_device(mistake: Any) -> Any:
+    """Wraps a method of Tensor: CPU tensors keep theirs."""
+
+    def wrap(right: Any) -> Any:
+        return lambda x, *args: (mistake if x.device.type == "nntile" else right)(x, *args)
+
+    return wrap
+
+
+def test_a_wrong_number_is_found_and_shrunk(monkeypatch: pytest.MonkeyPatch) -> None:
+    program, kind = planted(monkeypatch, "neg", on_the_device(lambda x: torch.neg(x) + (x == 3)))
+    assert kind == "numbers"
+    assert [s.kind for s in program.steps][-1] == "neg" and len(program) <= 3
+
+
+def test_a_write_that_a_view_does_not_see_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def write_a_copy(x: Tensor, n: float) -> Tensor:
+        return x.set_(torch.full_like(x, n)) if x._base is None else torch.fill(x, n)
+
+    program, _ = planted(monkeypatch, "fill_", on_the_device(write_a_copy))
+    assert len(program) <= 4 and program.steps[-1].kind == "fill_"
+
+
+def test_another_exception_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(x: Tensor, *args: Any) -> Tensor:
+        raise TypeError("no")
+
+    program, kind = planted(monkeypatch, "permute", on_the_device(refuse))
+    assert kind == "permute: TypeError for done" and len(program) == 2
+
+
+def test_another_layout_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    wrong = on_the_device(lambda x, *dims: torch.transpose(x, *dims).contiguous())
+    program, kind = planted(monkeypatch, "transpose", wrong)
+    assert kind in ("stride", "storages") and len(program) == 2
+
+
+# ---- parts
+
+
+def test_steps_that_miss_a_variable_are_left_out() -> None:
+    new = Step("numbers", "helpers.numbers", ((2, 3), torch.float32, 1, DEVICE), (0,))
+    lost = Step("neg", "Tensor.neg", (Var(7),), (8,))
+    after = Step("abs", "Tensor.abs", (Var(8),), (9,))
+    program = Program((new, lost, after))
+    assert connected(program).steps == (new,)
+    assert run(program, "cpu").outcomes == [DONE, "skipped", "skipped"]
+
+
+def test_a_rounded_number_does_not_jump() -> None:
+    """softmax() may give 0.4999 here and 0.5 there: neither its sign nor its comparison is tried."""
+    make = Step("numbers", "helpers.numbers", ((2, 3), torch.float32, 1, DEVICE), (0,))
+    soft = Step("softmax", "torch.softmax", (Var(0), 0), (1,))
+    sign = Step("sign", "Tensor.sign", (Var(1),), (2,))
+    assert run(Program((make, soft, sign)), "cpu").outcomes == [DONE, DONE, "skipped"]
+
+
+@pytest.mark.parametrize("k", range(4))
+def test_a_script_runs(k: int, tmp_path: Any) -> None:
+    """On two threads of control it must be the same program: it prints equal numbers."""
+    text = script(draw_program(f"script/{k}"), "eager", 1)
+    body = text[: text.index("\nexpected = everything")]
+    names: dict[str, Any] = {}
+    exec(compile(body, "script", "exec"), names)  # of our own text
+    facts, numbers, _, _ = names["everything"]("cpu")
+    machine = run(draw_program(f"script/{k}"), "cpu")
+    assert list(facts) == [f"v{n}" for n in machine.tensors]
+    for n, x in machine.tensors.items():
+        assert torch.equal(numbers[f"v{n}"][0].nan_to_num(9), x.data.nan_to_num(9))
+
+
+def test_cuts_are_cuts() -> None:
+    """Else the fuzzer would only try whole tensors."""
+    x = helpers.numbers((6, 4), torch.float32, 1, "nntile")
+    helpers.cut(x, 0, "fuzz_rows", [1, 5])
+    before = torch_nntile.stats().tasks
+    (x + 1).cpu()
+    assert torch_nntile.stats().tasks - before >= 2
+
+
+@pytest.mark.slow
+@pytest.mark.multi
+def test_the_command() -> None:
+    command = [sys.executable, "-m", "fuzz", "--seconds", "10", "--seed", "1"]
+    found = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert found.returncode == 0, found.stdout + found.stderr
+    assert "programs/s" in found.stdout
