@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import copy
+import hashlib
 import statistics
 import sys
 import time
@@ -131,6 +132,7 @@ def train(
         run.losses.append(statistics.fmean(losses))
         progress.set_postfix(loss=f"{run.losses[-1]:.6f}", step=f"{run.step_seconds[-1]:.3f} s")
     run.accuracy = accuracy(model, images, device)
+    run.weights_sha256 = fingerprint(model)
     return run
 
 
@@ -147,6 +149,14 @@ def accuracy(model: nn.Module, images: mnist_data.Images, device: str) -> float:
     """Share of test images whose class is found."""
     found = model(images.test_x.to(device)).argmax(dim=1)
     return float((found == images.test_y.to(device)).float().mean().item())
+
+
+def fingerprint(model: nn.Module) -> str:
+    """SHA-256 of the bits of all parameters: equal for runs that computed the same."""
+    digest = hashlib.sha256()
+    for parameter in model.parameters():
+        digest.update(parameter.detach().cpu().numpy().tobytes())
+    return digest.hexdigest()
 
 
 def largest_difference(a: nn.Module, b: nn.Module) -> float:

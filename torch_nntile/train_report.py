@@ -26,6 +26,7 @@ class Run:
     losses: list[float] = field(default_factory=list)
     step_seconds: list[float] = field(default_factory=list)
     accuracy: float = float("nan")
+    weights_sha256: str = ""
 
     @property
     def step_time(self) -> float:
@@ -67,6 +68,7 @@ def write(
                 "device": run.device,
                 "losses": run.losses,
                 "accuracy": run.accuracy,
+                "weights_sha256": run.weights_sha256,
                 "step_seconds": run.step_seconds,
             }
             for run in runs

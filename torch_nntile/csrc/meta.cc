@@ -2,7 +2,7 @@
 #include "meta.h"
 
 #include <ATen/EmptyTensor.h>
-#include <ATen/ops/zeros.h>
+#include <ATen/ops/full.h>
 
 #include <atomic>
 #include <bit>
@@ -120,25 +120,26 @@ void call_at(const c10::OperatorHandle& op, Arguments arguments, c10::Device at,
     op.redispatchBoxed(c10::DispatchKeySet(key), &stack);
 }
 
-// Zeros of these sizes. What is only read is one element that is repeated.
-at::Tensor cpu_like(const at::Tensor& t, const c10::Argument& argument) {
+// What is only read is one element that is repeated.
+at::Tensor cpu_like(const at::Tensor& t, const c10::Argument& argument, int value) {
     const bool written = argument.alias_info() && argument.alias_info()->isWrite();
     at::Tensor like = written ? at::detail::empty_strided_cpu(t.sizes(), t.strides(), t.scalar_type())
-                              : at::zeros({}, t.scalar_type()).expand(t.sizes());
+                              : at::full({}, value, t.scalar_type()).expand(t.sizes());
     if (t.unsafeGetTensorImpl()->is_wrapped_number()) like.unsafeGetTensorImpl()->set_wrapped_number(true);
     return like;
 }
 
 }  // namespace
 
-void refuse_as_cpu(const c10::OperatorHandle& op, Arguments arguments) {
+void refuse_as_cpu(const c10::OperatorHandle& op, Arguments arguments, int value) {
     constexpr int64_t most_elements = int64_t{1} << 28;  // should the CPU accept them after all
     int64_t elements = 0;
     for (const c10::IValue& v : arguments)
         each_tensor(v, [&](const at::Tensor& t) { elements += t.defined() ? t.numel() : 0; });
     if (elements > most_elements || !op.hasComputedKernelForDispatchKey(c10::DispatchKey::CPU)) return;
     torch::jit::Stack stack;
-    call_at(op, arguments, c10::Device(c10::kCPU), stack, cpu_like);
+    call_at(op, arguments, c10::Device(c10::kCPU), stack,
+            [value](const at::Tensor& t, const c10::Argument& a) { return cpu_like(t, a, value); });
 }
 
 Shapes infer(const c10::OperatorHandle& op, Arguments arguments) {
@@ -162,7 +163,7 @@ Shapes infer(const c10::OperatorHandle& op, Arguments arguments) {
 int64_t infer_calls() { return calls; }
 
 std::shared_ptr<const Shapes> MetaCache::shapes(const c10::OperatorHandle& op,
-                                                Arguments arguments) {
+                                                Arguments arguments, bool ask_cpu) {
     Signature signature;
     append_signature(arguments, values_, signature);
     {
@@ -170,6 +171,7 @@ std::shared_ptr<const Shapes> MetaCache::shapes(const c10::OperatorHandle& op,
         if (auto it = known_.find(signature); it != known_.end()) return it->second;
     }
     auto shapes = std::make_shared<const Shapes>(infer(op, arguments));
+    if (ask_cpu) refuse_as_cpu(op, arguments, 1);  // 1: also a divisor
     std::unique_lock lock(mutex_);
     if (known_.size() >= most_signatures) known_.clear();
     known_.emplace(std::move(signature), shapes);

@@ -35,8 +35,8 @@ uint64_t hash_of(const Signature& signature);
 at::Tensor meta_like(const at::Tensor& t, bool resizable);
 
 // Throws what the same call on the CPU throws, so that the words are those that users know; returns if
-// the CPU takes the call. Computes nothing that matters.
-void refuse_as_cpu(const c10::OperatorHandle& op, Arguments arguments);
+// the CPU takes the call. Computes nothing that matters: every element is `value`.
+void refuse_as_cpu(const c10::OperatorHandle& op, Arguments arguments, int value = 0);
 
 // Asks the Meta kernel. What it refuses, it refuses with the CPU's exception.
 Shapes infer(const c10::OperatorHandle& op, Arguments arguments);
@@ -46,7 +46,9 @@ class MetaCache {
 public:
     // values: shapes depend on numbers too (arange).
     explicit MetaCache(bool values) : values_(values) {}
-    std::shared_ptr<const Shapes> shapes(const c10::OperatorHandle& op, Arguments arguments);
+    // ask_cpu: a signature that Meta accepts must please the CPU too.
+    std::shared_ptr<const Shapes> shapes(const c10::OperatorHandle& op, Arguments arguments,
+                                         bool ask_cpu = false);
 
 private:
     struct Hash {

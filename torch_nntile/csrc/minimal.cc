@@ -126,7 +126,10 @@ void copy_bits(const Tensor& self, const Tensor& target) {
 }
 
 Tensor copy_from(const Tensor& self, const Tensor& target, bool /*non_blocking*/) {
-    if (ours(target)) at::assert_no_internal_overlap(target);
+    if (ours(target)) {
+        at::assert_no_internal_overlap(target);
+        if (target.is_alias_of(self)) at::assert_no_partial_overlap(target, self);
+    }
     if (self.sizes() != target.sizes()) {  // in the words of the CPU
         const at::DimVector shape = at::infer_size_dimvector(target.sizes(), self.sizes());
         TORCH_CHECK(shape == target.sizes(), "output with shape ", target.sizes(),

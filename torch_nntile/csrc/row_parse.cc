@@ -286,6 +286,7 @@ private:
         row_.map = !std::strcmp(nntile_op_rule(row_.op), "map");
         row_.contract = !std::strcmp(nntile_op_rule(row_.op), "contract");
         row_.whole_write = schema_.name() == "aten::fill_" || schema_.name() == "aten::zero_";
+        row_.overlap_allowed = schema_.name() == "aten::masked_fill_";
     }
 
     void bind_free_attrs() {

@@ -56,6 +56,7 @@ struct RowTable {
     bool map = false;          // element-wise with broadcasting
     bool contract = false;     // matrix products, which promote nothing
     bool whole_write = false;  // fill_, zero_: also on a layout that overlaps itself
+    bool overlap_allowed = false;  // masked_fill_: so too, but not by a row
     bool has_dtype_argument = false;
     bool has_tensor_argument = false;  // besides written ones: else numbers decide shapes
     int generator = no_argument;
