@@ -25,7 +25,9 @@ class Child:
         """The answer, or the text of how the process died."""
         if self.process is None:
             self.end, other = self.context.Pipe()
-            self.process = self.context.Process(target=serve, args=(other, self.workers), daemon=True)
+            self.process = self.context.Process(
+                target=serve, args=(other, self.workers), daemon=True
+            )
             self.process.start()
             other.close()
         try:

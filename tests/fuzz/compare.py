@@ -86,11 +86,13 @@ LAYOUT = ("dtype", "shape", "stride", "storage_offset", "nbytes", "requires_grad
 
 def fact(x: Tensor, name: str) -> Any:
     if name == "stride":
-        return tuple(s for n, s in zip(x.shape, x.stride(), strict=True) if n > 1) if x.numel() else ()
+        return (
+            tuple(s for n, s in zip(x.shape, x.stride(), strict=True) if n > 1) if x.numel() else ()
+        )
     if name == "nbytes":
         return x.untyped_storage().nbytes()
     if name == "storage_offset":
-        return x.storage_offset()
+        return x.storage_offset() if x.numel() else 0
     try:
         return getattr(x, name)
     except RuntimeError as error:  # a view that autograd has given up
@@ -103,7 +105,9 @@ def gradients_differ(found: Tensor, expected: Tensor) -> Verdict:
         return Verdict("grad", f"grad is {ours}, expected {theirs}")
     for name in LAYOUT[:3] if ours is not None and theirs is not None else ():
         if fact(ours, name) != fact(theirs, name):
-            return Verdict("grad", f"{name} of grad is {fact(ours, name)}, expected {fact(theirs, name)}")
+            return Verdict(
+                "grad", f"{name} of grad is {fact(ours, name)}, expected {fact(theirs, name)}"
+            )
     return SAME
 
 
@@ -134,7 +138,9 @@ def numbers_differ(found: Tensor, expected: Tensor, machine: Machine) -> Verdict
     return SAME
 
 
-def numbers_agree(found: Tensor, expected: Tensor, machine: Machine, storage: int | None = None) -> bool:
+def numbers_agree(
+    found: Tensor, expected: Tensor, machine: Machine, storage: int | None = None
+) -> bool:
     """Equal; of rounded numbers, as near as parity's table allows for the largest operand."""
     if found.dtype != expected.dtype or found.shape != expected.shape:
         return False

@@ -130,7 +130,9 @@ class Draw:
             numbers = [self.random.randrange(extent) for _ in range(count)]
         else:
             numbers = self.random.sample(range(extent), min(count, extent))
-        found = self.call("indices", "torch.tensor", (numbers, {"dtype": torch.int64, "device": DEVICE}))
+        found = self.call(
+            "indices", "torch.tensor", (numbers, {"dtype": torch.int64, "device": DEVICE})
+        )
         assert isinstance(found, Var)
         return found
 
@@ -165,8 +167,9 @@ class Draw:
 
     def number(self, x: Var | None = None) -> Any:
         """Small; fractions rarely, and only if x has them."""
-        real = x is None or self.value(x).is_floating_point()
-        return self.choice((1, 2, 3, -1, -2, 0, 0.5, -1.5) if real else (1, 2, 3, 4, 0, 1, 2, 5))
+        if x is None or self.value(x).is_floating_point():
+            return self.choice((1, 2, 3, -1, -2, 0, 0.5, -1.5))
+        return self.choice((1, 2, 3, 4, 0, 1, 2, 5))
 
     def shape(self, least: int = 0) -> tuple[int, ...]:
         """Extents with 0, 1, primes; not too many elements."""
@@ -196,7 +199,9 @@ class Draw:
     def part(self, extent: int) -> tuple[int, int]:
         """Start and length of a part of a dim."""
         start = self.random.randint(0, extent)
-        return start, self.random.randint(0 if self.chance(0.1) else min(1, extent - start), extent - start)
+        return start, self.random.randint(
+            0 if self.chance(0.1) else min(1, extent - start), extent - start
+        )
 
     def index(self, x: Var) -> tuple[Any, ...]:
         """As in x[...]: numbers, slices with steps, new dims."""
@@ -236,8 +241,11 @@ class Draw:
         dim = self.choice(dims)
         extent = self.value(x).shape[dim]
         # Names are of one extent: a list of sizes must sum to it.
-        return x, dim, f"axis{self.random.randrange(3)}_of_{extent}", (
-            "auto" if self.chance(0.1) else self.sizes(extent)
+        return (
+            x,
+            dim,
+            f"axis{self.random.randrange(3)}_of_{extent}",
+            ("auto" if self.chance(0.1) else self.sizes(extent)),
         )
 
 

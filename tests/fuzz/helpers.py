@@ -23,8 +23,10 @@ def leaf(shape: tuple[int, ...], dtype: torch.dtype, factor: int, device: str) -
 
 
 def filled(shape: tuple[int, ...], strides: tuple[int, ...], value: int, device: str) -> Tensor:
-    """Undefined numbers, then defined ones."""
-    return torch.empty_strided(shape, strides, device=device).fill_(value)
+    """Undefined numbers, then defined ones; also in the gaps of the layout."""
+    x = torch.empty_strided(shape, strides, device=device)
+    x.as_strided((x.untyped_storage().nbytes() // x.element_size(),), (1,)).fill_(0)
+    return x.fill_(value)
 
 
 def resized(x: Tensor, shape: tuple[int, ...], value: int) -> None:
@@ -41,7 +43,9 @@ def regrown(x: Tensor, value: int) -> None:
     x.new_empty(0).set_(storage, 0, (size // x.element_size(),)).fill_(value)
 
 
-def set_(x: Tensor, y: Tensor, offset: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> None:
+def set_(
+    x: Tensor, y: Tensor, offset: int, shape: tuple[int, ...], strides: tuple[int, ...]
+) -> None:
     """Within the storage: what it would grow by is undefined."""
     last = offset + sum((n - 1) * stride for n, stride in zip(shape, strides, strict=True))
     if offset < 0 or last >= y.untyped_storage().nbytes() // y.element_size():
@@ -87,11 +91,14 @@ def backward(x: Tensor, factor: int, retain: bool) -> None:
 
 
 def gradient(x: Tensor, leaf: Tensor, twice: bool) -> Tensor:
-    """Of the sum of x; `twice`: of the sum of squares of the gradient."""
+    """Of the sum of x; `twice`: of the sum of squares of the gradient.
+
+    Dense: PyTorch's Meta and CPU kernels give other strides to the gradient of log_softmax().
+    """
     (found,) = torch.autograd.grad(x.sum(), leaf, create_graph=twice)
     if twice:
         (found,) = torch.autograd.grad(found.square().sum(), leaf, retain_graph=True)
-    return found
+    return found.contiguous()
 
 
 class Doubled(torch.autograd.Function):
@@ -114,11 +121,16 @@ def doubled(x: Tensor) -> Tensor:
 
 
 def hook(x: Tensor, factor: int) -> None:
+    """Not on a view: PyTorch 2.13 crashes there if the base was written since."""
+    if x._is_view():
+        raise TypeError("a view")
     x.register_hook(lambda grad: grad * factor)
 
 
 def hook_view(x: Tensor) -> None:
     """Returns a view that overlaps itself."""
+    if x._is_view():
+        raise TypeError("a view")
     x.register_hook(lambda grad: grad.sum().expand_as(grad))
 
 

@@ -28,6 +28,7 @@ class Nature:
     writes: bool = False  # the first argument
     unchecked: bool = False  # PyTorch does not look whether the first argument overlaps itself
     repeats: bool = False  # may write an element several times: always the same number
+    scale: float = 1.0  # by which it enlarges the rounding of its inputs
     gradients: bool = False  # writes gradients of leaves
 
 
@@ -103,7 +104,7 @@ class Machine:
         for x in touched:
             if rounds or not is_short(x):
                 self.rounded.add(storage_of(x))
-                self.remember([x, *known])
+                self.remember([x, *known], nature.scale)
         return result
 
     def is_defined(self, inputs: list[Tensor], nature: Nature) -> bool:
@@ -113,12 +114,13 @@ class Machine:
             return False
         return not nature.writes or writes_are_ordered(inputs, nature)
 
-    def remember(self, tensors: list[Tensor]) -> None:
+    def remember(self, tensors: list[Tensor], scale: float) -> None:
         for x in tensors:
             if x.is_floating_point() and x.numel():
                 self.eps = max(self.eps, torch.finfo(x.dtype).eps)
                 largest = x.detach().abs().max().item()
-                self.magnitude = max(self.magnitude, largest if math.isfinite(largest) else 1.0)
+                if math.isfinite(largest):
+                    self.magnitude = max(self.magnitude, largest * scale)
 
 
 def storage_of(x: Tensor) -> int:
@@ -126,7 +128,7 @@ def storage_of(x: Tensor) -> int:
 
 
 def gradients_of(tensors: Iterable[Tensor]) -> list[Tensor]:
-    return [x.grad for x in tensors if is_leaf(x) and x.grad is not None]
+    return [x.grad for x in tensors if (is_leaf(x) or x.retains_grad) and x.grad is not None]
 
 
 def is_leaf(x: Tensor) -> bool:

@@ -42,6 +42,10 @@ def checkpointed(d: Draw) -> tuple[Any, ...]:
     return x, d.like(x, tuple(d.value(x).shape))
 
 
+def hooked(d: Draw) -> Var:
+    return d.tensor(lambda x: x.requires_grad and not x._is_view())
+
+
 def graph_leaf(d: Draw) -> tuple[Any, ...]:
     return (d.tensor(lambda x: x.requires_grad and is_leaf(x)),)
 
@@ -57,10 +61,12 @@ GRADIENT_ROWS: list[Row] = [
     *rows("helpers.gradient", pair, GRADIENTS, weight=1.5),
     *rows("helpers.doubled", lambda d: (d.floating(),), SMALL),
     *rows("helpers.checkpointed", checkpointed, GRADIENTS),
-    *rows("helpers.hook", lambda d: (d.tensor(lambda x: x.requires_grad), d.choice((2, -1)))),
-    *rows("helpers.hook_view", lambda d: (d.tensor(lambda x: x.requires_grad),), weight=0.5),
+    *rows("helpers.hook", lambda d: (hooked(d), d.choice((2, -1)))),
+    *rows("helpers.hook_view", lambda d: (hooked(d),), weight=0.5),
     *rows("Tensor.retain_grad", lambda d: (tracked(d),), weight=0.5),
-    *rows("helpers.step", lambda d: (*graph_leaf(d), 2), GRADIENTS),
+    *rows(
+        "helpers.step", lambda d: (*graph_leaf(d), 2), dataclasses.replace(GRADIENTS, writes=True)
+    ),
     *rows("get.grad", graph_leaf),
 ]
 
@@ -69,7 +75,12 @@ ROWS: list[Row] = [
     # the host reads
     *rows("Tensor.tolist", one, weight=1.5),
     *rows("Tensor.item", lambda d: (d.tensor(lambda x: x.numel() == 1),), weight=0.5),
-    *rows("torch.equal", lambda d: (x := d.tensor(), d.like(x, tuple(d.value(x).shape))), EXACT, weight=0.5),
+    *rows(
+        "torch.equal",
+        lambda d: (x := d.tensor(), d.like(x, tuple(d.value(x).shape))),
+        EXACT,
+        weight=0.5,
+    ),
     # the device
     *rows("helpers.cut", lambda d: d.cut(d.tensor()), weight=5),
     *rows("helpers.run helpers.compile_graph", one, weight=0.7),

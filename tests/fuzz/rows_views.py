@@ -114,7 +114,11 @@ def several(d: Draw, same: bool) -> tuple[Any, ...]:
     dim = d.random.randrange(len(shape) + same)
     found = [x]
     for _ in range(d.choice((0, 1, 1, 2))):
-        other = shape if same else [d.choice((0, 1, 2, 3)) if k == dim else n for k, n in enumerate(shape)]
+        other = (
+            shape
+            if same
+            else [d.choice((0, 1, 2, 3)) if k == dim else n for k, n in enumerate(shape)]
+        )
         found.append(d.like(x, tuple(other)))
     d.random.shuffle(found)
     return found, dim
@@ -132,7 +136,11 @@ def gathered(d: Draw) -> tuple[Any, ...]:
     rank = d.value(x).dim()
     one = tuple(-1 if k == dim else 1 for k in range(rank))
     index = d.call("view", "Tensor.view", (index, one))
-    index = d.call("expand", "Tensor.expand", (index, tuple(-1 if k == dim else n for k, n in enumerate(d.value(x).shape))))
+    index = d.call(
+        "expand",
+        "Tensor.expand",
+        (index, tuple(-1 if k == dim else n for k, n in enumerate(d.value(x).shape))),
+    )
     return x, dim, index
 
 
@@ -146,7 +154,6 @@ def advanced(d: Draw) -> tuple[Any, ...]:
         if d.value(other).numel() == count:
             return x, (*before, index, other)
     return x, (*before, index)
-
 
 
 def other_type(d: Draw) -> tuple[Any, ...]:
@@ -165,7 +172,12 @@ def channels_last(d: Draw) -> tuple[Any, ...]:
 
 def padded(d: Draw) -> tuple[Any, ...]:
     x = d.tensor(lambda x: 0 < x.dim() < 5 and x.numel() < 100)
-    return x, [d.choice((0, 1, 2, -1)) for _ in range(2 * d.choice((1, d.value(x).dim())))], "constant", 1
+    return (
+        x,
+        [d.choice((0, 1, 2, -1)) for _ in range(2 * d.choice((1, d.value(x).dim())))],
+        "constant",
+        1,
+    )
 
 
 def rolled(d: Draw) -> tuple[Any, ...]:
@@ -213,9 +225,19 @@ def deleted(d: Draw) -> tuple[Any, ...]:
 
 
 ROWS: list[Row] = [
-    Row("numbers", "helpers.numbers", lambda d: (d.shape(), d.choice(DTYPES), d.random.randint(1, 10), DEVICE), weight=2),
+    Row(
+        "numbers",
+        "helpers.numbers",
+        lambda d: (d.shape(), d.choice(DTYPES), d.random.randint(1, 10), DEVICE),
+        weight=2,
+    ),
     Row("empty", "helpers.filled", filled),
-    Row("indices", "torch.tensor", lambda d: ([1, 2], {"dtype": torch.int64, "device": DEVICE}), weight=0),
+    Row(
+        "indices",
+        "torch.tensor",
+        lambda d: ([1, 2], {"dtype": torch.int64, "device": DEVICE}),
+        weight=0,
+    ),
     Row("del", "del", deleted, weight=3),
     # views
     *rows("Tensor.transpose Tensor.swapaxes Tensor.movedim", two_dims, weight=1.5),
@@ -250,14 +272,21 @@ ROWS: list[Row] = [
     *rows("set.data:set_data", data, weight=0.7),
     # copies
     *rows("Tensor.clone Tensor.contiguous", one, weight=1.5),
-    *rows("Tensor.contiguous:channels_last Tensor.clone:clone_channels_last", channels_last, weight=0.5),
+    *rows(
+        "Tensor.contiguous:channels_last Tensor.clone:clone_channels_last",
+        channels_last,
+        weight=0.5,
+    ),
     *rows("torch.cat", lambda d: several(d, False), weight=2),
     *rows("torch.stack", lambda d: several(d, True)),
     *rows("Tensor.flip", one_dim),
     *rows("Tensor.roll", rolled),
     *rows("F.pad", padded),
     *rows("Tensor.tril Tensor.triu", lambda d: (d.dims(2), d.choice((0, 1, -1)))),
-    *rows("Tensor.repeat_interleave", lambda d: (x := d.tensor(lambda x: 0 < x.dim() and x.numel() < 100), 2, d.dim(x))),
+    *rows(
+        "Tensor.repeat_interleave",
+        lambda d: (x := d.tensor(lambda x: 0 < x.dim() and x.numel() < 100), 2, d.dim(x)),
+    ),
     *rows("Tensor.index_select", indexed),
     *rows("Tensor.gather", gathered),
     Row("getitem_index", "operator.getitem", advanced, weight=2),

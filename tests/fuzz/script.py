@@ -36,7 +36,7 @@ def attempt(call):
         raised.append(type(error).__name__)
 '''
 
-TAIL = '''
+TAIL = """
 
 def grad_of(x):
     return x.grad.cpu() if x.is_leaf and x.grad is not None else None
@@ -58,13 +58,15 @@ for name in expected[0]:
     print(found[1][name], "expected", expected[1][name])
 print("read", found[2], "expected", expected[2])
 print("raised", found[3], "expected", expected[3])
-'''
+"""
 
 
 def script(program: Program, mode: str, workers: int, title: str = "") -> str:
     """Runs the program on both devices and prints what each has."""
     machine = run(program, "cpu")
-    lines = [line for k, step in enumerate(program.steps) for line in source(step, machine.outcomes[k])]
+    lines = [
+        line for k, step in enumerate(program.steps) for line in source(step, machine.outcomes[k])
+    ]
     live = ", ".join(f'"v{n}": v{n}' for n in machine.tensors)
     body = "\n".join(f"    {line}" for line in (*lines, f"return {{{live}}}"))
     head = HEAD.replace("{title}", title.replace("\\", "").replace('"', "'"))
@@ -93,7 +95,8 @@ def source(step: Step, outcome: str) -> list[str]:
     elif step.results:
         # A view of many has as many results as its input gives.
         names = ", ".join(f"v{n}" for n in step.results)
-        many = step.call.partition(".")[2] in ("unbind", "split", "chunk", "sort", "max") and len(step.results) > 1
+        several = ("Tensor.unbind", "Tensor.split", "Tensor.chunk", "Tensor.sort")
+        many = step.call in several or (step.call == "Tensor.max" and len(step.args) > 1)
         text = f"{names}, *_ = {text}" if many else f"v{step.results[0]} = {text}"
     elif step.call in ("Tensor.tolist", "Tensor.item", "torch.equal"):
         text = f"seen.append({text})"
@@ -110,7 +113,11 @@ def expression(call: str, args: tuple[Any, ...], plain: bool = False) -> str:
     if space == "get":
         return f"{texts[0]}.{name}"
     if space == "set":
-        return f"setattr({texts[0]}, {name!r}, {texts[1]})" if plain else f"{texts[0]}.{name} = {texts[1]}"
+        return (
+            f"setattr({texts[0]}, {name!r}, {texts[1]})"
+            if plain
+            else f"{texts[0]}.{name} = {texts[1]}"
+        )
     if call == "operator.getitem":
         return f"{texts[0]}[{subscript(args[1])}]"
     if call == "operator.setitem" and not plain:

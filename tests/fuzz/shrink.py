@@ -67,7 +67,9 @@ def connected(program: Program) -> Program:
 Candidates = Callable[[Program, int], Iterator[Step]]
 
 
-def with_simpler_steps(program: Program, fails: Fails, candidates: Candidates, until: float) -> Program:
+def with_simpler_steps(
+    program: Program, fails: Fails, candidates: Candidates, until: float
+) -> Program:
     for k in range(len(program)):
         for step in candidates(program, k):
             if time.monotonic() > until:

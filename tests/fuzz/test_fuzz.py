@@ -77,11 +77,11 @@ def test_a_wrong_number_is_found_and_shrunk(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_write_that_a_view_does_not_see_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    def write_a_copy(x: Tensor, n: float) -> Tensor:
-        return x.set_(torch.full_like(x, n)) if x._base is None else torch.fill(x, n)
+    def write_a_copy(x: Tensor) -> Tensor:
+        return torch.zero(x) if x._is_view() else torch.zero_(x)
 
-    program, _ = planted(monkeypatch, "fill_", on_the_device(write_a_copy))
-    assert len(program) <= 4 and program.steps[-1].kind == "fill_"
+    program, _ = planted(monkeypatch, "zero_", on_the_device(write_a_copy))
+    assert len(program) <= 4 and program.steps[-1].kind == "zero_"
 
 
 def test_another_exception_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,7 +95,7 @@ def test_another_exception_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_another_layout_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     wrong = on_the_device(lambda x, *dims: torch.transpose(x, *dims).contiguous())
     program, kind = planted(monkeypatch, "transpose", wrong)
-    assert kind in ("stride", "storages") and len(program) == 2
+    assert kind in ("stride", "storages") and len(program) <= 3
 
 
 # ---- parts

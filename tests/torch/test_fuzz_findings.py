@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Programs that the fuzzer found to differ from CPU PyTorch, shrunk; one test each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from parity import runtime_mode
+from torch import Tensor
+
+import torch_nntile
+
+BOTH = pytest.mark.parametrize("mode", ["eager", "graph"])
+
+
+def bools(device: str) -> Tensor:
+    return torch.tensor([True, False], device=device)
+
+
+# Meta kernels let these pass: the CPU must be asked.
+REFUSED: dict[str, Callable[[str], Tensor]] = {
+    "bool - float": lambda d: torch.tensor(True, device=d).sub(torch.tensor(1.0, device=d)),
+    "int - bool": lambda d: torch.tensor([1, 2], device=d).sub(bools(d)),
+    "bool -= bool": lambda d: bools(d).sub_(bools(d)),
+    "bool *= number": lambda d: bools(d).mul_(0),
+    "bool *= int": lambda d: bools(d).mul_(torch.tensor([1, 2], device=d)),
+    "int *= float": lambda d: torch.tensor([1, 2], device=d).mul_(torch.ones(2, device=d)),
+    "copy from one of its elements": lambda d: (x := torch.ones(5, device=d)).copy_(x[2]),
+    "copy from the row beside": lambda d: (x := torch.ones(5, device=d))[1:].copy_(x[:-1]),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_is_refused_in_the_words_of_the_cpu(name: str) -> None:
+    with pytest.raises(RuntimeError) as expected:
+        REFUSED[name]("cpu")
+    for _ in range(2):  # a signature that is known, too
+        with pytest.raises(RuntimeError) as found:
+            REFUSED[name]("nntile")
+        assert str(found.value) == str(expected.value)
+
+
+ACCEPTED: dict[str, Callable[[str], Tensor]] = {
+    "bool *= bool": lambda d: bools(d).mul_(bools(d)),
+    "int //= narrower int": lambda d: torch.tensor([3, 4], device=d).floor_divide_(
+        torch.tensor([2, 3], dtype=torch.int8, device=d)
+    ),
+    "int + 0-dim bool": lambda d: torch.tensor([1, 2], device=d).add(torch.tensor(True, device=d)),
+    "copy of itself": lambda d: (x := torch.arange(5.0).to(d)).copy_(x),
+    "copy of the other half": lambda d: (x := torch.arange(6.0).to(d))[3:].copy_(x[:3]),
+}
+
+
+@BOTH
+@pytest.mark.parametrize("name", ACCEPTED)
+def test_is_accepted(name: str, mode: str) -> None:
+    with runtime_mode(mode):
+        assert torch.equal(ACCEPTED[name]("nntile").cpu(), ACCEPTED[name]("cpu"))
+
+
+@BOTH
+@pytest.mark.filterwarnings("ignore:Use of masked_fill_ on expanded")
+def test_masked_fill_of_an_expanded_tensor(mode: str) -> None:
+    def call(device: str) -> Tensor:
+        x = torch.zeros(1, 3, device=device)
+        x.expand(4, 3).masked_fill_(torch.tensor([True, False, True], device=device), 5)
+        return x
+
+    with runtime_mode(mode):
+        assert torch.equal(call("nntile").cpu(), call("cpu"))
+
+
+def test_a_dim_of_one_that_only_a_view_has_can_be_named() -> None:
+    x = torch.arange(6.0).to("nntile")
+    torch_nntile.set_axis_group_name(x.view(6, 1), {0: "findings_six", 1: "findings_one"})
+    torch_nntile.set_axis_group_tiling("findings_one", 1)
+    torch_nntile.set_axis_group_tiling("findings_six", (2, 4))
+    assert (x.view(6, 1) * 2).sum().item() == 30
