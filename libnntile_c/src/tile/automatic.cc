@@ -83,7 +83,7 @@ Cut even_cut(int64_t extent, int64_t segments) {
 
 }  // namespace
 
-void cut_automatically(const graph::Graph& graph, const graph::Live& live,
+bool cut_automatically(const graph::Graph& graph, const graph::Live& live,
                        const std::vector<std::vector<int>>& dims, Axes& axes) {
     axes.propagate();
     const std::vector<Work> work = work_of(graph, live, dims);
@@ -94,7 +94,7 @@ void cut_automatically(const graph::Graph& graph, const graph::Live& live,
             const double parts = task > 1.5 * large_seconds ? std::ceil(task / large_seconds) : 0;
             segments = std::max({segments, parts, std::floor(std::min(few_tiles / tasks, task / small_seconds))});
         }
-        if (segments < 2) return;
+        if (segments < 2) return round > 0;
         // The axis that most work can be split along; splitting a contraction leaves partial results to be
         // joined, and only nodes that are still too large count.
         std::map<int, double> score;
@@ -109,12 +109,13 @@ void cut_automatically(const graph::Graph& graph, const graph::Live& live,
         }
         const auto best = std::max_element(score.begin(), score.end(),
                                            [](auto& a, auto& b) { return a.second < b.second; });
-        if (best == score.end() || best->second <= 0) return;
+        if (best == score.end() || best->second <= 0) return round > 0;
         const int64_t extent = axes.extent(best->first);
         const auto wanted = static_cast<int64_t>(std::min(segments, 1e9));
         axes.cut(best->first, even_cut(extent, std::min(wanted, extent / least_length)), "automatic", automatic_cut);
         axes.propagate();
     }
+    return true;
 }
 
 }  // namespace nntile::tile

@@ -9,8 +9,8 @@
 namespace nntile::tile {
 
 // Adds automatic cuts to `axes` until no node has a task above the quantum, or nothing is left to cut.
-// dims[v]: axis dims of value v. Leaves the axes propagated.
-void cut_automatically(const graph::Graph& graph, const graph::Live& live,
+// dims[v]: axis dims of value v. Leaves the axes propagated. True if it added any.
+bool cut_automatically(const graph::Graph& graph, const graph::Live& live,
                        const std::vector<std::vector<int>>& dims, Axes& axes);
 
 }  // namespace nntile::tile

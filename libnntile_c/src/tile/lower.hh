@@ -24,7 +24,7 @@ struct AxisGroup {
     std::string name;                   // "" for an axis without a name
     int64_t extent = 0;
     std::string cut;                    // "128 whole", "128 cut (64, 64)", "4 x 6 cut (3, 3)"
-    std::string origin;                 // "user", "data", "automatic", ""
+    std::string origin;                 // "user"; "automatic"; "follows" from cuts of the user or of data; "" if whole
     size_t dims = 0;                    // dims of values that belong to it
 };
 

@@ -29,7 +29,7 @@ public:
                 if (!is_whole(in.stored->cuts[d]))
                     axes_.cut(dims_[in.value][d], normal(in.stored->cuts[d]), "data", persistent_cut);
         }
-        cut_automatically(graph_, live_, dims_, axes_);
+        automatic_ = cut_automatically(graph_, live_, dims_, axes_);
         return result();
     }
 
@@ -119,7 +119,10 @@ private:
             group.extent = axes_.extent(root);
             group.cut = is_whole(cut) ? std::to_string(group.extent) + " whole" : text_of(cut);
             auto user = cuts_.find(group.name);
-            group.origin = is_whole(cut) ? "" : user != cuts_.end() && !user->second.empty() ? "user" : "automatic";
+            if (!is_whole(cut))
+                group.origin = user != cuts_.end() && !user->second.empty() ? "user"
+                               : automatic_                                 ? "automatic"
+                                                                            : "follows";
             tiling.axes.push_back(group);
         }
         tiling.retiles = axes_.retiles();
@@ -132,6 +135,7 @@ private:
     std::vector<std::vector<int>> dims_;        // by value
     Axes axes_;
     std::vector<std::pair<int, std::string>> named_;
+    bool automatic_ = false;                    // some cut is; which others follow from it is not recorded
 };
 
 }  // namespace
