@@ -60,6 +60,7 @@ def serve(end: Any, workers: int) -> None:
     """Answer requests until the other end closes: (verdict, calls, program if it differs)."""
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
     import torch
+
     import torch_nntile
     from fuzz.compare import check
     from fuzz.draw import draw_program

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from fuzz.machine import Machine, run, storage_of
-from fuzz.program import Program
 from parity import FACTORS, runtime_mode
 from torch import Tensor
 
 import torch_nntile
+from fuzz.machine import Machine, run, storage_of
+from fuzz.program import Program
 
 __all__ = ["SAME", "Verdict", "check", "first_difference"]
 
@@ -85,14 +85,12 @@ LAYOUT = ("dtype", "shape", "stride", "storage_offset", "nbytes", "requires_grad
 
 
 def fact(x: Tensor, name: str) -> Any:
-    if name == "stride":
-        return (
-            tuple(s for n, s in zip(x.shape, x.stride(), strict=True) if n > 1) if x.numel() else ()
-        )
+    if name == "stride":  # of dims of one element it is any
+        return tuple(s for n, s in zip(x.shape, x.stride(), strict=True) if n != 1)
     if name == "nbytes":
         return x.untyped_storage().nbytes()
     if name == "storage_offset":
-        return x.storage_offset() if x.numel() else 0
+        return x.storage_offset()
     try:
         return getattr(x, name)
     except RuntimeError as error:  # a view that autograd has given up

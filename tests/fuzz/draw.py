@@ -9,11 +9,12 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from fuzz.machine import DONE, SKIPPED, Machine
-from fuzz.program import DEVICE, Program, Step, Var
 from torch import Tensor
 
-__all__ = ["Draw", "NoSuchTensor", "draw_program"]
+from fuzz.machine import DONE, SKIPPED, Machine
+from fuzz.program import DEVICE, Program, Step, Var
+
+__all__ = ["Draw", "NoTensorError", "draw_program"]
 
 FLOATS = (torch.float32, torch.float32, torch.float32, torch.float64, torch.bfloat16, torch.float16)
 INTEGERS = (torch.int64, torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
@@ -24,7 +25,7 @@ KEPT_ERRORS = 0.2  # share of the calls that PyTorch refuses
 Condition = Callable[[Tensor], bool]
 
 
-class NoSuchTensor(Exception):
+class NoTensorError(Exception):
     """The program has no tensor that a row could use."""
 
 
@@ -74,7 +75,7 @@ class Draw:
         """A tensor of the program, newer ones more often."""
         found = [n for n, x in sorted(self.machine.tensors.items()) if condition(x)]
         if not found:
-            raise NoSuchTensor
+            raise NoTensorError
         k = int(max(self.random.random(), self.random.random()) * len(found))
         return Var(found[k])
 
@@ -118,14 +119,14 @@ class Draw:
         if self.chance(0.5):
             try:
                 return self.tensor(lambda y: y.dtype == wanted and tuple(y.shape) == shape)
-            except NoSuchTensor:
+            except NoTensorError:
                 pass
         return self.new(shape, wanted)
 
     def indices(self, count: int, extent: int, *, twice: bool = False) -> Var:
         """Of a dim; `twice`: they may repeat."""
         if extent == 0:
-            raise NoSuchTensor
+            raise NoTensorError
         if twice:
             numbers = [self.random.randrange(extent) for _ in range(count)]
         else:
@@ -142,7 +143,7 @@ class Draw:
         if self.chance(0.5):
             try:
                 return self.tensor(lambda y: y.dtype == torch.bool and broadcasts(y.shape, shape))
-            except NoSuchTensor:
+            except NoTensorError:
                 pass
         return self.new(tuple(1 if self.chance(0.2) else n for n in shape), torch.bool)
 
@@ -237,7 +238,7 @@ class Draw:
         """Arguments of helpers.cut(): a dim gets a name, an old one or a new one, and a cut."""
         dims = [k for k, n in enumerate(self.value(x).shape) if n > 1]
         if not dims:
-            raise NoSuchTensor
+            raise NoTensorError
         dim = self.choice(dims)
         extent = self.value(x).shape[dim]
         # Names are of one extent: a list of sizes must sum to it.
@@ -275,7 +276,7 @@ def draw_program(seed: str) -> Program:
         row = draw.random.choices(rows, weights)[0]
         try:
             args = row.args(draw)
-        except NoSuchTensor:
+        except NoTensorError:
             continue
         draw.call(row.name, row.call, args)
     return Program(tuple(draw.steps))

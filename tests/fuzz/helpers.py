@@ -161,7 +161,7 @@ def mode(x: Tensor, name: str) -> None:
         torch_nntile.modes.set_mode(torch_nntile.modes.number_of(name))
 
 
-def logical(x: Tensor, y: Tensor, name: str) -> Tensor:
-    """Dense: PyTorch's Meta and CPU kernels give other strides to what they compute into bools."""
-    result: Tensor = getattr(torch, name)(x, y)
+def dense(name: str, *args: Any) -> Tensor:
+    """For calls where the strides of PyTorch's Meta and CPU kernels differ."""
+    result: Tensor = getattr(torch, name)(*args)
     return result.contiguous()

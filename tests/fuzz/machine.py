@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from fuzz.program import Device, Missing, Program, Step, Var, called, replaced, variables
 from torch import Tensor
 from torch._prims_common import is_non_overlapping_and_dense_or_false as is_dense
+
+from fuzz.program import Device, MissingError, Program, Step, Var, called, replaced, variables
 
 __all__ = ["DONE", "SKIPPED", "Machine", "Nature", "run"]
 
@@ -49,7 +50,7 @@ class Machine:
         """Run one step; an exception of PyTorch becomes its outcome."""
         try:
             args = replaced(step.args, self.value)
-        except Missing:
+        except MissingError:
             self.outcomes.append(SKIPPED)
             return None
         if step.call == "del":
@@ -72,7 +73,7 @@ class Machine:
             return self.device
         if isinstance(arg, Var):
             if arg.number not in self.tensors:
-                raise Missing
+                raise MissingError
             return self.tensors[arg.number]
         return arg
 
@@ -95,8 +96,8 @@ class Machine:
             self.outcomes.append(SKIPPED)
             return None
         read = [*known, *gradients_of(known)]
-        rounds = nature.rounds or any(storage_of(x) in self.rounded for x in read)
-        rounds = rounds or (nature.gradients and bool(self.rounded))
+        rounds = nature.rounds or nature.gradients
+        rounds = rounds or any(storage_of(x) in self.rounded for x in read)
         result = self.do(step)
         touched = [self.tensors[n] for n in step.results if n in self.tensors]
         touched += known[:1] if nature.writes else []
@@ -172,9 +173,9 @@ def writes_are_ordered(inputs: list[Tensor], nature: Nature) -> bool:
     """False where PyTorch neither refuses nor says which write to the first input is the last."""
     target, others = inputs[0], inputs[1:]
     refused = torch._debug_has_internal_overlap(target) == 1 and not nature.unchecked
-    if not nature.repeats and not refused:
-        if len(elements_of(target)) < target.numel() * target.itemsize:
-            return False
+    overlaps = len(elements_of(target)) < target.numel() * target.itemsize
+    if overlaps and not nature.repeats and not refused:
+        return False
     for other in others:
         if storage_of(other) != storage_of(target):
             continue

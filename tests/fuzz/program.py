@@ -15,12 +15,13 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+
 from fuzz import helpers
 
 __all__ = [
     "DEVICE",
     "Device",
-    "Missing",
+    "MissingError",
     "Program",
     "Step",
     "Var",
@@ -70,7 +71,7 @@ class Program:
         return len(self.steps)
 
 
-class Missing(Exception):
+class MissingError(Exception):
     """A variable that no step has made."""
 
 

@@ -7,11 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 import torch
+
 from fuzz.draw import DTYPES, Draw
+from fuzz.machine import Nature
 from fuzz.program import Var
 from fuzz.row import ANY, EXACT, ROUNDED, SMALL, WRITES, Args, Row, rows
 from fuzz.rows_views import gathered, indexed
-from fuzz.machine import Nature
 
 __all__ = ["ROWS"]
 
@@ -236,7 +237,12 @@ ROWS: list[Row] = [
     *rows("Tensor.clamp", clamp, JUMPS),
     *rows("Tensor.eq Tensor.lt Tensor.ge Tensor.ne", two, EXACT),
     *rows("Tensor.gt:gt_number Tensor.le:le_number", with_number, EXACT),
-    *rows("helpers.logical", lambda d: (*two(d), d.choice(("logical_and", "logical_xor"))), EXACT),
+    Row(
+        "logical",
+        "helpers.dense",
+        lambda d: (d.choice(("logical_and", "logical_xor")), *two(d)),
+        EXACT,
+    ),
     *rows("Tensor.bitwise_and Tensor.bitwise_or", two_bools, EXACT),
     *rows("Tensor.logical_not", lambda d: (d.tensor(),), EXACT),
     *rows("torch.where", where, weight=2),

@@ -6,7 +6,8 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from fuzz.draw import DTYPES, Draw, NoSuchTensor
+
+from fuzz.draw import DTYPES, Draw, NoTensorError
 from fuzz.machine import Nature
 from fuzz.program import DEVICE, Var
 from fuzz.row import EXACT, WRITES, Row, rows
@@ -93,8 +94,11 @@ def strided(d: Draw) -> tuple[Any, ...]:
 
 
 def set_(d: Draw) -> tuple[Any, ...]:
+    """Not of indices: see data()."""
     y, shape, strides, offset = strided(d)
     dtype = d.value(y).dtype
+    if not dtype.is_floating_point:
+        raise NoTensorError
     x = d.tensor(lambda x: x.dtype == dtype and not x.requires_grad)
     return x, y, offset, shape, strides
 
@@ -181,7 +185,7 @@ def padded(d: Draw) -> tuple[Any, ...]:
 
 
 def rolled(d: Draw) -> tuple[Any, ...]:
-    return (x := d.dims(1), d.choice((1, -1, 2)), d.dim(x))
+    return ("roll", x := d.dims(1), d.choice((1, -1, 2)), d.dim(x))
 
 
 def filled(d: Draw) -> tuple[Any, ...]:
@@ -204,8 +208,8 @@ def resized(d: Draw) -> tuple[Any, ...]:
 
 
 def data(d: Draw) -> tuple[Any, ...]:
-    """x.data = y"""
-    x = d.tensor()
+    """x.data = y; not of indices, which autograd may have saved: it would not see the write."""
+    x = d.floating()
     dtype = d.value(x).dtype
     return x, d.tensor(lambda y: y.dtype == dtype and not y.requires_grad)
 
@@ -220,7 +224,7 @@ def one_dim(d: Draw) -> tuple[Any, ...]:
 
 def deleted(d: Draw) -> tuple[Any, ...]:
     if len(d.machine.tensors) < 4:
-        raise NoSuchTensor
+        raise NoTensorError
     return (d.tensor(),)
 
 
@@ -249,7 +253,8 @@ ROWS: list[Row] = [
     Row("getitem", "operator.getitem", lambda d: (x := d.tensor(), d.index(x)), weight=5),
     *rows("Tensor.expand Tensor.broadcast_to", larger, weight=1.5),
     *rows("Tensor.unsqueeze Tensor.squeeze Tensor.unbind", one_dim),
-    *rows("Tensor.squeeze:squeeze_all Tensor.ravel Tensor.detach get.data", one),
+    *rows("Tensor.squeeze:squeeze_all Tensor.ravel Tensor.detach", one),
+    *rows("get.data", lambda d: (d.floating(),)),
     *rows("Tensor.view Tensor.reshape", lambda d: (x := d.tensor(), d.shape_of(x)), weight=2),
     *rows("Tensor.flatten", flatten),
     *rows("Tensor.unflatten", unflatten),
@@ -280,7 +285,7 @@ ROWS: list[Row] = [
     *rows("torch.cat", lambda d: several(d, False), weight=2),
     *rows("torch.stack", lambda d: several(d, True)),
     *rows("Tensor.flip", one_dim),
-    *rows("Tensor.roll", rolled),
+    Row("roll", "helpers.dense", rolled),
     *rows("F.pad", padded),
     *rows("Tensor.tril Tensor.triu", lambda d: (d.dims(2), d.choice((0, 1, -1)))),
     *rows(

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
+
 from fuzz.program import Program, Step, Var, replaced, variables
 
 __all__ = ["shrink"]

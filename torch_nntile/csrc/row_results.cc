@@ -59,7 +59,8 @@ bool Row::infer_fast(const View& view, const Inputs& in, Results& out) {
     for (size_t i = 0; i < in.values.size(); ++i) {
         const Tensor* t = in.values[i].tensor;
         if (!t) continue;
-        if (makes && !t->is_contiguous()) return false;
+        // An empty tensor counts as contiguous whatever its strides, which the result takes over.
+        if (makes && (!t->is_contiguous() || t->numel() == 0)) return false;
         if (!source_of(i).variable && t->scalar_type() != ScalarType::Bool)
             return false;  // Meta checks it
         if (first) sizes = t->sizes();
