@@ -28,10 +28,17 @@ RUN = (
     "README.md",
     "docs/concepts/data_way.md",
     "docs/concepts/axis_groups.md",
+    "docs/concepts/tiling.md",
     "docs/concepts/modes.md",
     "docs/concepts/memory_and_errors.md",
 )
-GENERATED = ("docs/reference/ops", "docs/reference/environment.md", "docs/reference/python.md")
+PICTURES = "docs/concepts/pictures"
+GENERATED = (
+    "docs/reference/ops",
+    "docs/reference/environment.md",
+    "docs/reference/python.md",
+    PICTURES,
+)
 HEAD = "<!-- Written by tools/make_docs.py. -->\n\n"
 
 # A code block, and the block of its output if there is one.
@@ -95,7 +102,23 @@ def generated_pages() -> dict[str, str]:
     pages = {f"docs/reference/ops/{name}": text for name, text in doc_tables.op_pages()}
     pages["docs/reference/environment.md"] = doc_tables.environment_page()
     pages["docs/reference/python.md"] = doc_tables.python_page()
+    pages |= {f"{PICTURES}/{name}.svg": text for name, text in pictures().items()}
     return {path: HEAD + text for path, text in pages.items()}
+
+
+def pictures() -> dict[str, str]:
+    """Name -> picture; in a process of its own, since it names axes and counts tasks."""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", str(ROOT / "tools" / "draw_tiles.py")],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | {"STARPU_NCPU": "2"},
+    )
+    if done.returncode != 0:
+        raise RuntimeError(f"tools/draw_tiles.py fails\n{done.stderr}")
+    found: dict[str, str] = json.loads(done.stdout)
+    return found
 
 
 def stale_files(pages: dict[str, str]) -> list[str]:
@@ -103,7 +126,7 @@ def stale_files(pages: dict[str, str]) -> list[str]:
     return [
         str(file.relative_to(ROOT))
         for place in GENERATED
-        for file in sorted((ROOT / place).glob("*.md"))
+        for file in sorted((ROOT / place).glob("*.*"))
         if str(file.relative_to(ROOT)) not in pages
     ]
 
