@@ -85,8 +85,10 @@ LAYOUT = ("dtype", "shape", "stride", "storage_offset", "nbytes", "requires_grad
 
 
 def fact(x: Tensor, name: str) -> Any:
-    if name == "stride":  # of dims of one element it is any
-        return tuple(s for n, s in zip(x.shape, x.stride(), strict=True) if n != 1)
+    if name in ("stride", "storage_offset") and not x.numel():
+        return None  # it follows from strides of dims of one element, which may be any
+    if name == "stride":
+        return tuple(s for n, s in zip(x.shape, x.stride(), strict=True) if n > 1)
     if name == "nbytes":
         return x.untyped_storage().nbytes()
     if name == "storage_offset":

@@ -49,6 +49,9 @@ ACCEPTED: dict[str, Callable[[str], Tensor]] = {
     ),
     "int + 0-dim bool": lambda d: torch.tensor([1, 2], device=d).add(torch.tensor(True, device=d)),
     "copy of itself": lambda d: (x := torch.arange(5.0).to(d)).copy_(x),
+    "copy of itself, overlapping": lambda d: (
+        (x := torch.ones(1, 2, device=d).expand(3, 2)).copy_(x.view_as(x))
+    ),
     "copy of the other half": lambda d: (x := torch.arange(6.0).to(d))[3:].copy_(x[:3]),
 }
 
