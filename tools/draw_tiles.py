@@ -45,7 +45,7 @@ PICTURES = {
     "heads": Picture((4, 6), {1: [2, 4]}, "x.view(4, 3, 2).transpose(0, 1)"),
     "pieces": Picture((6, 4), {0: 2}, "x.view(4, 6)"),
     "inside": Picture((4, 6), {1: [1, 5]}, "x.view(4, 3, 2)"),
-    "irregular": Picture((4, 6), {1: [2, 4]}, "x.view(8, 3)"),
+    "irregular": Picture((4, 6), {1: [2, 4]}, "x.view(24)[4:].view(4, 5)"),
 }
 
 

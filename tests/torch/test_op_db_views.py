@@ -177,6 +177,40 @@ def test_all_samples(name: str) -> None:
     check(name, every=True)
 
 
+def copied(
+    into: Callable[[Tensor], Tensor], source: Callable[[Tensor], Tensor] = Tensor.clone
+) -> Any:
+    """copy_, which op_db has not, into a part of a temporary."""
+
+    def call(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        data = x * 2
+        return into(data).copy_(source(y)), data
+
+    return call
+
+
+COPIES = {
+    "all": copied(lambda x: x),
+    "part": copied(lambda x: x[1:4, ::2], lambda y: y[2:, :3]),
+    "transposed": copied(lambda x: x.t(), lambda y: y.t()),
+    "into rows": copied(lambda x: x.t(), lambda y: y.reshape(6, 5)),
+    "a row everywhere": copied(lambda x: x, lambda y: y[2]),
+    "a number": copied(lambda x: x[:, 3], lambda y: y.sum()),
+    "diagonal": copied(lambda x: x.diagonal(), lambda y: y[:, 0]),
+    "narrower": copied(lambda x: x[1:], lambda y: y[1:].bfloat16()),
+    "wider": copied(lambda x: x[1:], lambda y: y[1:].double()),
+    "heads": copied(lambda x: x.view(5, 3, 2).transpose(0, 1), lambda y: y.view(3, 5, 2)),
+}
+
+
+@pytest.mark.parametrize("name", COPIES)
+def test_copy(name: str) -> None:
+    source = random.Random(name)
+    inputs = [torch.arange(30.0).reshape(5, 6), torch.arange(30.0, 60).reshape(5, 6) / 7]
+    cuts = [random_cuts(inputs, source) for _ in range(4)]
+    assert_parity(COPIES[name], inputs, cuts=cuts)
+
+
 def test_every_in_place_form_is_listed() -> None:
     listed = {*IN_PLACE, *RANDOM, *NEVER}
     found = {plain(op.name) for ops in entries().values() for op in ops if op.inplace_variant}
