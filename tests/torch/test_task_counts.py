@@ -170,6 +170,13 @@ PROGRAMS: dict[str, Program] = {
     "two operands, cut unlike": Program(
         torch.add, [((12, 2), {0: 4}), ((12, 2), {0: 6})], tasks=7, copies=4
     ),
+    # One tile of the view is a block of the longer tile and stays there; the other is put together.
+    "cut unlike behind a view": Program(
+        lambda x, y: x.view(12, 2) + y,
+        [((24,), {0: (10, 14)}), ((12, 2), {0: 6})],
+        tasks=4,
+        copies=2,
+    ),
     "diagonal over tiles": Program(
         lambda x: x.diagonal().exp(), [((6, 6), {0: 3})], tasks=3, copies=2
     ),
