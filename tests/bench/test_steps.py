@@ -17,8 +17,9 @@ pytestmark = [pytest.mark.bench, pytest.mark.multi]
 
 def check_losses(found: Mapping[str, works.Process], count: int) -> None:
     """Losses of the first `count` steps are PyTorch's. Later ones part: rounding grows by itself."""
-    want = found["torch"].losses[:count]
     for name, process in found.items():
+        twin = "torch_fused" if name.endswith("fused") else "torch"  # PyTorch's two Adams part too
+        want = found[twin].losses[:count]
         losses = process.losses[:count]
         worst = max(abs(a - b) for a, b in zip(losses, want, strict=True))
         assert worst <= LOSS_TOLERANCE, f"{name}: losses differ by {worst:.2e}: {losses} {want}"
@@ -82,7 +83,7 @@ def test_mnist5(rows: list[Row]) -> None:
         graph={"work": "mnist5", "mode": "graph"},
         graph_fused={"work": "mnist5", "mode": "graph", "fused": 1},
     ) as found:
-        ms = step_times(found, 40, warm_up=40, rounds=timing.repeats(15), checked=40)
+        ms = step_times(found, 40, warm_up=40, rounds=timing.repeats(15), checked=10)
     for mode in ("eager", "graph"):
         for fused in ("", "_fused"):
             name = f"five-layer MNIST step, {mode}{', fused Adam' if fused else ''}"
