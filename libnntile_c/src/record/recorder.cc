@@ -42,13 +42,16 @@ void Recorder::destroy_buffer(Buffer* buffer) {
     auto self = std::move(buffer->owner);       // may be the last reference to this recorder
     std::lock_guard lock(dead_mutex_);
     dead_.push_back(buffer);
+    any_dead_.store(true, std::memory_order_release);
 }
 
 void Recorder::bury() {
+    if (!any_dead_.load(std::memory_order_acquire)) return;     // nearly always
     std::vector<Buffer*> dead;
     {
         std::lock_guard lock(dead_mutex_);
         dead.swap(dead_);
+        any_dead_.store(false, std::memory_order_relaxed);
     }
     for (Buffer* b : dead) {
         if (b->holder >= 0) holders_[b->holder].buffer = nullptr;

@@ -105,6 +105,7 @@ private:
 
     std::mutex dead_mutex_;                     // leaf lock: a garbage collector may hold anything else
     std::vector<Buffer*> dead_;
+    std::atomic<bool> any_dead_{false};         // so that most calls need no lock
 };
 
 }  // namespace nntile::record
