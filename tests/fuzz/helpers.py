@@ -165,3 +165,51 @@ def dense(name: str, *args: Any) -> Tensor:
     """For calls where the strides of PyTorch's Meta and CPU kernels differ."""
     result: Tensor = getattr(torch, name)(*args)
     return result.contiguous()
+
+
+def foreach(x: Tensor, y: Tensor, name: str) -> None:
+    getattr(torch, name)([x], [y])
+
+
+def topk(x: Tensor, k: int, dim: int) -> Tensor:
+    """Values only: which of equal ones is taken is not said."""
+    return x.topk(k, dim)[0]
+
+
+def batch_norm(x: Tensor, mean: Tensor, var: Tensor) -> tuple[Tensor, ...]:
+    """Returns what it wrote, too."""
+    found = torch.nn.functional.batch_norm(x, mean, var, training=x.numel() > x.shape[1])
+    return found, mean, var
+
+
+def attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """Dense: the CPU's fast kernel has strides of its own."""
+    return torch.nn.functional.scaled_dot_product_attention(q, k, v).contiguous()
+
+
+def conv2d(x: Tensor, weight: Tensor, stride: int, padding: int) -> Tensor:
+    """Dense: whether channels are last is a guess where a dim has one element."""
+    return torch.nn.functional.conv2d(x, weight, None, stride, padding).contiguous()
+
+
+def round_trip(x: Tensor, device: str) -> Tensor:
+    """By way of the host."""
+    return x.detach().cpu().clone().to(device)
+
+
+def copied(x: Tensor) -> Tensor:
+    """Views too: their storage is copied as a whole."""
+    import copy
+
+    return copy.deepcopy(x.detach())
+
+
+def loaded(x: Tensor) -> Tensor:
+    """Saved to a file and loaded."""
+    import io
+
+    file = io.BytesIO()
+    torch.save(x.detach(), file)
+    file.seek(0)
+    result: Tensor = torch.load(file)
+    return result

@@ -95,8 +95,8 @@ def source(step: Step, outcome: str) -> list[str]:
     elif step.results:
         # A view of many has as many results as its input gives.
         names = ", ".join(f"v{n}" for n in step.results)
-        several = ("Tensor.unbind", "Tensor.split", "Tensor.chunk", "Tensor.sort")
-        many = step.call in several or (step.call == "Tensor.max" and len(step.args) > 1)
+        lists = ("Tensor.unbind", "Tensor.split", "Tensor.chunk")
+        many = len(step.results) > 1 or step.call in lists
         text = f"{names}, *_ = {text}" if many else f"v{step.results[0]} = {text}"
     elif step.call in ("Tensor.tolist", "Tensor.item", "torch.equal"):
         text = f"seen.append({text})"

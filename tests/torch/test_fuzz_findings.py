@@ -49,8 +49,8 @@ ACCEPTED: dict[str, Callable[[str], Tensor]] = {
     ),
     "int + 0-dim bool": lambda d: torch.tensor([1, 2], device=d).add(torch.tensor(True, device=d)),
     "copy of itself": lambda d: (x := torch.arange(5.0).to(d)).copy_(x),
-    "copy of itself, overlapping": lambda d: (
-        (x := torch.ones(1, 2, device=d).expand(3, 2)).copy_(x.view_as(x))
+    "copy of itself, overlapping": lambda d: (x := torch.ones(1, 2, device=d).expand(3, 2)).copy_(
+        x.view_as(x)
     ),
     "copy of the other half": lambda d: (x := torch.arange(6.0).to(d))[3:].copy_(x[:3]),
 }
@@ -81,3 +81,23 @@ def test_a_dim_of_one_that_only_a_view_has_can_be_named() -> None:
     torch_nntile.set_axis_group_tiling("findings_one", 1)
     torch_nntile.set_axis_group_tiling("findings_six", (2, 4))
     assert (x.view(6, 1) * 2).sum().item() == 30
+
+
+@pytest.mark.parametrize("name", ["add_", "mul_", "sub_", "copy_", "sqrt_", "zero_"])
+def test_an_in_place_call_on_lists_counts_versions(name: str) -> None:
+    """Else a backward that needs the old value would silently use the new one."""
+    versions = []
+    for device in ("cpu", "nntile"):
+        x, y = torch.ones(3, device=device), torch.ones(3, device=device)
+        getattr(torch, f"_foreach_{name}")(*([x], [y])[: 1 if name in ("sqrt_", "zero_") else 2])
+        versions.append((x._version, y._version))
+    assert versions[0] == versions[1]
+
+
+def test_backward_refuses_a_value_that_a_list_call_overwrote() -> None:
+    x = torch.ones(3, device="nntile", requires_grad=True)
+    y = x * 2
+    z = y * y
+    torch._foreach_add_([y], [torch.ones(3, device="nntile")])
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        z.sum().backward()

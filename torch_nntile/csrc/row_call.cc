@@ -69,6 +69,8 @@ bool Row::call_foreach(const c10::OperatorHandle& op, torch::jit::Stack* stack,
     std::shared_ptr<const Shapes> shapes;
     if (makes) shapes = cache_.shapes(op, arguments);
     std::vector<std::vector<Tensor>> made(t_.returns.size());
+    // Autograd leaves the version counters of lists to the kernel; fused optimizers leave them alone.
+    const bool bumps = t_.name.starts_with("aten::_foreach_");
     for (size_t k = 0; k < count; ++k) {
         const View view{*this, arguments, static_cast<int64_t>(k)};
         Results out;
@@ -81,7 +83,12 @@ bool Row::call_foreach(const c10::OperatorHandle& op, torch::jit::Stack* stack,
                 out.push_back(written.isNone() ? Tensor() : written.toTensor());
             }
         }
-        if (check_writes(inputs[k], out) && record_node(view, inputs[k], out)) continue;
+        if (check_writes(inputs[k], out) && record_node(view, inputs[k], out)) {
+            for (size_t o = 0; o < out.size() && bumps; ++o)
+                if (t_.outputs[o].argument != no_argument && !out[o].is_inference())
+                    out[o].unsafeGetTensorImpl()->bump_version();
+            continue;
+        }
         TORCH_CHECK_NOT_IMPLEMENTED(k == 0, "nntile: ", t_.name, " does not take element ", k,
                                     " of its lists");
         return false;
