@@ -177,9 +177,9 @@ def topk(x: Tensor, k: int, dim: int) -> Tensor:
 
 
 def batch_norm(x: Tensor, mean: Tensor, var: Tensor) -> tuple[Tensor, ...]:
-    """Returns what it wrote, too."""
+    """Returns what it wrote, too. Dense: the strides of Meta and CPU kernels differ."""
     found = torch.nn.functional.batch_norm(x, mean, var, training=x.numel() > x.shape[1])
-    return found, mean, var
+    return found.contiguous(), mean, var
 
 
 def attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
@@ -205,11 +205,11 @@ def copied(x: Tensor) -> Tensor:
 
 
 def loaded(x: Tensor) -> Tensor:
-    """Saved to a file and loaded."""
+    """Saved to a file and loaded; a copy, since the CPU corrupts its heap if what it loaded grows."""
     import io
 
     file = io.BytesIO()
     torch.save(x.detach(), file)
     file.seek(0)
     result: Tensor = torch.load(file)
-    return result
+    return result.clone()

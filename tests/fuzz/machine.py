@@ -129,7 +129,12 @@ def storage_of(x: Tensor) -> int:
 
 
 def gradients_of(tensors: Iterable[Tensor]) -> list[Tensor]:
-    return [x.grad for x in tensors if (is_leaf(x) or x.retains_grad) and x.grad is not None]
+    """Views are not asked: that alone can make PyTorch build them a new graph."""
+    return [x.grad for x in tensors if not x._is_view() and has_grad(x)]
+
+
+def has_grad(x: Tensor) -> bool:
+    return (x.is_leaf or x.retains_grad) and x.grad is not None
 
 
 def is_leaf(x: Tensor) -> bool:

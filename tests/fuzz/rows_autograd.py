@@ -64,7 +64,7 @@ GRADIENT_ROWS: list[Row] = [
     *rows("helpers.checkpointed", checkpointed, Nature(limit=2**8)),
     *rows("helpers.hook", lambda d: (hooked(d), d.choice((2, -1)))),
     *rows("helpers.hook_view", lambda d: (hooked(d),), weight=0.5),
-    *rows("Tensor.retain_grad", lambda d: (tracked(d),), weight=0.5),
+    *rows("Tensor.retain_grad", lambda d: (hooked(d),), weight=0.5),
     *rows(
         "helpers.step", lambda d: (*graph_leaf(d), 2), dataclasses.replace(GRADIENTS, writes=True)
     ),

@@ -101,3 +101,23 @@ def test_backward_refuses_a_value_that_a_list_call_overwrote() -> None:
     torch._foreach_add_([y], [torch.ones(3, device="nntile")])
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         z.sum().backward()
+
+
+@pytest.mark.parametrize("device", ["cpu", "nntile"])
+def test_data_of_a_view_that_autograd_gave_up_can_be_set(device: str) -> None:
+    x = torch.ones(2, device=device)
+    view = x.chunk(1, 0)[0]
+    x.add_(x)
+    x.requires_grad_()
+    view.data = view.detach() + 1
+    assert view.data.tolist() == [3, 3]
+
+
+def test_strides_of_a_broadcast_do_not_depend_on_earlier_calls() -> None:
+    def strides(device: str) -> tuple[int, ...]:
+        a = torch.ones(1, 4, 1, 1, device=device).permute(0, 2, 1, 3)
+        return (a * torch.ones(1, 3, 1, 1, device=device).permute(1, 2, 3, 0)).stride()
+
+    before = strides("nntile")
+    torch.ones(2, 3, device="nntile") * torch.ones(3, device="nntile")  # now the row knows dtypes
+    assert before == strides("nntile") == strides("cpu") == (1, 1, 3, 12)

@@ -224,6 +224,11 @@ TORCH_LIBRARY_IMPL(aten, Negative, m) {
     m.impl("_copy_from", torch::CppFunction::makeFallthrough());
 }
 
+// Autograd's fallback would ask a view for its graph, which may be an error: `x.data = y` is not.
+TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, m) {
+    m.impl("_has_compatible_shallow_copy_type", torch::CppFunction::makeFallthrough());
+}
+
 // Ops without an autocast policy pass through.
 TORCH_LIBRARY_IMPL(_, AutocastPrivateUse1, m) { m.fallback(torch::CppFunction::makeFallthrough()); }
 

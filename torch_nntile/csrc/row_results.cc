@@ -55,7 +55,7 @@ bool Row::infer_fast(const View& view, const Inputs& in, Results& out) {
         makes |= t_.outputs[o].argument == no_argument;
     }
     at::DimVector sizes;
-    bool first = true;
+    bool first = true, broadcasts = false;
     for (size_t i = 0; i < in.values.size(); ++i) {
         const Tensor* t = in.values[i].tensor;
         if (!t) continue;
@@ -64,9 +64,16 @@ bool Row::infer_fast(const View& view, const Inputs& in, Results& out) {
         if (!source_of(i).variable && t->scalar_type() != ScalarType::Bool)
             return false;  // Meta checks it
         if (first) sizes = t->sizes();
-        else if (t->sizes() != sizes) sizes = at::infer_size_dimvector(sizes, t->sizes());
+        else if (t->sizes() != sizes) {
+            sizes = at::infer_size_dimvector(sizes, t->sizes());
+            broadcasts = true;
+        }
         first = false;
     }
+    // Where operands broadcast, strides of dims of one element decide the order of the result's dims.
+    if (makes && broadcasts)
+        for (const Value& v : in.values)
+            if (v.tensor && v.tensor->strides() != dense_strides(v.tensor->sizes())) return false;
     at::DimVector strides;
     for (size_t o = 0; o < t_.outputs.size(); ++o) {
         const ScalarType type = learned_[o][index_of(in.common)].load(std::memory_order_relaxed);
