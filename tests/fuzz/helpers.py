@@ -182,9 +182,13 @@ def batch_norm(x: Tensor, mean: Tensor, var: Tensor) -> tuple[Tensor, ...]:
     return found.contiguous(), mean, var
 
 
-def attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    """Dense: the CPU's fast kernel has strides of its own."""
-    return torch.nn.functional.scaled_dot_product_attention(q, k, v).contiguous()
+def attention(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, ...]:
+    """With its gradient, since the CPU's fast kernel has no second one; dense, for its strides."""
+    with torch.enable_grad():
+        q = q.detach().requires_grad_()
+        found = torch.nn.functional.scaled_dot_product_attention(q, k.detach(), v.detach())
+        (gradient,) = torch.autograd.grad(found.sum(), q)
+    return found.detach().contiguous(), gradient.contiguous()
 
 
 def conv2d(x: Tensor, weight: Tensor, stride: int, padding: int) -> Tensor:

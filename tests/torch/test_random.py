@@ -79,6 +79,22 @@ def test_generators_are_independent_and_can_be_restored() -> None:
     assert torch.equal(torch.rand(8, device="nntile").cpu(), y)
 
 
+def test_the_generator_of_the_cpu_is_left_alone() -> None:
+    state = torch.get_rng_state()
+    x = torch.empty(5, 7, device="nntile")
+    for fill_in in FILLS.values():
+        fill_in(x)
+    torch.nn.functional.dropout(x)
+    torch.multinomial(x.fill_(1), 2)
+    torch.randperm(5, device="nntile")
+    with pytest.raises(RuntimeError, match="normal expects std >= 0.0"):
+        x.normal_(0, -1)
+    with pytest.raises(RuntimeError, match="from"):
+        x.to(torch.int32).random_(3, 2)
+    x.cpu()
+    assert torch.equal(torch.get_rng_state(), state)
+
+
 def test_dropout_backward_uses_the_mask() -> None:
     x = torch.ones(1000, device="nntile", requires_grad=True)
     y = torch.nn.functional.dropout(x, 0.4)

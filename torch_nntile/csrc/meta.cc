@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "meta.h"
 
+#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/EmptyTensor.h>
 #include <ATen/ops/full.h>
 
+#include <algorithm>
 #include <atomic>
 #include <bit>
 #include <cstring>
@@ -104,6 +106,8 @@ at::Tensor meta_like(const at::Tensor& t, bool resizable) {
 
 namespace {
 
+bool is_generator(const c10::Argument& argument) { return argument.name() == "generator"; }
+
 // Redispatched, not called at the key: composite kernels (_foreach_*) have nothing registered there.
 template <typename Like>
 void call_at(const c10::OperatorHandle& op, Arguments arguments, c10::Device at,
@@ -111,6 +115,8 @@ void call_at(const c10::OperatorHandle& op, Arguments arguments, c10::Device at,
     stack.reserve(arguments.size());
     for (size_t k = 0; k < arguments.size(); ++k) {
         if (arguments[k].isDevice()) stack.emplace_back(at);
+        else if (is_generator(op.schema().arguments()[k]) && at.is_cpu())
+            stack.emplace_back(at::detail::createCPUGenerator(0));  // not the user's
         else
             stack.push_back(map_tensors(arguments[k], [&](const at::Tensor& t) {
                 return ours(t) ? like(t, op.schema().arguments()[k]) : t;
@@ -121,10 +127,12 @@ void call_at(const c10::OperatorHandle& op, Arguments arguments, c10::Device at,
 }
 
 // What is only read is one element that is repeated.
-at::Tensor cpu_like(const at::Tensor& t, const c10::Argument& argument, int value) {
+at::Tensor cpu_like(const at::Tensor& t, const c10::Argument& argument, int value, bool small) {
     const bool written = argument.alias_info() && argument.alias_info()->isWrite();
-    at::Tensor like = written ? at::detail::empty_strided_cpu(t.sizes(), t.strides(), t.scalar_type())
-                              : at::full({}, value, t.scalar_type()).expand(t.sizes());
+    at::Tensor like;
+    if (small) like = at::full({}, value, t.scalar_type());
+    else if (written) like = at::detail::empty_strided_cpu(t.sizes(), t.strides(), t.scalar_type());
+    else like = at::full({}, value, t.scalar_type()).expand(t.sizes());
     if (t.unsafeGetTensorImpl()->is_wrapped_number()) like.unsafeGetTensorImpl()->set_wrapped_number(true);
     return like;
 }
@@ -137,9 +145,12 @@ void refuse_as_cpu(const c10::OperatorHandle& op, Arguments arguments, int value
     for (const c10::IValue& v : arguments)
         each_tensor(v, [&](const at::Tensor& t) { elements += t.defined() ? t.numel() : 0; });
     if (elements > most_elements || !op.hasComputedKernelForDispatchKey(c10::DispatchKey::CPU)) return;
+    // Of random numbers the parameters count, and one number is drawn sooner than all.
+    const auto& formal = op.schema().arguments();
+    const bool small = std::any_of(formal.begin(), formal.end(), is_generator);
     torch::jit::Stack stack;
     call_at(op, arguments, c10::Device(c10::kCPU), stack,
-            [value](const at::Tensor& t, const c10::Argument& a) { return cpu_like(t, a, value); });
+            [&](const at::Tensor& t, const c10::Argument& a) { return cpu_like(t, a, value, small); });
 }
 
 Shapes infer(const c10::OperatorHandle& op, Arguments arguments) {

@@ -14,7 +14,9 @@ using at::Tensor;
 using c10::IValue;
 using c10::ScalarType;
 
-Row::Row(RowTable table) : t_(std::move(table)), cache_(!t_.has_tensor_argument) {
+// Of random numbers the parameters are part of a signature: Meta kernels check them.
+Row::Row(RowTable table)
+    : t_(std::move(table)), cache_(!t_.has_tensor_argument || t_.generator != no_argument) {
     for (auto& types : learned_)
         for (auto& type : types) type.store(ScalarType::Undefined, std::memory_order_relaxed);
 }

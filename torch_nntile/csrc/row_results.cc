@@ -94,8 +94,10 @@ bool Row::infer_fast(const View& view, const Inputs& in, Results& out) {
 
 void Row::infer_cached(const c10::OperatorHandle& op, const View& view, const Inputs& in,
                        Results& out) {
-    // Meta kernels let dtypes pass that the CPU refuses: bool - bool, bool *= int.
-    const bool doubtful = t_.map && (!in.uniform || in.common == ScalarType::Bool);
+    // Meta kernels let pass what the CPU refuses: bool - bool, bool *= int, random_(3, 2).
+    const bool mixed = in.common != ScalarType::Undefined && !in.uniform;
+    const bool doubtful = (t_.map && (mixed || in.common == ScalarType::Bool)) ||
+                          t_.generator != no_argument;
     const auto shapes = cache_.shapes(op, view.arguments, doubtful);
     for (size_t r = 0; r < t_.returns.size(); ++r) {
         const int k = t_.returns[r].argument;
