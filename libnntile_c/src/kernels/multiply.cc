@@ -72,6 +72,13 @@ void blas(int64_t m, int64_t n, int64_t k, double alpha, const void* a, const Or
 
 constexpr int64_t row_bytes = 4096;
 
+// OpenBLAS from 0.3.31 on keeps the offsets of a small product of two transposed matrices in a
+// static array (AVX-512, float), so that two threads write into each other's memory: see
+// test_threads.cc. Such products go through panels, of which one is not transposed.
+template <class T>
+inline constexpr bool unsafe_transposed = sizeof(T) == 4;
+constexpr double unsafe_volume = 1e6;  // m * n * k
+
 // Every operand as it lies. False: BLAS cannot read it so.
 template <class T>
 bool multiply_in_place(const Product& p) {
@@ -80,7 +87,9 @@ bool multiply_in_place(const Product& p) {
     if (fits(y) && y.transposed) return multiply_in_place<T>(p.transposed());
     const Order a = order_of(p.a, p.m, p.k), b = order_of(p.b, p.k, p.n);
     if (p.a.dtype != dtype || p.b.dtype != dtype || p.y.dtype != dtype || !fits(a) || !fits(b) ||
-        !fits(y) || std::max({p.m, p.n, p.k}) > INT_MAX)
+        !fits(y) || std::max({p.m, p.n, p.k}) > INT_MAX ||
+        (unsafe_transposed<T> && a.transposed && b.transposed &&
+         double(p.m) * double(p.n) * double(p.k) <= unsafe_volume))
         return false;
     const bool prepare = !p.accumulate && (p.c.data || p.k == 0);
     if (prepare) {
@@ -102,10 +111,12 @@ bool multiply_in_place(const Product& p) {
 // ---- panels
 constexpr int64_t panel = 384;
 
+bool is_transposed(const Matrix& x) { return std::abs(x.column) > std::abs(x.row); }
+
 // A block in the order in which it is read best, so that no conversion walks across memory.
 template <class T>
-Order pack(const Matrix& x, int64_t rows, int64_t columns, T* to) {
-    if (std::abs(x.column) > std::abs(x.row)) {
+Order pack(const Matrix& x, int64_t rows, int64_t columns, T* to, bool as_rows = false) {
+    if (!as_rows && is_transposed(x)) {
         pack(x.transposed(), columns, rows, to);
         return {true, true, rows};
     }
@@ -127,13 +138,14 @@ template <class T>
 void multiply_panels(const Product& p) {
     T *a = panels<T>(), *b = a + panel * panel, *y = b + panel * panel;
     const Convert store = storer(compute_type<T>, p.y.dtype);
+    const bool rows = unsafe_transposed<T> && is_transposed(p.a) && is_transposed(p.b);
     for (int64_t i = 0; i < p.m; i += panel)
         for (int64_t j = 0; j < p.n; j += panel) {
             const int64_t m = std::min(panel, p.m - i), n = std::min(panel, p.n - j);
             for (int64_t r = 0; r < m; ++r) start(p, i + r, j, n, y + r * n);
             for (int64_t l = 0; l < p.k; l += panel) {
                 const int64_t k = std::min(panel, p.k - l);
-                const Order oa = pack(p.a.block(i, l), m, k, a),
+                const Order oa = pack(p.a.block(i, l), m, k, a, rows),
                             ob = pack(p.b.block(l, j), k, n, b);
                 blas<T>(m, n, k, p.alpha, a, oa, b, ob, 1, y, n);
             }
