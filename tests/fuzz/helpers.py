@@ -167,6 +167,14 @@ def dense(name: str, *args: Any) -> Tensor:
     return result.contiguous()
 
 
+def extreme(name: str, *args: Any) -> Any:
+    """Which of 0 and -0 is larger is not said; view(dtype) would show it."""
+    found = getattr(torch, name)(*args)
+    values = found if isinstance(found, Tensor) else found[0]
+    positive = values + 0 if values.is_floating_point() else values
+    return positive if values is found else (positive, found[1])
+
+
 def foreach(x: Tensor, y: Tensor, name: str) -> None:
     getattr(torch, name)([x], [y])
 

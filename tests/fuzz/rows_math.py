@@ -207,11 +207,15 @@ def scattered(d: Draw) -> tuple[Any, ...]:
     return x, dim, index, d.like(x, tuple(d.value(index).shape))
 
 
+def extreme(name: str, args: Args) -> Args:
+    return lambda d: (name, *args(d))
+
+
 def out_of_place(d: Draw) -> tuple[Any, ...]:
     """op(x, y, out=z): helpers.into("add", z, x, y)."""
     x = d.real()
     shape = tuple(d.value(x).shape)
-    return d.like(x, shape), d.choice(("add", "mul", "sub", "maximum")), x, d.like(x, shape)
+    return d.like(x, shape), d.choice(("add", "mul", "sub")), x, d.like(x, shape)
 
 
 def part(d: Draw) -> tuple[Any, ...]:
@@ -230,7 +234,7 @@ ROWS: list[Row] = [
     *rows("Tensor.neg Tensor.abs", one, SMALL),
     *rows("Tensor.relu Tensor.sign", one, JUMPS),
     *rows("Tensor.square", one, SMALL),
-    *rows("Tensor.add Tensor.sub Tensor.mul Tensor.maximum", two, SMALL, weight=2),
+    *rows("Tensor.add Tensor.sub Tensor.mul", two, SMALL, weight=2),
     *rows("Tensor.add:add_number Tensor.mul:mul_number torch.rsub", with_number, SMALL, weight=1.5),
     *rows("Tensor.div:div_number", with_nonzero, SMALL),
     *rows("Tensor.floor_divide Tensor.remainder", with_nonzero, JUMPS),
@@ -252,10 +256,13 @@ ROWS: list[Row] = [
     # reductions
     *rows("Tensor.sum Tensor.mean", reduced, SMALL, weight=1.5),
     *rows("Tensor.sum:sum_all Tensor.any Tensor.all", lambda d: (d.tensor(),), EXACT),
-    *rows("Tensor.amax Tensor.amin", reduced, JUMPS),
-    *rows("Tensor.argmax Tensor.max:max_dim", reduced_one, JUMPS),
+    *(Row(name, "helpers.extreme", extreme(name, reduced), JUMPS) for name in ("amax", "amin")),
+    Row("max_dim", "helpers.extreme", extreme("max", reduced_one), JUMPS),
+    *rows("Tensor.argmax", reduced_one, JUMPS),
     *rows("Tensor.cumsum", reduced_one, SMALL),
-    *rows("Tensor.max:max_all Tensor.min:min_all", nonempty, JUMPS, weight=0.5),
+    Row("max_all", "helpers.extreme", extreme("max", nonempty), JUMPS, weight=0.5),
+    Row("min_all", "helpers.extreme", extreme("min", nonempty), JUMPS, weight=0.5),
+    Row("maximum", "helpers.extreme", extreme("maximum", two), SMALL, weight=2),
     *rows(
         "Tensor.sort", lambda d: (x := d.real(least=1), {"dim": d.dim(x), "stable": True}), JUMPS
     ),
