@@ -14,7 +14,7 @@ from torch._prims_common import is_non_overlapping_and_dense_or_false as is_dens
 
 from fuzz.program import Device, MissingError, Program, Step, Var, called, replaced, variables
 
-__all__ = ["DONE", "SKIPPED", "Machine", "Nature", "run"]
+__all__ = ["DONE", "SKIPPED", "Machine", "Nature", "overlaps_itself", "run", "storage_of"]
 
 DONE, SKIPPED = "done", "skipped"
 
@@ -174,12 +174,15 @@ def elements_of(x: Tensor) -> set[int]:
     return {start + k for start in starts for k in range(size)}
 
 
+def overlaps_itself(x: Tensor) -> bool:
+    return len(elements_of(x)) < x.numel() * x.itemsize
+
+
 def writes_are_ordered(inputs: list[Tensor], nature: Nature) -> bool:
     """False where PyTorch neither refuses nor says which write to the first input is the last."""
     target, others = inputs[0], inputs[1:]
     refused = torch._debug_has_internal_overlap(target) == 1 and not nature.unchecked
-    overlaps = len(elements_of(target)) < target.numel() * target.itemsize
-    if overlaps and not nature.repeats and not refused:
+    if overlaps_itself(target) and not nature.repeats and not refused:
         return False
     for other in others:
         if storage_of(other) != storage_of(target):

@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
-from fuzz.draw import DTYPES, Draw
-from fuzz.machine import Nature
+from fuzz.draw import DTYPES, Draw, NoTensorError
+from fuzz.machine import Nature, overlaps_itself, storage_of
 from fuzz.program import Var
 from fuzz.row import ANY, EXACT, ROUNDED, SMALL, WRITES, Args, Row, rows
 from fuzz.rows_views import gathered, indexed
@@ -177,7 +177,10 @@ def set_item(d: Draw) -> tuple[Any, ...]:
         shape = tuple(d.value(x)[index].shape)
     except (IndexError, RuntimeError):  # the call will show it
         shape = ()
-    return x, index, d.like(x, shape[d.choice((0, 0, 0, 1)) :])
+    value = d.like(x, shape[d.choice((0, 0, 0, 1)) :])
+    if not d.value(value).dim() and storage_of(d.value(value)) == storage_of(d.value(x)):
+        raise NoTensorError  # a fill on the CPU only; a copy of overlapping data elsewhere
+    return x, index, value
 
 
 def set_mask(d: Draw) -> tuple[Any, ...]:
@@ -220,7 +223,7 @@ def out_of_place(d: Draw) -> tuple[Any, ...]:
 
 def part(d: Draw) -> tuple[Any, ...]:
     """For select_scatter()."""
-    x = d.tensor(lambda x: x.dim() > 0 and x.numel() > 0)
+    x = d.tensor(lambda x: x.dim() > 0 and x.numel() > 0 and not overlaps_itself(x))
     dim = d.random.randrange(d.value(x).dim())
     shape = list(d.value(x).shape)
     extent = shape.pop(dim)

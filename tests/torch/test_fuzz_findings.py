@@ -121,3 +121,15 @@ def test_strides_of_a_broadcast_do_not_depend_on_earlier_calls() -> None:
     before = strides("nntile")
     torch.ones(2, 3, device="nntile") * torch.ones(3, device="nntile")  # now the row knows dtypes
     assert before == strides("nntile") == strides("cpu") == (1, 1, 3, 12)
+
+
+def test_a_host_kernel_leaves_the_rest_of_the_storage_of_its_out_alone() -> None:
+    """Strides like these may overlap, so the kernel gets all of the storage."""
+
+    def written(device: str) -> Tensor:
+        x = torch.arange(32, device=device).reshape(4, 8)
+        part = x.as_strided((3, 4), (4, 5))
+        part.index_copy_(1, torch.tensor([2, 1], device=device), -torch.ones_like(part)[:, :2])
+        return x.cpu()
+
+    assert torch.equal(written("nntile"), written("cpu"))

@@ -218,13 +218,17 @@ void resize_outs(const c10::FunctionSchema& schema, Arguments arguments, const S
 void take_arguments(HostCall& call, const FallbackOp& known, Arguments arguments,
                     Operands& operands, std::vector<Tensor>& outputs) {
     for (size_t k = 0; k < arguments.size(); ++k) {
-        const bool out = call.op.schema().arguments()[k].is_out();
-        call.read.push_back(!out);
+        // Of an out= argument whose block is all of its storage, the rest must stay.
+        bool reads = !call.op.schema().arguments()[k].is_out();
+        each_tensor(arguments[k], [&](const Tensor& t) {
+            reads |= t.defined() && ours(t) && known.written[k] && may_overlap_itself(t);
+        });
+        call.read.push_back(reads);
         call.written.push_back(known.written[k]);
         each_tensor(arguments[k], [&](const Tensor& t) {
             if (!t.defined() || !ours(t)) return;
             const bool overlaps = known.written[k] && may_overlap_itself(t);
-            if (!out) operands.tensor(overlaps ? whole_storage(t) : t);
+            if (reads) operands.tensor(overlaps ? whole_storage(t) : t);
             if (known.written[k]) outputs.push_back(overlaps ? whole_storage(t) : t);
         });
         if (arguments[k].isDevice()) call.arguments.emplace_back(c10::Device(at::kCPU));
