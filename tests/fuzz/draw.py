@@ -51,7 +51,10 @@ class Draw:
         self.machine.try_step(step, NATURES[kind])
         outcome = self.machine.outcomes[-1]
         refused = outcome not in (DONE, SKIPPED) and not NATURES[kind].gradients
-        if outcome == SKIPPED or (refused and self.random.random() > KEPT_ERRORS):
+        # A bad index shows when the data is read.
+        read_later = refused and "out of bounds" in self.machine.message
+        unwanted = refused and (read_later or self.random.random() > KEPT_ERRORS)
+        if outcome == SKIPPED or unwanted:
             self.machine.outcomes.pop()
             return None
         made = tuple(n for n in results if n in self.machine.tensors)

@@ -109,6 +109,21 @@ Number number_of(const at::Tensor& t) {
     }
 }
 
+int64_t wrapped(int64_t number, ScalarType integral) {
+    switch (integral) {
+        case ScalarType::Byte:
+            return static_cast<uint8_t>(number);
+        case ScalarType::Char:
+            return static_cast<int8_t>(number);
+        case ScalarType::Short:
+            return static_cast<int16_t>(number);
+        case ScalarType::Int:
+            return static_cast<int32_t>(number);
+        default:
+            return number;
+    }
+}
+
 void Operands::tensor(const at::Tensor& t) {
     c10::TensorImpl* impl = t.unsafeGetTensorImpl();
     const Place place = place_of(*impl->unsafe_storage().unsafeGetStorageImpl());
@@ -147,9 +162,12 @@ void Operands::number(const Number& n, nntile_dtype dtype) {
     o.kind = NNTILE_OPERAND_SCALAR;
     o.dtype = dtype;
     o.f = n.f;
-    o.i = n.type == ScalarType::Bool || c10::isIntegralType(n.type, true)
-              ? n.i
-              : static_cast<int64_t>(n.f);
+    if (!c10::isIntegralType(n.type, true)) {
+        o.i = static_cast<int64_t>(n.f);
+        return;
+    }
+    o.i = wrapped(n.i, type_of(dtype));
+    if (o.i != n.i) o.f = static_cast<double>(o.i);
 }
 
 }  // namespace torch_nntile

@@ -28,6 +28,7 @@ struct Number {
 };
 Number number_of(const at::Tensor& zero_dim_cpu);
 Number number_of(const c10::Scalar& scalar);
+int64_t wrapped(int64_t number, c10::ScalarType integral);  // as a cast does it
 
 class Operands {
 public:

@@ -90,6 +90,7 @@ void Row::promote(const View& view, Inputs& in) const {
     if (!c10::isFloatingType(in.common))  // else no number outranks it
         each([&](const Value& v, const IValue&) {
             same &= v.tensor || v.number.type == in.common;
+            in.negative |= !v.tensor && v.number.i < 0;
         });
     in.uniform = same;
     if (same) return;

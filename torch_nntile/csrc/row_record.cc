@@ -44,6 +44,13 @@ int64_t integer_of(const IValue& v) {
     return v.isTensor() ? v.toTensor().item().toLong() : v.toScalar().toLong();
 }
 
+// Integers of another dtype that T does not hold wrap before the op sees them.
+bool holds(ScalarType type, ScalarType other) {
+    if (!c10::isIntegralType(type, false) || !c10::isIntegralType(other, false) || type == other)
+        return true;
+    return type != ScalarType::Byte && c10::elementSize(other) < c10::elementSize(type);
+}
+
 void read_argument(const AttrSource& source, const IValue& v, Attrs& attrs) {
     if (v.isNone()) {
         attrs.add(NNTILE_ATTR_DEFAULT);
@@ -95,10 +102,14 @@ bool Row::record_node(const View& view, const Inputs& in, const Results& out) co
 
     const nntile_dtype compute = dtype_of(type);
     Operands operands;
+    c10::SmallVector<at::Tensor, 2> casts;
     for (size_t i = 0; i < in.values.size(); ++i) {
         const InputSource& source = source_of(i);
         const Value& v = in.values[i];
-        if (v.tensor) {
+        if (v.tensor && source.variable && !holds(type, v.tensor->scalar_type())) {
+            casts.push_back(v.tensor->to(type));
+            operands.tensor(casts.back());
+        } else if (v.tensor) {
             operands.tensor(*v.tensor);
         } else if (v.number.type == ScalarType::Undefined) {
             operands.absent();

@@ -95,6 +95,7 @@ private:
         c10::SmallVector<Value, 6> values;                    // the variadic input is the last
         c10::ScalarType common = c10::ScalarType::Undefined;  // promoted type of T
         bool uniform = false;  // all tensors of type T have it
+        bool negative = false;  // a number of T, which is integral: pow refuses some
         bool foreign = false;                                 // a dtype that libnntile_c lacks
     };
     using Results = c10::SmallVector<at::Tensor, 4>;  // one for each output of the op
@@ -117,6 +118,7 @@ private:
     // False: a result overlaps itself in a way that only a loop over its elements can follow.
     bool check_writes(const Inputs& in, Results& out) const;
     c10::ScalarType compute_type(const Inputs& in, const Results& out) const;
+    bool numbers_fit(const Inputs& in, const Results& out) const;
     bool takes(c10::ScalarType type) const { return t_.takes >> dtype_of(type) & 1; }
 
     // False: the op does not take this call, nothing was recorded.

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Integers that the promoted dtype does not hold: they wrap, or PyTorch refuses them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from parity import runtime_mode
+from torch import Tensor
+
+NUMBERS = (-5, -200, 300, 70_000, 2**31 + 7)
+DTYPES = (torch.uint8, torch.int8, torch.int16, torch.int32)
+# uint8 >= -5: -5 becomes 251
+WRAPPING: tuple[Callable[..., Tensor], ...] = (
+    *(torch.eq, torch.ne, torch.lt, torch.le, torch.gt, torch.ge, torch.add, torch.mul, torch.rsub),
+    *(torch.floor_divide, torch.remainder, torch.fmod, torch.bitwise_and, torch.bitwise_xor),
+    *(torch.maximum, torch.minimum, torch.div, torch.clamp_min, torch.clamp_max, torch.where),
+    *(torch.pow, torch.full_like, torch.Tensor.fill_, torch.Tensor.add_, torch.Tensor.copy_),
+)
+TENSORS_ONLY = (torch.maximum, torch.minimum, torch.Tensor.copy_)
+NUMBERS_ONLY = (torch.full_like, torch.Tensor.fill_)  # a 0-dim tensor would be read
+
+
+def outcome(op: Callable[..., Tensor], dtype: torch.dtype, number: Any, device: str) -> Any:
+    x = torch.tensor([1, 2, 100, 0, 251 if dtype == torch.uint8 else 127]).to(dtype).to(device)
+    if isinstance(number, Tensor):
+        number = number.to(device)
+    mask = torch.tensor([True, False, True, False, False], device=device)
+    try:
+        result = op(mask, x, number) if op is torch.where else op(x, number)
+    except (RuntimeError, TypeError) as error:
+        return type(error).__name__, str(error)
+    return result.dtype, result.cpu().nan_to_num(7.5).tolist()
+
+
+@pytest.mark.parametrize("op", WRAPPING, ids=lambda op: op.__name__)
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("mode", ["eager", "graph"])
+def test_numbers_that_do_not_fit(op: Callable[..., Tensor], dtype: torch.dtype, mode: str) -> None:
+    numbers: list[Any] = [] if op in TENSORS_ONLY else [*NUMBERS]
+    numbers += [] if op in NUMBERS_ONLY else [torch.tensor(n) for n in NUMBERS]
+    for number in numbers:
+        with runtime_mode(mode):
+            found = outcome(op, dtype, number, "nntile")
+        assert found == outcome(op, dtype, number, "cpu"), number
+
+
+@pytest.mark.parametrize("dtype", [*DTYPES, torch.int64], ids=str)
+def test_negative_powers_are_refused_each_time(dtype: torch.dtype) -> None:
+    x = torch.tensor([1, 2], dtype=dtype, device="nntile")
+    assert (x**2).tolist() == [1, 4]
+    for exponent in (-1, -2, -1):
+        with pytest.raises(RuntimeError, match="Integers to negative integer powers"):
+            x**exponent
