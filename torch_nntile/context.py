@@ -12,6 +12,7 @@ Environment (the whole list; STARPU_* are read when the runtime starts, NNTILE_*
 | NNTILE_RUNTIME_MODE | `eager` or `graph` | `eager` |
 | NNTILE_CPU_FALLBACK | 0: an op without a row raises NotImplementedError | 1 |
 | NNTILE_DATA_DIR | cache of downloaded data sets | `~/.cache/torch_nntile` |
+| NNTILE_SENTINELS | 1: after each task, look whether it wrote elsewhere; slow | 0 |
 | TORCH_DEVICE_BACKEND_AUTOLOAD | 0: `import torch` does not load the device | 1 |
 """
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from typing import Any
@@ -144,8 +145,12 @@ def test_cuts_are_cuts() -> None:
 
 @pytest.mark.slow
 @pytest.mark.multi
-def test_the_command() -> None:
-    command = [sys.executable, "-m", "fuzz", "--seconds", "10", "--seed", "1"]
-    found = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+@pytest.mark.parametrize("sentinels", ["0", "1"])
+def test_the_command(sentinels: str) -> None:
+    command = [sys.executable, "-m", "fuzz", "--seconds", "5", "--seed", "1"]
+    environment = {**os.environ, "NNTILE_SENTINELS": sentinels}
+    found = subprocess.run(
+        command, capture_output=True, text=True, timeout=120, check=False, env=environment
+    )
     assert found.returncode == 0, found.stdout + found.stderr
     assert "programs/s" in found.stdout

@@ -23,12 +23,22 @@ template <class T>
 int64_t wrong_elements(DType dtype, const Shape& s, bool transpose_a, bool transpose_b) {
     constexpr int64_t border = 2048;  // an element that lands elsewhere hurts nobody
     std::vector<T> a(s.m * s.k, 1), b(s.k * s.n, 1), y(s.m * s.n + 2 * border, -1);
-    const auto matrix = [&](std::vector<T>& of, int64_t offset, int64_t rows, int64_t columns, bool transpose) {
+    const auto matrix = [&](std::vector<T>& of, int64_t offset, int64_t rows, int64_t columns,
+                            bool transpose) {
         auto* data = reinterpret_cast<std::byte*>(of.data() + offset);
-        return transpose ? kernels::Matrix{data, dtype, 1, rows} : kernels::Matrix{data, dtype, columns, 1};
+        return transpose ? kernels::Matrix{data, dtype, 1, rows}
+                         : kernels::Matrix{data, dtype, columns, 1};
     };
-    kernels::multiply({s.m, s.n, s.k, matrix(a, 0, s.m, s.k, transpose_a), matrix(b, 0, s.k, s.n, transpose_b),
-                       {}, matrix(y, border, s.m, s.n, false), 1, 0, false});
+    kernels::multiply({s.m,
+                       s.n,
+                       s.k,
+                       matrix(a, 0, s.m, s.k, transpose_a),
+                       matrix(b, 0, s.k, s.n, transpose_b),
+                       {},
+                       matrix(y, border, s.m, s.n, false),
+                       1,
+                       0,
+                       false});
     int64_t wrong = 0;
     for (int64_t i = 0; i < s.m * s.n; ++i) wrong += y[border + i] != static_cast<T>(s.k);
     return wrong;
@@ -46,7 +56,9 @@ void test_products(DType dtype) {
                     for (int i = 0; i < 30'000; ++i) wrong += wrong_elements<T>(dtype, shape, a, b);
                 });
             for (std::thread& t : threads) t.join();
-            if (wrong) std::printf("%s, transposed %d %d: %lld elements\n", name_of(dtype), a, b, (long long)wrong);
+            if (wrong)
+                std::printf("%s, transposed %d %d: %lld elements\n", name_of(dtype), a, b,
+                            (long long)wrong);
             CHECK(wrong == 0);
         }
 }

@@ -2,9 +2,11 @@
 // What StarPU calls for a ready task: builds the kernel's arguments, runs it, catches everything.
 #include <cstring>
 #include <map>
+#include <optional>
 
 #include "runtime/compiled_plan.hh"
 #include "runtime/engine.hh"
+#include "runtime/sentinels.hh"
 
 namespace nntile::runtime {
 
@@ -103,8 +105,12 @@ void execute(void** buffers, void* arg) {
     char text[kernels::error_text_bytes] = "";
     int result = static_cast<int>(Status::runtime);
     try {
+        std::optional<Sentinels> sentinels;
+        if (Sentinels::wanted()) sentinels.emplace(run, p, buffers);
         result = run_task(run, p, buffers, text);
         if (result != 0) text[sizeof text - 1] = 0;
+        const char* broken = sentinels ? sentinels->broken() : nullptr;
+        if (broken) fail(Status::internal, broken);
     } catch (const Error& error) {
         result = static_cast<int>(error.status);
         std::strncpy(text, error.what(), sizeof text - 1);

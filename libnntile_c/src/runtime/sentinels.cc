@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "runtime/sentinels.hh"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+namespace nntile::runtime {
+
+bool Sentinels::wanted() {
+    static const bool on = [] {
+        const char* text = std::getenv("NNTILE_SENTINELS");
+        return text && std::strcmp(text, "1") == 0;
+    }();
+    return on;
+}
+
+Sentinels::Sentinels(const Run& run, const PlanTask& task, void** buffers) {
+    for (uint32_t e = 0; e < task.entries.size(); ++e) {
+        const Entry& entry = task.entries[e];
+        const bool reads = entry.mode == STARPU_R;
+        int64_t written = 0;  // bytes from the start that the task may change
+        for (size_t i = 0; i < task.operands.size() && !reads; ++i)
+            if (task.operands[i].entry == e)
+                written =
+                    std::max(written, run.plan->graph.tiles[task.task->operands[i].tile].bytes);
+        const auto* block = reinterpret_cast<const std::byte*>(STARPU_VARIABLE_GET_PTR(buffers[e]));
+        std::byte* end = const_cast<std::byte*>(block) + run.memory[entry.memory]->bytes();
+        // The rest of the block is nobody's: give it known bytes.
+        if (!reads)
+            std::memset(const_cast<std::byte*>(block) + written, 0xa5,
+                        static_cast<size_t>(end - block - written));
+        kept_.push_back(
+            {block + written, reads, {block + written, const_cast<const std::byte*>(end)}});
+    }
+}
+
+const char* Sentinels::broken() const {
+    for (const Kept& k : kept_)
+        if (!std::equal(k.bytes.begin(), k.bytes.end(), k.from))
+            return k.reads ? "a tile that the task only reads has changed"
+                           : "the task wrote behind its tile";
+    return nullptr;
+}
+
+}  // namespace nntile::runtime
