@@ -38,7 +38,7 @@ class Draw:
         self.steps: list[Step] = []
         self.next = 0
         self.grad = True
-        self.names = 0
+        self.over = False
 
     # ---- steps
 
@@ -50,10 +50,12 @@ class Draw:
         step = Step(kind, call, args, results, self.grad)
         self.machine.try_step(step, NATURES[kind])
         outcome = self.machine.outcomes[-1]
-        refused = outcome not in (DONE, SKIPPED) and not NATURES[kind].gradients
-        # A bad index shows when the data is read.
-        read_later = refused and "out of bounds" in self.machine.message
-        unwanted = refused and (read_later or self.random.random() > KEPT_ERRORS)
+        failed = outcome not in (DONE, SKIPPED)
+        refused = failed and not NATURES[kind].gradients
+        # The device finds a bad index when the data is read.
+        read_later = failed and "out of bounds" in self.machine.message
+        self.over |= read_later and not refused  # some gradients were written
+        unwanted = read_later or (refused and self.random.random() > KEPT_ERRORS)
         if outcome == SKIPPED or unwanted:
             self.machine.outcomes.pop()
             return None
@@ -274,7 +276,7 @@ def draw_program(seed: str) -> Program:
         if cuts and any(n > 1 for n in draw.value(x).shape) and draw.chance(0.7):
             draw.call("cut", "helpers.cut", draw.cut(x))
     attempts = 0
-    while len(draw.steps) < length and attempts < 5 * length:
+    while len(draw.steps) < length and attempts < 5 * length and not draw.over:
         attempts += 1
         row = draw.random.choices(rows, weights)[0]
         try:

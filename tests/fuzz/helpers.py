@@ -162,7 +162,7 @@ def mode(x: Tensor, name: str) -> None:
 
 
 def dense(name: str, *args: Any) -> Tensor:
-    """For calls where the strides of PyTorch's Meta and CPU kernels differ."""
+    """For calls where the strides of PyTorch's Meta and CPU kernels differ, or mean nothing."""
     result: Tensor = getattr(torch, name)(*args)
     return result.contiguous()
 

@@ -162,7 +162,7 @@ ROWS: list[Row] = [
     *rows("F.cross_entropy", cross_entropy, ROUNDED, weight=1.5),
     *rows("helpers.attention", attention, replace(ROUNDED, scale=10.0), weight=1.5),
     *rows("helpers.batch_norm", batch_norm, replace(ROUNDED, scale=400.0)),
-    *rows("torch.einsum", einsum, PRODUCTS),
+    Row("einsum", "helpers.dense", lambda d: ("einsum", *einsum(d)), PRODUCTS),
     *rows("torch.mv", matrix_vector, PRODUCTS),
     *rows("torch.outer", outer, PRODUCTS),
     # more arithmetic
