@@ -12,7 +12,7 @@ inputs="pyproject.toml VERSION meson.options tools/setup.sh tools/build_starpu.s
 key=$(cat $inputs subprojects/*.wrap subprojects/packagefiles/starpu/* | sha256sum)
 if [ -x .venv/bin/python ] && [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$key $root" ]; then
     # Meson finds source files when it runs; ninja would not see that there are others now.
-    .venv/bin/python tools/list_sources.py all | cmp -s - build/dev/sources.txt || touch meson.build
+    [ "$(.venv/bin/python tools/list_sources.py all)" = "$(cat build/dev/sources.txt)" ] || touch meson.build
     exit 0
 fi
 
