@@ -8,6 +8,7 @@
 #include <c10/util/SmallVector.h>
 
 #include <forward_list>
+#include <utility>
 
 #include "nntile/nntile.h"
 
@@ -34,7 +35,9 @@ class Operands {
 public:
     void absent() { list_.emplace_back(); }
     // Dtypes that libnntile_c lacks are carried by one of the same bits: enough to move data.
+    // Sizes and strides stay where they are: a tensor that lives no longer than the call is kept here.
     void tensor(const at::Tensor& t);
+    void tensor(at::Tensor&& t) { tensor(std::as_const(kept_.emplace_front(std::move(t)))); }
     void number(const Number& n, nntile_dtype dtype);
 
     const nntile_operand* data() const { return list_.data(); }
@@ -44,6 +47,7 @@ private:
     void pair(const at::Tensor& t, nntile_operand& operand);
 
     c10::SmallVector<nntile_operand, 8> list_;
+    std::forward_list<at::Tensor> kept_;
     std::forward_list<at::DimVector> pairs_;  // layouts of complex tensors: one dim more
 };
 

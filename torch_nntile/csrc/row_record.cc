@@ -102,13 +102,11 @@ bool Row::record_node(const View& view, const Inputs& in, const Results& out) co
 
     const nntile_dtype compute = dtype_of(type);
     Operands operands;
-    c10::SmallVector<at::Tensor, 2> casts;
     for (size_t i = 0; i < in.values.size(); ++i) {
         const InputSource& source = source_of(i);
         const Value& v = in.values[i];
         if (v.tensor && source.variable && !holds(type, v.tensor->scalar_type())) {
-            casts.push_back(v.tensor->to(type));
-            operands.tensor(casts.back());
+            operands.tensor(v.tensor->to(type));
         } else if (v.tensor) {
             operands.tensor(*v.tensor);
         } else if (v.number.type == ScalarType::Undefined) {
