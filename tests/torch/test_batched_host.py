@@ -90,7 +90,8 @@ def inputs_of(name: str, dtype: torch.dtype = torch.float64) -> list[Tensor]:
 
 @pytest.mark.parametrize("name", CASES)
 def test_as_on_the_cpu(name: str) -> None:
-    assert_parity(CASES[name][0], inputs_of(name), cuts=[{0: {0: 2}}, {0: {0: (1, 4, 1)}}])
+    # Six parts: the last two of a sum are added to what the first four began.
+    assert_parity(CASES[name][0], inputs_of(name), cuts=[{0: {0: 1}}, {0: {0: (1, 4, 1)}}])
 
 
 @pytest.mark.parametrize("name", ["conv2d", "max_pool2d with indices", "upsample_nearest2d"])
