@@ -27,7 +27,7 @@ static int failures = 0;
 #define FAILS(wanted, part, call)                                                        \
     do {                                                                                 \
         const nntile_status status = (call);                                             \
-        const char *message = nntile_error_message(error);                               \
+        const char* message = nntile_error_message(error);                               \
         if ((status != (wanted) || nntile_error_status(error) != status ||               \
              !strstr(message, part)) &&                                                  \
             ++failures)                                                                  \
@@ -37,10 +37,10 @@ static int failures = 0;
         error = NULL;                                                                    \
     } while (0)
 
-static nntile_error *error = NULL;
+static nntile_error* error = NULL;
 
-#define REPORT                                              \
-    do {                                                    \
+#define REPORT                                                 \
+    do {                                                       \
         printf(failures ? "%d failures\n" : "ok\n", failures); \
-        return failures != 0;                               \
+        return failures != 0;                                  \
     } while (0)

@@ -11,12 +11,12 @@ typedef struct {
 static counts seen;
 static int destroyed = 0;
 
-static void end(void *user) {
+static void end(void* user) {
     CHECK(user == &seen);
     ++destroyed;
 }
 
-static void count(void *user, int64_t batch, int accumulate) {
+static void count(void* user, int64_t batch, int accumulate) {
     CHECK(user == &seen);
     ++seen.calls;
     seen.rows += batch;
@@ -24,9 +24,9 @@ static void count(void *user, int64_t batch, int accumulate) {
 }
 
 /* y = 10 x. */
-static int times_ten(void *user, int64_t batch, int accumulate, void *const *data, char *text) {
-    const float *x = data[0];
-    float *y = data[1];
+static int times_ten(void* user, int64_t batch, int accumulate, void* const* data, char* text) {
+    const float* x = data[0];
+    float* y = data[1];
     count(user, batch, accumulate);
     for (int64_t i = 0; i < 2 * batch; ++i) y[i] = 10 * x[i];
     if (x[0] != 100) return 0;
@@ -35,9 +35,9 @@ static int times_ten(void *user, int64_t batch, int accumulate, void *const *dat
 }
 
 /* s = sum of the rows of x. */
-static int sum(void *user, int64_t batch, int accumulate, void *const *data, char *text) {
-    const float *x = data[0];
-    float *s = data[1];
+static int sum(void* user, int64_t batch, int accumulate, void* const* data, char* text) {
+    const float* x = data[0];
+    float* s = data[1];
     count(user, batch, accumulate);
     (void)text;
     if (!accumulate) s[0] = s[1] = 0;
@@ -45,11 +45,11 @@ static int sum(void *user, int64_t batch, int accumulate, void *const *data, cha
     return 0;
 }
 
-static nntile_record *record;
+static nntile_record* record;
 static nntile_operand x, y, s;
 
-static nntile_status call(const char *name, nntile_batch_function function,
-                          const nntile_operand *out, const uint8_t *batched) {
+static nntile_status call(const char* name, nntile_batch_function function,
+                          const nntile_operand* out, const uint8_t* batched) {
     const nntile_operand operands[] = {x, *out};
     seen = (counts){0};
     return nntile_record_host_batched(record, name, (uint64_t)name[0], function, &seen, end,
@@ -72,7 +72,7 @@ static void values(int64_t parts, int64_t joined) {
     CHECK(found[0] == 0 && found[1] == 1 && seen.calls == 1 && seen.rows == 1);
 }
 
-static void errors(float *data) {
+static void errors(float* data) {
     const uint8_t kept[] = {1, 1}, mixed[] = {1, 1, 0};
     const nntile_operand all[] = {x, y, s};
     FAILS(NNTILE_INVALID_ARGUMENT, "f: some outputs have a batch and some have not",
@@ -94,7 +94,7 @@ static void errors(float *data) {
 int main(void) {
     const int64_t sizes[] = {ROWS, 2}, strides[] = {2, 1}, row = 1;
     const nntile_context_config config = {.struct_size = sizeof config, .ncpu = 1}; /* counts */
-    nntile_buffer *buffers[3];
+    nntile_buffer* buffers[3];
     float data[2 * ROWS];
     for (int i = 0; i < 2 * ROWS; ++i) data[i] = (float)i;
     OK(nntile_context_create(&config, &error));

@@ -104,7 +104,8 @@ void views() {
     for (bool dense : {false, true}) {
         Graph g;
         const uint32_t x = g.add_input(DType::f32, Dims{6, 2, 3}, "x");
-        const Layout all{{6, 2, 3}, {6, dense ? 3 : 1, dense ? 1 : 2}, 0}, later{{4, 2, 3}, {6, 3, 1}, 12};
+        const Layout all{{6, 2, 3}, {6, dense ? 3 : 1, dense ? 1 : 2}, 0},
+            later{{4, 2, 3}, {6, 3, 1}, 12};
         const uint32_t v = g.add_view(x, dense ? later : all);
         const schema::Type out{DType::f32, {g.value(v).sizes[0]}, false};
         const uint8_t batched[] = {1, 1};
@@ -125,7 +126,8 @@ void cut_elsewhere() {
     const Made m = made(g, {{"features", {1}}, {"batch", {3}}});
     CHECK(m.host.size() == 2);
     CHECK(m.lowered.copies == 4);  // two tiles of x for each part
-    for (const tile::Task& t : m.host) CHECK(m.lowered.tiles.tiles[t.operands[0].tile].bytes == 3 * 2 * 4);
+    for (const tile::Task& t : m.host)
+        CHECK(m.lowered.tiles.tiles[t.operands[0].tile].bytes == 3 * 2 * 4);
 }
 
 }  // namespace

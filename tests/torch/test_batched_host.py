@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Ops without a row on parts of a batch: values and gradients of CPU PyTorch, and as many tasks as parts."""
+"""Ops without a row on parts of a batch: values and gradients of CPU PyTorch, a task for each part."""
 
 from __future__ import annotations
 
