@@ -36,7 +36,7 @@ def scaled(mode: str, shape: tuple[int, ...]) -> Case:
 
 def unpooled(x: Tensor) -> Tensor:
     values, places = F.max_pool2d(x, 2, return_indices=True)
-    return F.max_unpool2d(values, places, 2)
+    return F.max_unpool2d(values, places, [2, 2])
 
 
 def sampled(x: Tensor) -> Tensor:
@@ -104,6 +104,41 @@ def test_a_batch_of_two_dims(name: str) -> None:
         return call(x.flatten(0, 1), *others)
 
     assert_parity(flat, inputs, cuts=[{0: {1: (1, 2)}}, {0: {0: 1, 1: (1, 2)}}])
+
+
+CUTS = {
+    "of other dims": ({0: {1: 1, 2: (1, 5)}}, {0: {0: (2, 4), 3: 2}}),
+    "of the weight": ({1: {0: (1, 2), 1: 1}}, {0: {0: (2, 4)}, 1: {0: (1, 2)}}),
+}
+
+
+@pytest.mark.parametrize("where", CUTS)
+def test_cuts_of_what_a_task_has_all_of(where: str) -> None:
+    assert_parity(CASES["conv2d"][0], inputs_of("conv2d"), cuts=CUTS[where])
+
+
+def test_views_of_the_batch() -> None:
+    def call(x: Tensor, w: Tensor, b: Tensor) -> Any:
+        return F.conv2d(x[1:5, :, ::2], w, b), F.max_pool2d(x[2:], 2)
+
+    assert_parity(call, inputs_of("conv2d"), cuts=[{0: {0: (2, 4)}}, {0: {0: 3}}])
+
+
+def test_out_forms() -> None:
+    def call(x: Tensor) -> Any:
+        dense = x.new_zeros(6, 2, 4, 4)
+        other = x.new_zeros(6, 4, 2, 4).transpose(1, 2)
+        for out in (dense, other):
+            torch._C._nn.avg_pool2d(x, [3, 3], [1, 1], out=out)
+        return dense, other
+
+    assert_parity(call, inputs_of("avg_pool2d"), cuts={0: {0: (1, 5)}}, grad=False)
+
+
+@pytest.mark.parametrize("batch", [0, 1])
+def test_small_batches(batch: int) -> None:
+    x, *others = inputs_of("conv2d")
+    assert_parity(CASES["conv2d"][0], [x[:batch].clone(), *others])
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
