@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "batch.h"
 
+#include <cstdint>
 #include <sstream>
 #include <string_view>
 
@@ -9,10 +10,12 @@
 namespace torch_nntile {
 namespace {
 
+constexpr size_t all = SIZE_MAX;
+
 struct BatchRow {
     const char* op;         // in namespace aten; with all overloads
     const char* arguments;  // names of those that have the batch
-    int first_sum = 99;     // results from this one on are sums over the batch
+    size_t parts = all;     // so many results have it too, the others are sums over the batch
 };
 
 constexpr BatchRow rows[] = {
@@ -96,7 +99,7 @@ BatchDims batch_dims_of(const c10::FunctionSchema& schema) {
         dims.arguments[static_cast<size_t>(*k)] = true;
     }
     for (size_t r = 0; r < n; ++r) {
-        dims.results[r] = static_cast<int>(r) < row->first_sum;
+        dims.results[r] = r < row->parts;
         if (const int k = argument_of(schema, schema.returns()[r]); k >= 0)
             dims.arguments[static_cast<size_t>(k)] = dims.results[r];
     }

@@ -298,6 +298,7 @@ std::vector<uint8_t> find_batch(HostCall& call, const FallbackOp& known, Argumen
             if (!t.defined() || !ours(t)) return;
             has(dims.arguments[k], t.sizes());
             (known.written[k] ? outputs : inputs).push_back(dims.arguments[k]);
+            fits &= dims.arguments[k] || !known.written[k];  // sums are results, not out= arguments
         });
     }
     for (size_t r = 0; r < dims.results.size(); ++r) {
