@@ -228,6 +228,35 @@ void names() {
         CHECK(g.value(o.value).kind == graph::ValueKind::result);
 }
 
+// A function of the host whose operands have a batch.
+void batches() {
+    Graph g;
+    const uint32_t x = g.add_input(DType::f32, Dims{6, 2}), y = g.add_input(DType::f32, Dims{5, 2});
+    const uint32_t number = g.add_scalar(DType::f32, 1, 0);
+    const std::vector<schema::Type> out = {f32({6, 3}), f32({4})};
+    const auto add = [&](Ids in, std::vector<uint8_t> batched, size_t outputs = 1) {
+        return g.add_host("f", 1, in, std::span(out).first(outputs), {}, batched);
+    };
+    const Hash before = g.hash();
+    add({x, y, graph::no_value}, {1, 0, 0, 1});
+    CHECK(g.hosts.back().batched == std::vector<uint8_t>{1, 0, 0, 1});
+    const Hash parts = g.hash();
+    g.hosts.back().batched[3] = 0;  // a sum over the batch
+    CHECK(g.hash() != parts && g.hash() != before);
+    CHECK_ERROR(invalid_argument, "f: 2 marks of a batch for 3 operands", add({x, y}, {1, 0}));
+    CHECK_ERROR(invalid_argument, "f: operand 1 is absent and has no batch",
+                add({x, graph::no_value}, {1, 1, 1}));
+    CHECK_ERROR(invalid_argument, "f: operand 1 has no dim 0 to be the batch",
+                add({x, number}, {1, 1, 1}));
+    CHECK_ERROR(invalid_argument, "f: operand 1 has a batch of 5, another one of 6",
+                add({x, y}, {1, 1, 1}));
+    CHECK_ERROR(invalid_argument, "f: operand 1 has a batch of 6, another one of 5",
+                add({y}, {1, 1}));
+    CHECK_ERROR(invalid_argument, "f: some outputs have a batch and some have not",
+                add({x}, {1, 1, 0}, 2));
+    CHECK(g.nodes.size() == 1);
+}
+
 // What makes another plan and what does not.
 void hashes() {
     struct Choice {
@@ -290,6 +319,7 @@ int main() {
     nntile::moves();
     nntile::views();
     nntile::names();
+    nntile::batches();
     nntile::hashes();
     nntile::rows_are_complete();
     return nntile::test::result();

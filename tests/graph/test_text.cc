@@ -71,6 +71,8 @@ void documented_form() {
     const auto host =
         g.add_host("aten::foo", 0x1f, std::vector<uint32_t>{h, no_value}, out, "model.py:15");
     g.add_host("aten::print_", 7, std::vector<uint32_t>{host[0]}, {});
+    const uint8_t batched[] = {1, 0, 1};
+    g.add_host("aten::bar", 8, std::vector<uint32_t>{h, w}, {{{DType::f32, {24, 2}, false}}}, {}, batched);
     g.name_axis(x, 0, "batch");
     g.name_axis(h, 0, "batch");
     g.name_axis(h, 1, "my axis");
@@ -87,6 +89,7 @@ void documented_form() {
   %5 : bool[24, 5]             = ge(%3, %4) in f32
   %6 : i64[3], %7 : f32[]      = host "aten::foo"(%3, none) signature 0x1f  # model.py:15
   host "aten::print_"(%6) signature 0x7
+  %8 : f32[24, 2]              = host "aten::bar"(%3, %1) batched (1, 0, 1) signature 0x8
   return %5 "y", %6
   cut batch (16, 8)
   cut "my axis" (2,)
@@ -153,6 +156,8 @@ void bad_texts() {
          "out of bounds for %0"},
         {in("  %1 : f32[4] = view of %0 sizes (4,) strides (-1,) offset 3\n"),
          "out of bounds for %0"},
+        {in("  %1 : f32[4] = host \"f\"(%0) batched (1,) signature 0x1\n"),
+         "f: 1 marks of a batch for 2 operands"},
         {in("  return %3\n"), "line 3: no value %3"},
         {in("  cut b (2, 2)\n"), "no axis is named 'b'"},
         {in("  %1 : f32[4] = relu(%0) relu\n"), "line 3: expected the end of the line, got 'relu'"},

@@ -130,6 +130,7 @@ void scalars_and_host_calls() {
     tile::Task& host = b.task({t}, y);
     host.kernel = nullptr;
     host.host_call = 0;
+    host.params = {{false, {.i = 1}, 0}};  // it would add to y
     host.operands.insert(host.operands.begin() + 1, tile::Operand{});
     host.operands[0].offset = 1;
     auto plan = b.plan();
@@ -137,8 +138,8 @@ void scalars_and_host_calls() {
     std::vector<kernels::Param> scalars{{.i = 7}, {.i = 5}};
     StorageRef out = empty(4);
     std::vector<StorageRef> inputs{in}, outputs{out};
-    auto copy = [](void* const* data, char*) {
-        CHECK(data[1] == nullptr);
+    auto copy = [](int64_t batch, bool accumulate, void* const* data, char*) {
+        CHECK(batch == 4 && accumulate && data[1] == nullptr);
         for (int i = 0; i < 4; ++i)
             static_cast<int64_t*>(data[2])[i] = static_cast<const int64_t*>(data[0])[0] + i;
         return 0;

@@ -14,6 +14,16 @@ inline bool writes(const c10::Argument& argument) {
     return argument.alias_info() && argument.alias_info()->isWrite();
 }
 
+// The argument that a return is, or -1 for a new one.
+inline int argument_of(const c10::FunctionSchema& schema, const c10::Argument& result) {
+    if (!result.alias_info()) return -1;
+    for (size_t k = 0; k < schema.arguments().size(); ++k) {
+        const auto* alias = schema.arguments()[k].alias_info();
+        if (alias && *alias == *result.alias_info()) return static_cast<int>(k);
+    }
+    return -1;
+}
+
 // Calls visit(tensor) for each tensor of an argument, the undefined and the absent ones too (as an
 // undefined tensor), in order.
 template <class Visit>

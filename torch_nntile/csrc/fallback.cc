@@ -88,7 +88,7 @@ void FallbackOp::prove(uint64_t types) {
     proven_.insert(types);
 }
 
-FallbackOp::FallbackOp(const OperatorHandle& op) {
+FallbackOp::FallbackOp(const OperatorHandle& op) : batch(batch_dims_of(op.schema())) {
     const auto& schema = op.schema();
     for (size_t k = 0; k < schema.arguments().size(); ++k) {
         const c10::Argument& a = schema.arguments()[k];
@@ -152,6 +152,25 @@ void fallback_refused(const OperatorHandle& op, torch::jit::Stack* stack) {
     }
 }
 
+namespace {
+
+// The gradient of the input has the batch, those of weight and bias are sums over it: a call for
+// each kind.
+void convolution_backward(const OperatorHandle& op, torch::jit::Stack* stack) {
+    const size_t n = op.schema().arguments().size();
+    const c10::List<bool> mask = stack->back().toBoolList();
+    if (!mask[0] || !(mask[1] || mask[2])) return fallback(op, stack);
+    torch::jit::Stack input = torch::jit::last(*stack, n).vec(), sums = input;
+    input.back() = c10::List<bool>({true, false, false});
+    sums.back() = c10::List<bool>({false, mask[1], mask[2]});
+    fallback(op, &input);
+    fallback(op, &sums);
+    torch::jit::drop(*stack, n);
+    torch::jit::push(*stack, input[0], sums[1], sums[2]);
+}
+
+}  // namespace
+
 void set_fallback_mode(int value) { mode = value; }
 
 std::string fallback_report() {
@@ -183,7 +202,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
 // Here it ends in convolution_overrideable, which the host does not have.
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
     m.impl("convolution", torch::CppFunction::makeFromBoxedFunction<&fallback>());
-    m.impl("convolution_backward", torch::CppFunction::makeFromBoxedFunction<&fallback>());
+    m.impl("convolution_backward",
+           torch::CppFunction::makeFromBoxedFunction<&convolution_backward>());
 }
 
 }  // namespace torch_nntile

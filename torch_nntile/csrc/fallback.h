@@ -12,6 +12,7 @@
 #include <set>
 #include <string>
 
+#include "batch.h"
 #include "meta.h"
 
 namespace torch_nntile {
@@ -30,6 +31,7 @@ struct FallbackOp {
     bool view;
     int generator = -1;
     std::vector<bool> written;  // arguments, those too that the schema forgets
+    BatchDims batch;
     std::atomic<bool> warned{false};
 
     // Dtypes that the host's kernel has taken before.

@@ -9,6 +9,7 @@
 #include <ATen/ops/from_blob.h>
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstring>
@@ -40,6 +41,10 @@ struct HostCall {
     Draw random{};
     int64_t bytes = 0;
     FallbackCounter* counter;
+    const BatchDims* dims = nullptr;  // of a call that may be done in parts
+    int64_t batch = 1;                // of the whole call
+
+    bool is_batched(size_t argument) const { return dims && dims->arguments[argument]; }
 };
 
 int64_t bytes_of(const nntile_operand& o) {
@@ -69,14 +74,22 @@ Tensor block(void* data, c10::IntArrayRef sizes, c10::ScalarType dtype) {
     return at::from_blob(data, sizes, at::TensorOptions(at::kCPU).dtype(dtype));
 }
 
+// A part of a batch has fewer rows.
+at::DimVector sizes_of_part(c10::IntArrayRef whole, bool batched, int64_t rows) {
+    at::DimVector sizes(whole);
+    if (batched) sizes[0] = rows;
+    return sizes;
+}
+
 // The CPU tensor on a block in the place of a stand-in.
-Tensor on_block(const HostCall& call, const Tensor& stand_in, void* data) {
+Tensor on_block(const HostCall& call, const Tensor& stand_in, bool batched, int64_t rows,
+                void* data) {
     for (const Tensor& t : call.overlapping)
         if (t.is_same(stand_in))
             return at::from_blob(data, {static_cast<int64_t>(t.storage().nbytes() / t.itemsize())},
                                  at::TensorOptions(at::kCPU).dtype(t.scalar_type()))
                 .as_strided(t.sizes(), t.strides(), t.storage_offset());
-    return block(data, stand_in.sizes(), stand_in.scalar_type());
+    return block(data, sizes_of_part(stand_in.sizes(), batched, rows), stand_in.scalar_type());
 }
 
 size_t block_bytes(const HostCall& call, const Tensor& stand_in) {
@@ -86,19 +99,26 @@ size_t block_bytes(const HostCall& call, const Tensor& stand_in) {
 }
 
 // The call with blocks for its tensors. What the op changes is copied to the output block first.
-torch::jit::Stack with_blocks(const HostCall& call, void* const* data, void* const** results) {
+torch::jit::Stack with_blocks(const HostCall& call, int64_t rows, void* const* data,
+                              void* const** results) {
     torch::jit::Stack stack;
     void *const *in = data, *const *out = data + call.inputs;
     for (size_t k = 0; k < call.arguments.size(); ++k) {
-        const bool read = call.read[k], written = call.written[k];
+        const bool read = call.read[k], written = call.written[k], batched = call.is_batched(k);
+        if (batched && call.arguments[k].isIntList()) {
+            std::vector<int64_t> sizes = call.arguments[k].toIntVector();
+            sizes[0] = rows;
+            stack.emplace_back(std::move(sizes));
+            continue;
+        }
         stack.push_back(map_tensors(call.arguments[k], [&](const Tensor& t) {
             if (!t.is_meta()) return t;
             void* from = read ? *in++ : nullptr;
-            if (!written) return on_block(call, t, from);
+            if (!written) return on_block(call, t, batched, rows, from);
             void* to = *out++;
             const size_t bytes = block_bytes(call, t);
             if (read && from != to && bytes) std::memcpy(to, from, bytes);
-            return on_block(call, t, to);
+            return on_block(call, t, batched, rows, to);
         }));
     }
     if (call.generator >= 0) {
@@ -109,40 +129,43 @@ torch::jit::Stack with_blocks(const HostCall& call, void* const* data, void* con
     return stack;
 }
 
-void run(const HostCall& call, void* const* data) {
+// rows: of this part of a batch; accumulate: results are added to what is in their blocks.
+void run(const HostCall& call, int64_t rows, bool accumulate, void* const* data) {
     const at::NoGradGuard no_grad;
     const at::AutoDispatchBelowADInplaceOrView below_autograd;
     void* const* out = nullptr;
-    torch::jit::Stack stack = with_blocks(call, data, &out);
+    torch::jit::Stack stack = with_blocks(call, rows, data, &out);
     call.op.callBoxed(&stack);
     const auto& returns = call.op.schema().returns();
     for (size_t r = 0; r < returns.size(); ++r) {
         if (returns[r].alias_info()) continue;
+        const bool batched = call.dims && call.dims->results[r];
         auto shape = call.results[r].begin();
         each_tensor(stack[r], [&](const Tensor& t) {
             const Shape& s = *shape++;
             if (s.dtype == c10::ScalarType::Undefined) return;
-            Tensor to = block(*out++, s.sizes, s.dtype);
+            Tensor to = block(*out++, sizes_of_part(s.sizes, batched, rows), s.dtype);
             if (!t.defined() ||
                 t.numel() == 0) {  // not needed, as the statistics of batch_norm in eval mode
-                to.zero_();
+                if (!accumulate) to.zero_();
                 return;
             }
-            TORCH_CHECK(t.sizes() == s.sizes, "the host's kernel gives sizes ", t.sizes(),
-                        " where ", c10::IntArrayRef(s.sizes), " were expected");
-            to.copy_(t);
+            TORCH_CHECK(t.sizes() == to.sizes(), "the host's kernel gives sizes ", t.sizes(),
+                        " where ", to.sizes(), " were expected");
+            if (accumulate) to.add_(t);
+            else to.copy_(t);
         });
     }
 }
 
-int run_host(void* user, void* const* data, char* error_text) {
+int run_host(void* user, int64_t batch, int accumulate, void* const* data, char* error_text) {
     const auto& call = *static_cast<const HostCall*>(user);
     use_one_thread();
     const auto start = std::chrono::steady_clock::now();
     nntile_error* error = nullptr;
-    const nntile_status status = guarded(&error, [&] { run(call, data); });
+    const nntile_status status = guarded(&error, [&] { run(call, batch, accumulate, data); });
     call.counter->nanoseconds += (std::chrono::steady_clock::now() - start).count();
-    call.counter->bytes += call.bytes;
+    call.counter->bytes += call.bytes * batch / std::max<int64_t>(call.batch, 1);
     ++call.counter->calls;
     if (status != NNTILE_OK) std::snprintf(error_text, 256, "%s", nntile_error_message(error));
     nntile_error_destroy(error);
@@ -194,16 +217,6 @@ void admit_all(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
         const bool indices = v.isOptionalTensorList() || name == "lengths" || name == "batch_sizes";
         v = map_tensors(v, [&](const Tensor& t) { return admit(t, op, formal[k], indices); });
     }
-}
-
-// The argument that a return is, or -1 for a new one.
-int argument_of(const c10::FunctionSchema& schema, const c10::Argument& result) {
-    if (!result.alias_info()) return -1;
-    for (size_t k = 0; k < schema.arguments().size(); ++k) {
-        const auto* alias = schema.arguments()[k].alias_info();
-        if (alias && *alias == *result.alias_info()) return static_cast<int>(k);
-    }
-    return -1;
 }
 
 void resize_outs(const c10::FunctionSchema& schema, Arguments arguments, const Shapes& shapes) {
@@ -266,6 +279,46 @@ std::vector<IValue> make_results(const HostCall& call, Arguments arguments,
     return results;
 }
 
+// Marks the operands that have the batch, and makes the call one that may be done in parts. Empty:
+// it is one task. Sums of short floats would lose digits.
+std::vector<uint8_t> find_batch(HostCall& call, const FallbackOp& known, Arguments arguments) {
+    const BatchDims& dims = known.batch;
+    if (dims.arguments.empty() || !call.overlapping.empty()) return {};
+    std::vector<uint8_t> inputs, outputs;
+    int64_t batch = -1;
+    bool fits = true, sums = false;
+    const auto has = [&](bool batched, c10::IntArrayRef sizes) {
+        if (!batched) return;
+        if (batch < 0 && !sizes.empty()) batch = sizes[0];
+        fits &= !sizes.empty() && sizes[0] == batch;
+    };
+    for (size_t k = 0; k < arguments.size(); ++k) {
+        if (dims.arguments[k] && arguments[k].isIntList()) has(true, arguments[k].toIntVector());
+        each_tensor(arguments[k], [&](const Tensor& t) {
+            if (!t.defined() || !ours(t)) return;
+            has(dims.arguments[k], t.sizes());
+            (known.written[k] ? outputs : inputs).push_back(dims.arguments[k]);
+            fits &= dims.arguments[k] || !known.written[k];  // sums are results, not out= arguments
+        });
+    }
+    for (size_t r = 0; r < dims.results.size(); ++r) {
+        if (call.op.schema().returns()[r].alias_info()) continue;
+        for (const Shape& s : call.results[r]) {
+            if (s.dtype == c10::ScalarType::Undefined) continue;
+            has(dims.results[r], s.sizes);
+            outputs.push_back(dims.results[r]);
+            sums |= !dims.results[r];
+            fits &= dims.results[r] || s.dtype == at::kFloat || s.dtype == at::kDouble;
+        }
+    }
+    fits &= batch >= 0 && (!sums || std::count(outputs.begin(), outputs.end(), 1) == 0);
+    if (!fits) return {};
+    call.dims = &dims;
+    call.batch = batch;
+    inputs.insert(inputs.end(), outputs.begin(), outputs.end());
+    return inputs;
+}
+
 }  // namespace
 
 bool record_on_host(const c10::OperatorHandle& op, FallbackOp& known, torch::jit::Stack* stack) {
@@ -293,13 +346,15 @@ bool record_on_host(const c10::OperatorHandle& op, FallbackOp& known, torch::jit
         call->arguments[known.generator] = IValue();
     }
 
+    const std::vector<uint8_t> batched = find_batch(*call, known, arguments);
+    const uint64_t signature = signature_of(*call, arguments);
+    const size_t inputs = call->inputs;
     nntile_error* error = nullptr;
-    const nntile_status status = nntile_record_host(
-        record(), toString(op.operator_name()).c_str(), signature_of(*call, arguments), &run_host,
-        call.get(), [](void* user) { delete static_cast<HostCall*>(user); }, operands.data(),
-        call->inputs, outputs.size(), nullptr, &error);
+    const nntile_status status = nntile_record_host_batched(  // owns the call from here on
+        record(), toString(op.operator_name()).c_str(), signature, &run_host, call.release(),
+        [](void* user) { delete static_cast<HostCall*>(user); }, operands.data(), inputs,
+        outputs.size(), batched.empty() ? nullptr : batched.data(), nullptr, &error);
     check(status, error);
-    call.release();
     torch::jit::drop(*stack, arguments.size());
     for (IValue& v : results) stack->push_back(std::move(v));
     return true;

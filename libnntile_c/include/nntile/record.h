@@ -77,6 +77,22 @@ nntile_status nntile_record_host(nntile_record *record, const char *name, uint64
                                  const nntile_operand *operands, size_t n_inputs, size_t n_outputs, const char *where,
                                  nntile_error **error);
 
+/** As nntile_host_function, on a part of a batch: `batch` is the extent of dim 0 of the blocks whose operand is
+ *  batched. accumulate is not 0: add to outputs that are not batched instead of writing them. Calls for several parts
+ *  may run at once. Since 0.1. */
+typedef int (*nntile_batch_function)(void *user, int64_t batch, int accumulate, void *const *data, char *error_text);
+
+/** As nntile_record_host(), for a function that treats the elements of a batch one by one. Where the batch is cut, it
+ *  is called once for every segment, on dense blocks of that segment; operands without a batch are whole.
+ *  batched    one byte for each operand: 1 where its dim 0 is the batch; these dims have one extent. The outputs all
+ *             have it, or none has: then each is the sum over the parts. NULL: no operand has, `batch` is 1.
+ *  Also returns INVALID_ARGUMENT for a batched operand without dims, for extents that differ, and for mixed outputs.
+ *  Since 0.1. */
+nntile_status nntile_record_host_batched(nntile_record *record, const char *name, uint64_t signature,
+                                         nntile_batch_function function, void *user, void (*destroy)(void *user),
+                                         const nntile_operand *operands, size_t n_inputs, size_t n_outputs,
+                                         const uint8_t *batched, const char *where, nntile_error **error);
+
 /** Copies host bytes (dense row-major, target's sizes and dtype) into a tensor. The bytes are taken before the call
  *  returns. nbytes is checked. Since 0.1. */
 nntile_status nntile_record_write(nntile_record *record, const nntile_operand *target, const void *host, size_t nbytes,

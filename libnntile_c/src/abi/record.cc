@@ -56,6 +56,19 @@ const schema::OpRow& row_of(uint32_t op) {
 
 std::string_view view_of(const char* text) { return text ? text : std::string_view{}; }
 
+// From here on the shared pointer owns `user`, whatever fails.
+std::shared_ptr<void> own(void* user, void (*destroy)(void* user)) {
+    return {user, [destroy](void* p) {
+                if (destroy) destroy(p);
+            }};
+}
+
+record::HostCall host_call(const char* self, const char* name, uint64_t signature, bool has_function) {
+    need(name, self, "name");
+    check(has_function, Status::invalid_argument, self, ": function is NULL");
+    return {name, signature, {}, {}};
+}
+
 }  // namespace
 
 nntile_status nntile_record_create(nntile_record** out, nntile_error** error) {
@@ -92,19 +105,32 @@ nntile_status nntile_record_host(nntile_record* record, const char* name, uint64
                                  nntile_host_function function, void* user, void (*destroy)(void* user),
                                  const nntile_operand* operands, size_t n_inputs, size_t n_outputs, const char* where,
                                  nntile_error** error) {
-    // From here on the shared pointer owns `user`, whatever fails.
+    constexpr const char* self = "nntile_record_host";
     return guard(error, [&] {
-        std::shared_ptr<void> owned(user, [destroy](void* p) {
-            if (destroy) destroy(p);
-        });
-        record::Recorder& recorder = recorder_of(record, "nntile_record_host");
-        need(name, "nntile_record_host", "name");
-        check(function != nullptr, Status::invalid_argument, "nntile_record_host: function is NULL");
-        const auto own = operands_of(operands, n_inputs + n_outputs, name);
-        record::HostCall call{name, signature, [function, owned](void* const* data, char* text) {
-                                  return function(owned.get(), data, text);
-                              }};
-        recorder.host(std::move(call), own, n_inputs, view_of(where));
+        const std::shared_ptr<void> owned = own(user, destroy);
+        record::HostCall call = host_call(self, name, signature, function != nullptr);
+        call.function = [function, owned](int64_t, bool, void* const* data, char* text) {
+            return function(owned.get(), data, text);
+        };
+        const auto all = operands_of(operands, n_inputs + n_outputs, name);
+        recorder_of(record, self).host(std::move(call), all, n_inputs, view_of(where));
+    });
+}
+
+nntile_status nntile_record_host_batched(nntile_record* record, const char* name, uint64_t signature,
+                                         nntile_batch_function function, void* user, void (*destroy)(void* user),
+                                         const nntile_operand* operands, size_t n_inputs, size_t n_outputs,
+                                         const uint8_t* batched, const char* where, nntile_error** error) {
+    constexpr const char* self = "nntile_record_host_batched";
+    return guard(error, [&] {
+        const std::shared_ptr<void> owned = own(user, destroy);
+        record::HostCall call = host_call(self, name, signature, function != nullptr);
+        call.function = [function, owned](int64_t batch, bool accumulate, void* const* data, char* text) {
+            return function(owned.get(), batch, accumulate, data, text);
+        };
+        for (size_t k = 0; batched && k < n_inputs + n_outputs; ++k) call.batched.push_back(batched[k] != 0);
+        const auto all = operands_of(operands, n_inputs + n_outputs, name);
+        recorder_of(record, self).host(std::move(call), all, n_inputs, view_of(where));
     });
 }
 

@@ -2,14 +2,16 @@
 #include "graph/graph.hh"
 
 #include <algorithm>
+#include <functional>
 
 #include "base/error.hh"
 
 namespace nntile::graph {
 
 const OpRow& host_row() {
-    static const OpRow row{.name = "host", .doc = "a function of the host on whole dense operands",
-                           .rule = schema::Rule::host, .inputs = {{"x*", "any"}}, .outputs = {{"y*", "any"}}};
+    static const OpRow row{.name = "host", .doc = "a function of the host on dense operands, whole but for their batch",
+                           .rule = schema::Rule::host, .inputs = {{"x*", "any"}}, .outputs = {{"y*", "any"}},
+                           .combine = "add", .flops = 0};
     return row;
 }
 
@@ -146,14 +148,37 @@ std::vector<uint32_t> Graph::add(const OpRow& row, std::span<const uint32_t> in,
     return {nodes.back().outputs.begin(), nodes.back().outputs.end()};
 }
 
+void Graph::check_batch(std::string_view name, std::span<const uint32_t> in, std::span<const Type> out,
+                        std::span<const uint8_t> batched) const {
+    if (batched.empty()) return;
+    check(batched.size() == in.size() + out.size(), Status::invalid_argument, name, ": ", batched.size(),
+          " marks of a batch for ", in.size() + out.size(), " operands");
+    int64_t extent = -1;
+    for (size_t k = 0; k < batched.size(); ++k) {
+        if (!batched[k]) continue;
+        check(k >= in.size() || in[k] != no_value, Status::invalid_argument, name, ": operand ", k,
+              " is absent and has no batch");
+        const Type type = k < in.size() ? type_of(in[k]) : out[k - in.size()];
+        check(!type.sizes.empty(), Status::invalid_argument, name, ": operand ", k, " has no dim 0 to be the batch");
+        if (extent < 0) extent = type.sizes[0];
+        check(type.sizes[0] == extent, Status::invalid_argument, name, ": operand ", k, " has a batch of ",
+              type.sizes[0], ", another one of ", extent);
+    }
+    const auto marks = batched.subspan(in.size());
+    check(std::adjacent_find(marks.begin(), marks.end(), std::not_equal_to<>()) == marks.end(),
+          Status::invalid_argument, name, ": some outputs have a batch and some have not");
+}
+
 std::vector<uint32_t> Graph::add_host(std::string name, uint64_t signature, std::span<const uint32_t> in,
-                                      std::span<const Type> out, std::string_view place) {
+                                      std::span<const Type> out, std::string_view place,
+                                      std::span<const uint8_t> batched) {
     for (uint32_t v : in)
         if (v != no_value) check_value(v, name);
+    check_batch(name, in, out, batched);
     if (!place.empty()) where.emplace_back(place);
     Node node{&host_row(), DType::none, static_cast<int32_t>(hosts.size()),
               place.empty() ? no_value : static_cast<uint32_t>(where.size() - 1), {}, {}, {}};
-    hosts.push_back({std::move(name), signature});
+    hosts.push_back({std::move(name), signature, {batched.begin(), batched.end()}});
     node.inputs.append(in.begin(), in.end());
     append(std::move(node), out);
     return {nodes.back().outputs.begin(), nodes.back().outputs.end()};
@@ -238,7 +263,8 @@ Hash Graph::hash() const {
             h.add(v.layout.sizes[d] > 1 ? v.layout.strides[d] : 0);
     }
     for (const Node& n : nodes) {
-        h.add(n.host_call >= 0 ? hosts[n.host_call].signature : schema::number_of(*n.row));
+        if (n.host_call >= 0) h.add(hosts[n.host_call].signature).add_all(hosts[n.host_call].batched);
+        else h.add(schema::number_of(*n.row));
         h.add(static_cast<uint64_t>(n.compute)).add_all(n.inputs).add(n.outputs.size());
         for (size_t k = 0; k < n.attrs.size(); ++k) {
             const Attr& a = n.attrs[k];

@@ -77,8 +77,11 @@ public:
                               DType compute = DType::none, std::span<const Type> wanted = {},
                               std::string_view where = {});
     // Rule host: outputs are what `outputs` says; signature stands for everything the function depends on.
+    // batched: of each operand, whether its dim 0 is the batch; empty: of none. Outputs are all batched, or none is
+    // (each is then a sum over the batch).
     std::vector<uint32_t> add_host(std::string name, uint64_t signature, std::span<const uint32_t> inputs,
-                                   std::span<const Type> outputs, std::string_view where = {});
+                                   std::span<const Type> outputs, std::string_view where = {},
+                                   std::span<const uint8_t> batched = {});
     void set_output(uint32_t value, std::string name = {});
     // An output owns its data: one that is a view, an input or an output twice becomes a copy.
     void own_outputs();
@@ -111,6 +114,7 @@ public:
     struct Host {
         std::string name;
         uint64_t signature;
+        std::vector<uint8_t> batched;       // by operand, 0 or 1; empty: none is
     };
     std::vector<Host> hosts;                // by Node::host_call
 
@@ -119,6 +123,8 @@ private:
                              DType compute) override;
     uint32_t view(uint32_t base, Layout layout) override { return add_view(base, layout); }
     uint32_t scalar(DType dtype, double f, int64_t i) override { return add_scalar(dtype, f, i); }
+    void check_batch(std::string_view name, std::span<const uint32_t> inputs, std::span<const Type> outputs,
+                     std::span<const uint8_t> batched) const;
     void append(Node node, std::span<const Type> outputs);
     uint32_t add_value(DType dtype, ValueKind kind, uint32_t source, std::span<const int64_t> sizes);
     void check_value(uint32_t v, std::string_view op) const;

@@ -230,9 +230,12 @@ private:
     void host(const std::vector<Result>& results) {
         std::string name = s_.string();
         const std::vector<uint32_t> in = operands();
+        std::vector<uint8_t> batched;
+        if (s_.accept("batched"))
+            for (int64_t mark : s_.dims()) batched.push_back(mark != 0);
         s_.expect("signature");
         const uint64_t signature = s_.hexadecimal();
-        g_.add_host(std::move(name), signature, in, types_of(results), s_.comment());
+        g_.add_host(std::move(name), signature, in, types_of(results), s_.comment(), batched);
     }
 
     void op(const OpRow& row, const std::vector<Result>& results) {

@@ -117,7 +117,8 @@ private:
         if (node.host_call >= 0) {
             const Graph::Host& host = g_.hosts[node.host_call];
             line.right = text_of("host ", quoted(host.name), arguments(node, node.inputs.size()),
-                                 " signature 0x", std::hex, host.signature);
+                                 batched_text(host.batched), " signature 0x", std::hex,
+                                 host.signature);
             return line;
         }
         size_t n =
@@ -138,6 +139,11 @@ private:
             text += node.inputs[k] == no_value ? "none" : "%" + std::to_string(node.inputs[k]);
         }
         return text + ")";
+    }
+
+    static std::string batched_text(const std::vector<uint8_t>& batched) {  // of each operand
+        const Dims marks(batched.begin(), batched.end());
+        return batched.empty() ? "" : " batched " + text_of_dims(marks);
     }
 
     std::string attrs_text(const Node& node) {

@@ -114,7 +114,7 @@ void Recorder::host(HostCall call, std::span<const Operand> operands, size_t n_i
     std::vector<Type> wanted;
     for (const Operand& o : operands.subspan(n_inputs)) wanted.push_back({o.dtype, Dims(o.sizes), false});
     fresh_from_ = graph_.values.size();
-    const auto results = graph_.add_host(call.name, call.signature, inputs, wanted, where);
+    const auto results = graph_.add_host(call.name, call.signature, inputs, wanted, where, call.batched);
     calls_.push_back(std::move(call));
     for (size_t k = 0; k < wanted.size(); ++k)
         if (operands[n_inputs + k].kind == Operand::Kind::tensor)

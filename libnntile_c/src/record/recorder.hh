@@ -18,7 +18,8 @@ namespace nntile::record {
 struct HostCall {
     std::string name;
     uint64_t signature = 0;
-    std::function<int(void* const* data, char* error_text)> function;
+    std::vector<uint8_t> batched;               // as of Graph::add_host()
+    std::function<int(int64_t batch, bool accumulate, void* const* data, char* error_text)> function;
 };
 
 // What runs graphs; pipeline.cc implements it, so that record/ needs neither tiles nor StarPU.

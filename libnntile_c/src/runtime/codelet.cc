@@ -49,7 +49,9 @@ int run_task(const Run& run, const PlanTask& p, void** buffers, char* error) {
     if (p.task->host_call < 0) return run_kernel(run, *p.task, data, error);
     SmallVector<void*, 16> pointers;
     for (std::byte* d : data) pointers.push_back(d);
-    return run.host_calls[static_cast<size_t>(p.task->host_call)].function(pointers.data(), error);
+    const bool accumulate = !p.task->params.empty() && p.task->params[0].fixed.i != 0;
+    return run.host_calls[static_cast<size_t>(p.task->host_call)].function(
+        product(p.task->sizes), accumulate, pointers.data(), error);
 }
 
 Status status_of(int result) {

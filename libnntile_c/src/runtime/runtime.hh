@@ -59,7 +59,9 @@ void read(const Storage& storage, void* host);
 // ---- plans (plan.cc)
 struct HostCall {
     std::string name;
-    std::function<int(void* const* data, char* error_text)> function;   // data: operands in order, nullptr if absent
+    // batch: rows of this part; accumulate: add to outputs instead of writing them; data: operands in order, nullptr
+    // if absent.
+    std::function<int(int64_t batch, bool accumulate, void* const* data, char* error_text)> function;
 };
 struct Launch {
     std::span<const std::shared_ptr<Storage>> inputs;   // by position in Plan's list of inputs

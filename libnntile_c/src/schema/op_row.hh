@@ -23,7 +23,7 @@ enum class Rule : uint8_t {
     whole,     // parallel over some dims, the others must be whole in a task
     move,      // view_write, empty: no arithmetic; lowered by copies
     compose,   // a composition of other rows; disappears when it is added to a graph
-    host,      // a function of the host on whole dense operands
+    host,      // a function of the host on dense operands, whole but for their batch
 };
 const char* name_of(Rule rule);
 
@@ -76,7 +76,7 @@ struct Label {
     LabelKind kind;
 };
 // The iteration space: labels in the order that the kernel expects, and for every operand (inputs, then
-// outputs) the label of each dim; -1 where a dim of size 1 is broadcast.
+// outputs) the label of each dim; -1 where a dim of size 1 is broadcast, or where every task has all of a dim.
 struct Relation {
     SmallVector<Label, 8> labels;
     std::vector<SmallVector<int8_t, 8>> operands;

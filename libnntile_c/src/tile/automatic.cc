@@ -30,7 +30,7 @@ std::vector<Work> work_of(const graph::Graph& graph, const graph::Live& live,
     std::vector<Work> all;
     for (size_t n = 0; n < graph.nodes.size(); ++n) {
         const graph::Node& node = graph.nodes[n];
-        if (!live.nodes[n] || !node.row->relate) continue;
+        if (!live.nodes[n] || !node.row->relate) continue;  // nobody knows the speed of a host function
         const NodeSpace space = space_of(graph, node);
         Work work;
         double points = 1, bytes = 0;

@@ -66,8 +66,7 @@ Lowered Lowering::run() {
     for (node_ = 0; node_ < graph_.nodes.size(); ++node_) {
         if (!live_.nodes[node_]) continue;
         const std::string& name = graph_.nodes[node_].row->name;
-        if (graph_.nodes[node_].row->relate) lower_node(node_);
-        else if (graph_.nodes[node_].host_call >= 0) lower_host(node_);
+        if (has_relation(graph_.nodes[node_])) lower_node(node_);
         else if (name == "empty") lower_empty(node_);
         else if (name == "view_write") lower_view_write(node_);
         else if (name == "bits") lower_bits(node_);

@@ -23,6 +23,8 @@ struct OperandTiles {
     Grid grid;
     std::vector<OperandTile> tiles;     // row-major over grid
     bool own = false;                   // the value's own tiles, in their own order: may be reused in place
+
+    bool are_dense() const;             // each is one row-major block
 };
 
 class NodeTasks;
@@ -66,7 +68,6 @@ private:
     void lower_empty(uint32_t number);
     void lower_view_write(uint32_t number);
     void lower_bits(uint32_t number);
-    void lower_host(uint32_t number);
     uint32_t dense_input(uint32_t value);   // a tile with nothing but the value, row-major
     // One dense tile for a result that an op makes whole; finish_whole() spreads it if the value is cut.
     uint32_t whole_output(uint32_t value);

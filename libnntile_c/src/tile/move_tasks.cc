@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Tasks of nodes without a relation: empty, view_write, bits, and functions of the host.
+// Tasks of nodes without a relation: empty, view_write and bits.
 #include "base/error.hh"
 #include "tile/lowering.hh"
 
 namespace nntile::tile {
-
-using graph::no_value;
 
 void Lowering::lower_empty(uint32_t number) {
     const uint32_t v = graph_.nodes[number].outputs[0];
@@ -59,33 +57,6 @@ void Lowering::lower_bits(uint32_t number) {
     // The same bytes on both sides, so a copy in the new dtype.
     add_copy(value.dtype, {from, 0, {1}}, value.dtype, {to, 0, {1}}, value.sizes, Access::write, number);
     finish_whole(node.outputs[0], to, number);
-}
-
-void Lowering::lower_host(uint32_t number) {
-    const graph::Node& node = graph_.nodes[number];
-    Task task;
-    task.host_call = node.host_call;
-    task.node = number;
-    auto add = [&](uint32_t tile, DType dtype, Access access) {
-        Operand o;
-        o.tile = tile;
-        o.dtype = dtype;
-        o.access = access;
-        task.operands.push_back(std::move(o));
-        if (tile != none) task.bytes += static_cast<double>(out_.tiles.tiles[tile].bytes);
-    };
-    for (uint32_t v : node.inputs) {
-        if (v == no_value) add(none, DType::none, Access::read);
-        else add(dense_input(v), graph_.value(v).dtype, Access::read);
-    }
-    std::vector<uint32_t> made;
-    for (uint32_t v : node.outputs) {
-        made.push_back(whole_output(v));
-        add(made.back(), graph_.value(v).dtype, Access::write);
-    }
-    push(std::move(task));
-    ++out_.host_calls;
-    for (size_t k = 0; k < made.size(); ++k) finish_whole(node.outputs[k], made[k], number);
 }
 
 }  // namespace nntile::tile

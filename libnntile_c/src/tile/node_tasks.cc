@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Tasks of a node whose row has a relation: one for every tile of its iteration space. Labels of kind whole are not
+// Tasks of a node that has a relation: one for every tile of its iteration space. Labels of kind whole are not
 // cut; partial results over cut reduce labels are accumulated in a fixed number of lanes, joined by a fixed tree, so
 // that the bits depend on nothing but the cuts.
 #include "base/error.hh"
 #include "tile/lowering.hh"
+#include "tile/program.hh"
 
 namespace nntile::tile {
 
@@ -14,26 +15,6 @@ namespace {
 
 constexpr int64_t most_lanes = 4;
 constexpr int64_t enough_chains = 8;    // so many output tiles need no lanes to keep workers busy
-
-DType compute_class(DType dtype) {
-    if (dtype == DType::f64) return DType::f64;
-    return is_floating(dtype) ? DType::f32 : DType::i64;
-}
-
-std::shared_ptr<const kernels::Program> one_instruction(int map_row, DType compute) {
-    const kernels::MapRow& row = kernels::map_rows()[map_row];
-    auto program = std::make_shared<kernels::Program>();
-    kernels::Instruction code;
-    code.primitive = static_cast<uint16_t>(map_row);
-    code.compute = compute_class(compute);
-    program->n_in = static_cast<uint8_t>(row.inputs.size());
-    program->n_out = static_cast<uint8_t>(row.outputs.size());
-    program->n_registers = program->n_in + program->n_out;
-    for (uint8_t r = 0; r < program->n_in; ++r) code.in.push_back(r);
-    for (uint8_t r = program->n_in; r < program->n_registers; ++r) code.out.push_back(r);
-    program->code.push_back(std::move(code));
-    return program;
-}
 
 }  // namespace
 
@@ -46,6 +27,7 @@ public:
         n_in_ = node_.inputs.size();
         n_out_ = node_.outputs.size();
         for (size_t k = 0; k < n_in_ + n_out_; ++k) place_operand(k);
+        if (is_host()) return;
         if (row_.map_row >= 0) program_ = one_instruction(row_.map_row, node_.compute);
         kernel_ = kernels::find_kernel(row_.map_row >= 0 ? "map" : row_.kernel);
         check(kernel_, Status::internal, row_.name, ": no kernel '", row_.kernel, "'");
@@ -68,6 +50,8 @@ public:
 
 private:
     using Cuts = std::vector<Cut>;
+
+    bool is_host() const { return node_.host_call >= 0; }
 
     uint32_t value_of(size_t operand) const {
         return operand < n_in_ ? node_.inputs[operand] : node_.outputs[operand - n_in_];
@@ -103,7 +87,8 @@ private:
         std::vector<int> place;
         if (value_of(k) != no_value)
             for (int8_t label : info_.labels_of(k)) {
-                cuts.push_back(label < 0 ? Cut{} : label_cuts_[label]);
+                const int64_t extent = graph_.value(value_of(k)).sizes[cuts.size()];
+                cuts.push_back(label < 0 ? whole(extent) : label_cuts_[label]);
                 if (label < 0) place.push_back(-1);
                 for (size_t i = 0; label >= 0 && i < iteration_.dims.size(); ++i)
                     if (iteration_.dims[i].dim == static_cast<uint32_t>(label)) place.push_back(static_cast<int>(i));
@@ -116,6 +101,8 @@ private:
         const uint32_t v = node_.inputs[k];
         if (v == no_value || graph_.value(v).kind == graph::ValueKind::scalar) return;
         inputs_[k] = &all_.operand(v, cuts_[k], dense);
+        // A kernel says whether it can do with the strides; a function of the host knows none.
+        if (is_host() && !dense && !inputs_[k]->are_dense()) bind_input(k, true);
     }
 
     int64_t count(LabelKind kind) const {
@@ -134,12 +121,13 @@ private:
     }
 
     // The value's own tiles where the cuts agree; else temporaries that are spread over them afterwards. Partial sums
-    // of short floats are kept in f32.
+    // of short floats are kept in f32, but for a function of the host, which knows just the value's own dtype.
     void make_output(size_t k) {
         const uint32_t v = node_.outputs[k];
         const Cuts& cuts = cuts_[n_in_ + k];
         const graph::Value& value = graph_.value(v);
-        const bool widen = (value.dtype == DType::f16 || value.dtype == DType::bf16) && count(LabelKind::reduce) > 1;
+        const bool is_short = value.dtype == DType::f16 || value.dtype == DType::bf16;
+        const bool widen = is_short && !is_host() && count(LabelKind::reduce) > 1;
         const Grid grid = grid_of(value.sizes, cuts);
         const bool own = cuts == all_.tiling_.values[v].cuts && !widen;
         const DType dtype = widen ? DType::f32 : value.dtype;
@@ -303,9 +291,20 @@ private:
         return kernels::gemm_layout_ok(M, K, a[n - 3], a[n - 1]) && kernels::gemm_layout_ok(K, N, b[n - 1], b[n - 2]);
     }
 
+    // All that a function of the host is told: its rows of the batch, and whether it adds to its outputs.
+    void make_host_call(Task& task, bool accumulate) {
+        task.host_call = node_.host_call;
+        task.sizes = {product(task.sizes)};
+        for (Operand& o : task.operands) o.strides.clear();
+        task.params.emplace_back().fixed.i = accumulate;
+        ++all_.out_.host_calls;
+    }
+
     void add(const Dims& segments, bool first, bool accumulate, std::span<const OperandTile> outs) {
         Task task = make_task(segments, first, accumulate, outs);
-        if (!finish(task)) {
+        if (is_host()) {
+            make_host_call(task, accumulate);
+        } else if (!finish(task)) {
             for (size_t k = 0; k < n_in_; ++k) bind_input(k, true);
             task = make_task(segments, first, accumulate, outs);
             check(finish(task), Status::internal, row_.name, ": dense operands do not fit the kernel");

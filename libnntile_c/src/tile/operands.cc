@@ -6,6 +6,12 @@
 
 namespace nntile::tile {
 
+bool OperandTiles::are_dense() const {
+    for (size_t i = 0; i < tiles.size(); ++i)
+        if (!is_dense(grid.sizes_of(grid.segments_of(static_cast<int64_t>(i))), tiles[i].strides, 0)) return false;
+    return true;
+}
+
 void Lowering::push(Task task) {
     if (task.node == none) task.node = node_;
     out_.tiles.tasks.push_back(std::move(task));

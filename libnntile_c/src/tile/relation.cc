@@ -5,12 +5,34 @@ namespace nntile::tile {
 
 using graph::no_value;
 
+bool has_relation(const graph::Node& node) { return node.row->relate || node.host_call >= 0; }
+
+// A host function has one label, the batch, or none: every task has all of the other dims.
+static void relate_host(const std::vector<uint8_t>& batched, NodeSpace& space) {
+    std::vector<const schema::Type*> types;
+    for (const schema::Type& t : space.inputs) types.push_back(&t);
+    for (const schema::Type& t : space.outputs) types.push_back(&t);
+    const bool sums = !batched.empty() && !space.outputs.empty() && !batched.back();
+    const auto kind = sums ? schema::LabelKind::reduce : schema::LabelKind::parallel;
+    auto& labels = space.relation.labels;
+    for (size_t k = 0; k < types.size(); ++k) {
+        const Dims& sizes = types[k]->sizes;
+        auto& own = space.relation.operands.emplace_back();
+        for (size_t d = 0; d < sizes.size(); ++d) own.push_back(-1);
+        if (batched.empty() || !batched[k]) continue;
+        if (labels.empty()) labels.push_back({sizes[0], kind});
+        own[0] = 0;
+    }
+}
+
 NodeSpace space_of(const graph::Graph& graph, const graph::Node& node) {
     NodeSpace space;
     for (uint32_t v : node.inputs) space.inputs.push_back(v == no_value ? schema::Type{} : graph.type_of(v));
     for (uint32_t v : node.outputs) space.outputs.push_back(graph.type_of(v));
     if (node.row->relate)
         node.row->relate({*node.row, space.inputs, node.attrs, node.compute}, space.outputs, space.relation);
+    else if (node.host_call >= 0)
+        relate_host(graph.hosts[node.host_call].batched, space);
     return space;
 }
 

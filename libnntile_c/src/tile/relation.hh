@@ -13,7 +13,8 @@ struct NodeSpace {
     const SmallVector<int8_t, 8>& labels_of(size_t operand) const { return relation.operands[operand]; }
 };
 
-// Rows of rule move and host have no relation: theirs is empty.
+// Rows of rule move have no relation: theirs is empty.
+bool has_relation(const graph::Node& node);
 NodeSpace space_of(const graph::Graph& graph, const graph::Node& node);
 
 }  // namespace nntile::tile

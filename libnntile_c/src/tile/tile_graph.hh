@@ -55,7 +55,9 @@ struct Task {
     std::vector<Operand> operands;  // inputs, then outputs
     std::vector<ParamRef> params;
     std::shared_ptr<const kernels::Program> program;    // map
-    int32_t host_call = -1;     // host kernel: index of the run's host call; kernel == nullptr then
+    // Host function: index of the run's host call; kernel == nullptr then, sizes are the rows of its part of the batch,
+    // and params[0] says whether it adds to its outputs.
+    int32_t host_call = -1;
     int64_t index_offset = 0;
     Dims index_strides;
     uint32_t node = none;       // graph node it comes from, for messages

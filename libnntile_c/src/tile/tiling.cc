@@ -53,7 +53,7 @@ private:
             if (layout.numel()) axes_.link(dims_[out], dims_[data], layout, "view_write");
             return;
         }
-        if (!node.row->relate) return;
+        if (!has_relation(node)) return;
         const NodeSpace space = space_of(graph_, node);
         std::vector<int> first(space.relation.labels.size(), -1);
         auto unite = [&](uint32_t v, size_t operand) {

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * nntile_record_host_batched: a function of the host on a whole batch, and on one cut into rows. */
+#include "check.h"
+
+enum { ROWS = 6 };
+
+/* Calls of the functions below: x has shape (batch, 2). */
+typedef struct {
+    int64_t calls, rows, added;
+} counts;
+static counts seen;
+static int destroyed = 0;
+
+static void end(void* user) {
+    CHECK(user == &seen);
+    ++destroyed;
+}
+
+static void count(void* user, int64_t batch, int accumulate) {
+    CHECK(user == &seen);
+    ++seen.calls;
+    seen.rows += batch;
+    seen.added += accumulate != 0;
+}
+
+/* y = 10 x. */
+static int times_ten(void* user, int64_t batch, int accumulate, void* const* data, char* text) {
+    const float* x = data[0];
+    float* y = data[1];
+    count(user, batch, accumulate);
+    for (int64_t i = 0; i < 2 * batch; ++i) y[i] = 10 * x[i];
+    if (x[0] != 100) return 0;
+    snprintf(text, 256, "times_ten: %d is too much", 100);
+    return NNTILE_INDEX_ERROR;
+}
+
+/* s = sum of the rows of x. */
+static int sum(void* user, int64_t batch, int accumulate, void* const* data, char* text) {
+    const float* x = data[0];
+    float* s = data[1];
+    count(user, batch, accumulate);
+    (void)text;
+    if (!accumulate) s[0] = s[1] = 0;
+    for (int64_t i = 0; i < 2 * batch; ++i) s[i % 2] += x[i];
+    return 0;
+}
+
+static nntile_record* record;
+static nntile_operand x, y, s;
+
+static nntile_status call(const char* name, nntile_batch_function function,
+                          const nntile_operand* out, const uint8_t* batched) {
+    const nntile_operand operands[] = {x, *out};
+    seen = (counts){0};
+    return nntile_record_host_batched(record, name, (uint64_t)name[0], function, &seen, end,
+                                      operands, 1, 1, batched, "here", &error);
+}
+
+static void values(int64_t parts, int64_t joined) {
+    const uint8_t kept[] = {1, 1}, summed[] = {1, 0};
+    float found[2 * ROWS];
+    OK(call("times_ten", times_ten, &y, kept));
+    OK(nntile_record_read(record, &y, found, sizeof found, &error));
+    for (int i = 0; i < 2 * ROWS; ++i) CHECK(found[i] == 10 * (float)i);
+    CHECK(seen.calls == parts && seen.rows == ROWS && seen.added == 0);
+    OK(call("sum", sum, &s, summed));
+    OK(nntile_record_read(record, &s, found, 2 * sizeof *found, &error));
+    CHECK(found[0] == 30 && found[1] == 36);
+    CHECK(seen.calls == parts && seen.rows == ROWS && seen.added == joined);
+    OK(call("no batch", sum, &s, NULL)); /* so it sums one row */
+    OK(nntile_record_read(record, &s, found, 2 * sizeof *found, &error));
+    CHECK(found[0] == 0 && found[1] == 1 && seen.calls == 1 && seen.rows == 1);
+}
+
+static void errors(float* data) {
+    const uint8_t kept[] = {1, 1}, mixed[] = {1, 1, 0};
+    const nntile_operand all[] = {x, y, s};
+    FAILS(NNTILE_INVALID_ARGUMENT, "f: some outputs have a batch and some have not",
+          nntile_record_host_batched(record, "f", 4, sum, &seen, end, all, 1, 2, mixed, NULL,
+                                     &error));
+    FAILS(NNTILE_INVALID_ARGUMENT, "f: operand 1 has a batch of 2, another one of 6",
+          call("f", sum, &s, kept));
+    FAILS(NNTILE_INVALID_ARGUMENT, "function is NULL", call("f", NULL, &y, kept));
+    FAILS(NNTILE_INVALID_ARGUMENT, "name is NULL",
+          nntile_record_host_batched(record, NULL, 4, sum, &seen, end, all, 1, 1, kept, NULL,
+                                     &error));
+    data[6] = 100; /* in one of the parts */
+    OK(nntile_record_write(record, &x, data, 2 * ROWS * sizeof *data, &error));
+    OK(call("times_ten", times_ten, &y, kept));
+    FAILS(NNTILE_INDEX_ERROR, "times_ten: 100 is too much [here]",
+          nntile_record_read(record, &y, data, 2 * ROWS * sizeof *data, &error));
+}
+
+int main(void) {
+    const int64_t sizes[] = {ROWS, 2}, strides[] = {2, 1}, row = 1;
+    const nntile_context_config config = {.struct_size = sizeof config, .ncpu = 1}; /* counts */
+    nntile_buffer* buffers[3];
+    float data[2 * ROWS];
+    for (int i = 0; i < 2 * ROWS; ++i) data[i] = (float)i;
+    OK(nntile_context_create(&config, &error));
+    OK(nntile_record_create(&record, &error));
+    for (int k = 0; k < 3; ++k)
+        OK(nntile_buffer_create(record, k < 2 ? sizeof data : 2 * sizeof *data, &buffers[k],
+                                &error));
+    x = (nntile_operand){.kind = NNTILE_OPERAND_TENSOR,
+                         .dtype = NNTILE_F32,
+                         .ndim = 2,
+                         .buffer = buffers[0],
+                         .sizes = sizes,
+                         .strides = strides};
+    y = x;
+    y.buffer = buffers[1];
+    s = (nntile_operand){.kind = NNTILE_OPERAND_TENSOR,
+                         .dtype = NNTILE_F32,
+                         .ndim = 1,
+                         .buffer = buffers[2],
+                         .sizes = sizes + 1,
+                         .strides = strides + 1};
+    OK(nntile_record_write(record, &x, data, sizeof data, &error));
+    values(1, 0);
+    OK(nntile_record_axis_name(record, &x, 0, "rows", &error));
+    OK(nntile_record_axis_tiling(record, "rows", &row, 1, &error));
+    values(ROWS, 2); /* the first four parts begin the four lanes of a sum */
+    errors(data);
+    for (int k = 0; k < 3; ++k) nntile_buffer_destroy(buffers[k]);
+    nntile_record_destroy(record);
+    OK(nntile_context_shutdown(&error));
+    CHECK(destroyed == 2 * 3 + 4 + 1);
+    REPORT;
+}

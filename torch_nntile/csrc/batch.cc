@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "batch.h"
+
+#include <cstdint>
+#include <sstream>
+#include <string_view>
+
+#include "boxed.h"
+
+namespace torch_nntile {
+namespace {
+
+constexpr size_t all = SIZE_MAX;
+
+struct BatchRow {
+    const char* op;         // in namespace aten; with all overloads
+    const char* arguments;  // names of those that have the batch
+    size_t parts = all;     // so many results have it too, the others are sums over the batch
+};
+
+constexpr BatchRow rows[] = {
+    {"convolution", "input"},
+    {"convolution_backward", "grad_output input", 1},
+
+    {"max_pool2d_with_indices", "self"},
+    {"max_pool2d_with_indices_backward", "grad_output self indices"},
+    {"max_pool3d_with_indices", "self"},
+    {"max_pool3d_with_indices_backward", "grad_output self indices"},
+    {"adaptive_max_pool2d", "self"},
+    {"adaptive_max_pool2d_backward", "grad_output self indices"},
+    {"adaptive_max_pool3d", "self"},
+    {"adaptive_max_pool3d_backward", "grad_output self indices"},
+    {"avg_pool2d", "self"},
+    {"avg_pool2d_backward", "grad_output self"},
+    {"avg_pool3d", "self"},
+    {"avg_pool3d_backward", "grad_output self"},
+    {"_adaptive_avg_pool2d", "self"},
+    {"_adaptive_avg_pool2d_backward", "grad_output self"},
+    {"_adaptive_avg_pool3d", "self"},
+    {"_adaptive_avg_pool3d_backward", "grad_output self"},
+    {"max_unpool2d", "self indices"},
+    {"max_unpool3d", "self indices"},
+
+    {"reflection_pad1d", "self"},
+    {"reflection_pad1d_backward", "grad_output self"},
+    {"reflection_pad2d", "self"},
+    {"reflection_pad2d_backward", "grad_output self"},
+    {"reflection_pad3d", "self"},
+    {"reflection_pad3d_backward", "grad_output self"},
+    {"replication_pad1d", "self"},
+    {"replication_pad1d_backward", "grad_output self"},
+    {"replication_pad2d", "self"},
+    {"replication_pad2d_backward", "grad_output self"},
+    {"replication_pad3d", "self"},
+    {"replication_pad3d_backward", "grad_output self"},
+
+    {"upsample_nearest1d", "self"},
+    {"upsample_nearest1d_backward", "grad_output input_size"},
+    {"upsample_nearest2d", "self"},
+    {"upsample_nearest2d_backward", "grad_output input_size"},
+    {"upsample_nearest3d", "self"},
+    {"upsample_nearest3d_backward", "grad_output input_size"},
+    {"upsample_linear1d", "self"},
+    {"upsample_linear1d_backward", "grad_output input_size"},
+    {"upsample_bilinear2d", "self"},
+    {"upsample_bilinear2d_backward", "grad_output input_size"},
+    {"upsample_bicubic2d", "self"},
+    {"upsample_bicubic2d_backward", "grad_output input_size"},
+    {"upsample_trilinear3d", "self"},
+    {"upsample_trilinear3d_backward", "grad_output input_size"},
+
+    {"grid_sampler_2d", "input grid"},
+    {"grid_sampler_2d_backward", "grad_output input grid"},
+    {"grid_sampler_3d", "input grid"},
+    {"grid_sampler_3d_backward", "grad_output input grid"},
+    {"im2col", "self"},
+    {"col2im", "self"},
+};
+
+const BatchRow* find_row(std::string_view name) {
+    constexpr std::string_view space = "aten::";
+    if (!name.starts_with(space)) return nullptr;
+    for (const BatchRow& row : rows)
+        if (name.substr(space.size()) == row.op) return &row;
+    return nullptr;
+}
+
+}  // namespace
+
+BatchDims batch_dims_of(const c10::FunctionSchema& schema) {
+    const BatchRow* row = find_row(schema.name());
+    if (!row) return {};
+    const size_t n = schema.returns().size();
+    BatchDims dims{std::vector<bool>(schema.arguments().size()), std::vector<bool>(n)};
+    std::istringstream words(row->arguments);
+    for (std::string word; words >> word;) {
+        const auto k = schema.argumentIndexWithName(word);
+        if (!k) return {};  // an overload with other arguments
+        dims.arguments[static_cast<size_t>(*k)] = true;
+    }
+    for (size_t r = 0; r < n; ++r) {
+        dims.results[r] = r < row->parts;
+        if (const int k = argument_of(schema, schema.returns()[r]); k >= 0)
+            dims.arguments[static_cast<size_t>(k)] = dims.results[r];
+    }
+    return dims;
+}
+
+}  // namespace torch_nntile
