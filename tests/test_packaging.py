@@ -126,6 +126,13 @@ def test_wheel_finds_its_libraries_by_origin_only(contents: Path) -> None:
 
 
 @pytest.mark.slow
+def test_starpu_does_not_look_for_its_installation(contents: Path) -> None:
+    """There is none where a wheel runs, and it would warn of that."""
+    library = (contents / "torch_nntile" / "libnntile_c.so").read_bytes()
+    assert b"share/starpu/perfmodels/sampling" not in library
+
+
+@pytest.mark.slow
 def test_wheel_in_a_clean_venv(wheel: Path, tmp_path: Path) -> None:
     venv.create(tmp_path / "venv", with_pip=True)
     python = tmp_path / "venv" / "bin" / "python"

@@ -241,7 +241,8 @@ void take_arguments(HostCall& call, const FallbackOp& known, Arguments arguments
         each_tensor(arguments[k], [&](const Tensor& t) {
             if (!t.defined() || !ours(t)) return;
             const bool overlaps = known.written[k] && may_overlap_itself(t);
-            if (reads) operands.tensor(overlaps ? whole_storage(t) : t);
+            if (reads && overlaps) operands.tensor(whole_storage(t));
+            else if (reads) operands.tensor(t);
             if (known.written[k]) outputs.push_back(overlaps ? whole_storage(t) : t);
         });
         if (arguments[k].isDevice()) call.arguments.emplace_back(c10::Device(at::kCPU));

@@ -37,6 +37,7 @@ public:
     // Dtypes that libnntile_c lacks are carried by one of the same bits: enough to move data.
     // Sizes and strides stay where they are: a tensor that lives no longer than the call is kept here.
     void tensor(const at::Tensor& t);
+    void tensor(const at::Tensor&&) = delete;
     void tensor(at::Tensor&& t) { tensor(std::as_const(kept_.emplace_front(std::move(t)))); }
     void number(const Number& n, nntile_dtype dtype);
 
