@@ -167,6 +167,11 @@ def dense(name: str, *args: Any) -> Tensor:
     return result.contiguous()
 
 
+def tolist(x: Tensor) -> Any:
+    """By way of .data: reading a device goes through autograd, which may have given a view up."""
+    return x.data.tolist()
+
+
 def extreme(name: str, *args: Any) -> Any:
     """Which of 0 and -0 is larger is not said; view(dtype) would show it."""
     found = getattr(torch, name)(*args)

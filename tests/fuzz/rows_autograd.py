@@ -74,7 +74,7 @@ GRADIENT_ROWS: list[Row] = [
 ROWS: list[Row] = [
     *(dataclasses.replace(row, of_autograd=True) for row in GRADIENT_ROWS),
     # the host reads
-    *rows("Tensor.tolist", one, weight=1.5),
+    Row("tolist", "helpers.tolist", one, weight=1.5),
     *rows("Tensor.item", lambda d: (d.tensor(lambda x: x.numel() == 1),), weight=0.5),
     *rows(
         "torch.equal",

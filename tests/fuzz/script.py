@@ -98,7 +98,7 @@ def source(step: Step, outcome: str) -> list[str]:
         lists = ("Tensor.unbind", "Tensor.split", "Tensor.chunk")
         many = len(step.results) > 1 or step.call in lists
         text = f"{names}, *_ = {text}" if many else f"v{step.results[0]} = {text}"
-    elif step.call in ("Tensor.tolist", "Tensor.item", "torch.equal"):
+    elif step.call in ("helpers.tolist", "Tensor.item", "torch.equal"):
         text = f"seen.append({text})"
     return [text] if step.grad else ["with torch.no_grad():", f"    {text}"]
 
