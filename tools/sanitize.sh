@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # Run the C++ tests in a build with a sanitizer: sanitize.sh [address,undefined | thread]; both by default.
+# sanitize.sh fuzz SECONDS: the fuzzer on the core of the first build; what PyTorch calls is the usual stub.
 # StarPU itself is built without: what only StarPU's own threads do is suppressed for TSan.
 set -eu
 cd "$(dirname "$0")/.."
@@ -11,15 +12,27 @@ export LSAN_OPTIONS="suppressions=$root/tests/sanitize.supp:print_suppressions=0
 export UBSAN_OPTIONS="print_stacktrace=1:halt_on_error=1"
 export TSAN_OPTIONS="suppressions=$root/tests/sanitize.supp"
 
+configure() {  # configure KIND: prints the build folder
+    build=build/sanitize-$(echo "$1" | cut -d , -f 1)
+    if [ ! -f "$build/build.ninja" ]; then
+        pkg_config_path=
+        pkg-config --atleast-version=1.4.5 starpu-1.4 || pkg_config_path=$(sh tools/build_starpu.sh)
+        meson setup "$build" -Dbuildtype=debugoptimized -Db_ndebug=false -Db_sanitize="$1" -Db_lundef=false \
+            -Dtorch=disabled -Dtests=enabled -Dpkg_config_path="$pkg_config_path" > /dev/null
+    fi
+    echo "$build"
+}
+
+if [ "${1:-}" = fuzz ]; then
+    core=$(configure address,undefined)/libnntile_c/libnntile_c.so
+    ninja -C "${core%/*/*}" libnntile_c/libnntile_c.so > /dev/null
+    export ASAN_OPTIONS="detect_leaks=0:detect_odr_violation=0" MESONPY_EDITABLE_SKIP="$root/build/dev" PYTHONPATH=tests
+    LD_PRELOAD="$(cc -print-file-name=libasan.so) $(cc -print-file-name=libubsan.so) $root/$core" \
+        python -W ignore -m fuzz --seconds "${2:-600}"
+    exit
+fi
 for sanitizer in "${@:-address,undefined thread}"; do
     for kind in $sanitizer; do
-        build=build/sanitize-$(echo "$kind" | cut -d , -f 1)
-        if [ ! -f "$build/build.ninja" ]; then
-            pkg_config_path=
-            pkg-config --atleast-version=1.4.5 starpu-1.4 || pkg_config_path=$(sh tools/build_starpu.sh)
-            meson setup "$build" -Dbuildtype=debugoptimized -Db_ndebug=false -Db_sanitize="$kind" -Db_lundef=false \
-                -Dtorch=disabled -Dtests=enabled -Dpkg_config_path="$pkg_config_path" > /dev/null
-        fi
-        meson test -C "$build" --print-errorlogs --num-processes 1
+        meson test -C "$(configure "$kind")" --print-errorlogs --num-processes 1
     done
 done
