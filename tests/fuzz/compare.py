@@ -128,9 +128,13 @@ def partners(machine: Machine) -> dict[int, int]:
 
 def numbers_differ(found: Tensor, expected: Tensor, machine: Machine) -> Verdict:
     theirs, ours = gradient_of(expected), gradient_of(found)
-    pairs = [("", found, expected, storage_of(expected))]
+    pairs: list[tuple[str, Tensor, Tensor, int | None]] = [
+        ("", found, expected, storage_of(expected))
+    ]
     if theirs is not None and ours is not None:
-        pairs.append((".grad", ours, theirs, storage_of(theirs)))
+        # Those of views are not among the storages that the machine knows.
+        of_view = expected._is_view()
+        pairs.append((".grad", ours, theirs, None if of_view else storage_of(theirs)))
     for name, x, y, storage in pairs:
         x, y = x.data.cpu(), y.data
         if not numbers_agree(x, y, machine, storage):

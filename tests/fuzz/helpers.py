@@ -98,7 +98,7 @@ def gradient(x: Tensor, leaf: Tensor, twice: bool) -> Tensor:
     (found,) = torch.autograd.grad(x.sum(), leaf, create_graph=twice)
     if twice:
         (found,) = torch.autograd.grad(found.square().sum(), leaf, retain_graph=True)
-    return found.contiguous()
+    return found.clone(memory_format=torch.contiguous_format)  # a zero gradient has no storage
 
 
 class Doubled(torch.autograd.Function):
@@ -170,6 +170,11 @@ def dense(name: str, *args: Any) -> Tensor:
 def tolist(x: Tensor) -> Any:
     """By way of .data: reading a device goes through autograd, which may have given a view up."""
     return x.data.tolist()
+
+
+def embedding(index: Tensor, weight: Tensor) -> Tensor:
+    """Of a copy of the index: the CPU's backward writes anywhere if the index has changed since."""
+    return torch.nn.functional.embedding(index.clone(), weight)
 
 
 def extreme(name: str, *args: Any) -> Any:

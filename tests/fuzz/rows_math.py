@@ -285,7 +285,7 @@ ROWS: list[Row] = [
     *rows("torch.bmm", lambda d: product(d, 3, 3, 3), PRODUCTS),
     *rows("torch.addmm", addmm, PRODUCTS),
     *rows("F.linear", linear, PRODUCTS, weight=2),
-    *rows("F.embedding", embedding),
+    *rows("helpers.embedding", embedding),
     # in place
     *rows("Tensor.add_ Tensor.sub_ Tensor.mul_", into(two), ADDS, weight=2.5),
     *rows("Tensor.add_:add_number_ Tensor.mul_:mul_number_", filled, ADDS, weight=2),
