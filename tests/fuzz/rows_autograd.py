@@ -61,7 +61,7 @@ GRADIENT_ROWS: list[Row] = [
     *rows("helpers.backward", root, GRADIENTS, weight=3),
     *rows("helpers.gradient", pair, GRADIENTS, weight=1.5),
     *rows("helpers.doubled", lambda d: (d.floating(),), SMALL),
-    *rows("helpers.checkpointed", checkpointed, Nature(limit=2**8)),
+    *rows("helpers.checkpointed", checkpointed, Nature(limit=2**8, exact=True)),  # a relu
     *rows("helpers.hook", lambda d: (hooked(d), d.choice((2, -1)))),
     *rows("helpers.hook_view", lambda d: (hooked(d),), weight=0.5),
     *rows("Tensor.retain_grad", lambda d: (hooked(d),), weight=0.5),
