@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -148,7 +149,8 @@ def test_cuts_are_cuts() -> None:
 @pytest.mark.parametrize("sentinels", ["0", "1"])
 def test_the_command(sentinels: str) -> None:
     command = [sys.executable, "-m", "fuzz", "--seconds", "5", "--seed", "1"]
-    environment = {**os.environ, "NNTILE_SENTINELS": sentinels}
+    tests = str(Path(__file__).resolve().parents[1])
+    environment = {**os.environ, "NNTILE_SENTINELS": sentinels, "PYTHONPATH": tests}
     found = subprocess.run(
         command, capture_output=True, text=True, timeout=120, check=False, env=environment
     )
