@@ -20,7 +20,8 @@ configure() {  # configure KIND: prints the build folder
         pkg_config_path=
         pkg-config --atleast-version=1.4.5 starpu-1.4 || pkg_config_path=$(sh tools/build_starpu.sh)
         meson setup "$build" -Dbuildtype=debugoptimized -Db_ndebug=false -Db_sanitize="$1" -Db_lundef=false \
-            -Dcpp_args=-fno-sanitize=enum -Dtorch=disabled -Dtests=enabled -Dpkg_config_path="$pkg_config_path" > /dev/null
+            -Dcpp_args=-fno-sanitize=enum \
+            -Dtorch=disabled -Dtests=enabled -Dpkg_config_path="$pkg_config_path" > /dev/null
     fi
     echo "$build"
 }
