@@ -9,7 +9,7 @@ namespace nntile {
 
 namespace {
 
-constexpr size_t most_cached_tasks = 1'000'000;     // about 300 bytes each
+constexpr size_t most_cached_tasks = 1'000'000;     // 0.3 to 1.4 KB each
 constexpr size_t most_cached_plans = 4096;
 
 // Everything that lowering depends on.
