@@ -126,11 +126,11 @@ void call_at(const c10::OperatorHandle& op, Arguments arguments, c10::Device at,
     op.redispatchBoxed(c10::DispatchKeySet(key), &stack);
 }
 
-// What is only read is one element that is repeated.
+// What is only read is one element that is repeated. small: one element, in as many dims.
 at::Tensor cpu_like(const at::Tensor& t, const c10::Argument& argument, int value, bool small) {
     const bool written = argument.alias_info() && argument.alias_info()->isWrite();
     at::Tensor like;
-    if (small) like = at::full({}, value, t.scalar_type());
+    if (small) like = at::full(at::DimVector(t.dim(), 1), value, t.scalar_type());
     else if (written) like = at::detail::empty_strided_cpu(t.sizes(), t.strides(), t.scalar_type());
     else like = at::full({}, value, t.scalar_type()).expand(t.sizes());
     if (t.unsafeGetTensorImpl()->is_wrapped_number()) like.unsafeGetTensorImpl()->set_wrapped_number(true);
@@ -139,15 +139,16 @@ at::Tensor cpu_like(const at::Tensor& t, const c10::Argument& argument, int valu
 
 }  // namespace
 
-void refuse_as_cpu(const c10::OperatorHandle& op, Arguments arguments, int value) {
+void refuse_as_cpu(const c10::OperatorHandle& op, Arguments arguments, int value, bool small) {
     constexpr int64_t most_elements = int64_t{1} << 28;  // should the CPU accept them after all
     int64_t elements = 0;
     for (const c10::IValue& v : arguments)
         each_tensor(v, [&](const at::Tensor& t) { elements += t.defined() ? t.numel() : 0; });
-    if (elements > most_elements || !op.hasComputedKernelForDispatchKey(c10::DispatchKey::CPU)) return;
     // Of random numbers the parameters count, and one number is drawn sooner than all.
     const auto& formal = op.schema().arguments();
-    const bool small = std::any_of(formal.begin(), formal.end(), is_generator);
+    small |= std::any_of(formal.begin(), formal.end(), is_generator);
+    if (!small && elements > most_elements) return;
+    if (!op.hasComputedKernelForDispatchKey(c10::DispatchKey::CPU)) return;
     torch::jit::Stack stack;
     call_at(op, arguments, c10::Device(c10::kCPU), stack,
             [&](const at::Tensor& t, const c10::Argument& a) { return cpu_like(t, a, value, small); });

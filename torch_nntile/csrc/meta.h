@@ -35,8 +35,10 @@ uint64_t hash_of(const Signature& signature);
 at::Tensor meta_like(const at::Tensor& t, bool resizable);
 
 // Throws what the same call on the CPU throws, so that the words are those that users know; returns if
-// the CPU takes the call. Computes nothing that matters: every element is `value`.
-void refuse_as_cpu(const c10::OperatorHandle& op, Arguments arguments, int value = 0);
+// the CPU takes the call. Computes nothing that matters: every element is `value`. small: shapes are
+// known to fit, so that tensors of one element will do.
+void refuse_as_cpu(const c10::OperatorHandle& op, Arguments arguments, int value = 0,
+                   bool small = false);
 
 // Asks the Meta kernel. What it refuses, it refuses with the CPU's exception.
 Shapes infer(const c10::OperatorHandle& op, Arguments arguments);

@@ -30,7 +30,7 @@ bool Row::call_one(const c10::OperatorHandle& op, torch::jit::Stack* stack, Argu
     if (t_.contract && !in.uniform) refuse_as_cpu(op, arguments);
     Results out;
     if (!infer_fast(view, in, out)) infer_cached(op, view, in, out);
-    if (!numbers_fit(in, out)) refuse_as_cpu(op, arguments, 1);  // some ops wrap them, others do not
+    if (!numbers_fit(in, out)) refuse_as_cpu(op, arguments, 1, true);  // or they wrap
     if (!check_writes(in, out) || !record_node(view, in, out)) return false;
 
     Results returns;
