@@ -13,9 +13,10 @@ Lowering::Lowering(const graph::Graph& graph, const Tiling& tiling)
       overwritable_(graph.values.size()), copy_(kernels::find_kernel("copy")) {
     for (uint32_t v = 0; v < graph.values.size(); ++v)
         if (live_.values[v]) grids_[v] = grid_of(graph.value(v).sizes, tiling.values[v].cuts);
-    for (uint32_t n = 0; n < graph.nodes.size(); ++n)
+    order_ = order();
+    for (uint32_t n : order_)
         for (uint32_t v : graph.nodes[n].inputs)
-            if (live_.nodes[n] && v != no_value) last_use_[graph.base_of(v)] = n;
+            if (v != no_value) last_use_[graph.base_of(v)] = n;
     for (const graph::Output& o : graph.outputs) is_output_[o.value] = true;
     for (const graph::Input& in : graph.inputs) overwritable_[in.value] = in.overwritable;
 }
@@ -63,8 +64,8 @@ Lowered Lowering::run() {
         const Tile& first = out_.tiles.tiles[tiles_[in.value][0]];
         if (first.role == TileRole::output) out_.outputs.push_back(in.value);
     }
-    for (node_ = 0; node_ < graph_.nodes.size(); ++node_) {
-        if (!live_.nodes[node_]) continue;
+    for (at_ = 0; at_ < order_.size(); ++at_) {
+        node_ = order_[at_];
         const std::string& name = graph_.nodes[node_].row->name;
         if (has_relation(graph_.nodes[node_])) lower_node(node_);
         else if (name == "empty") lower_empty(node_);

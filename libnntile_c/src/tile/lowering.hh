@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The state of one lowering; inside of tile/ only. operands.cc finds the blocks that a node reads,
-// node_tasks.cc makes the tasks of a node with a relation, move_tasks.cc those of moves, lower.cc drives.
+// node_tasks.cc makes the tasks of a node with a relation, move_tasks.cc those of moves, write_through.cc
+// says which of those need none, lower.cc drives.
 #pragma once
 
 #include <map>
@@ -77,11 +78,24 @@ private:
     // The value's data may be overwritten after node `number`: nobody reads it later.
     bool dies_at(uint32_t value, uint32_t number) const;
 
+    // ---- write_through.cc
+    // Live nodes in the order in which they are lowered: that of the recording, but an element-wise node whose result
+    // only goes into a part of other data comes just before that write, so that it can write there itself.
+    std::vector<uint32_t> order() const;
+    // Takes the node to `write` without keeping more memory alive on the way, or not for long.
+    bool may_wait(uint32_t number, uint32_t write, std::span<const uint32_t> last_use) const;
+    bool writes_part(uint32_t write, uint32_t data) const;
+    // The blocks that a node may write instead of tiles of its result, which the next node only puts into a part of
+    // data that nobody else needs: y[:, 1:3].mul_(2) changes y in place. nullopt: it has to make its result.
+    std::optional<OperandTiles> write_through(uint32_t number, const Cuts& cuts);
+
     void push(Task task);
 
     const graph::Graph& graph_;
     const Tiling& tiling_;
     graph::Live live_;
+    std::vector<uint32_t> order_;       // of nodes
+    size_t at_ = 0;                     // in order_
     std::vector<Grid> grids_;           // by value; of views too
     std::vector<std::vector<uint32_t>> tiles_;  // by value; empty until it is made
     std::vector<uint32_t> last_use_;    // by base value: last live node that reads it

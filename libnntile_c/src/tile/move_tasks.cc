@@ -12,6 +12,7 @@ void Lowering::lower_empty(uint32_t number) {
 
 void Lowering::lower_view_write(uint32_t number) {
     const graph::Node& node = graph_.nodes[number];
+    if (!tiles_[node.outputs[0]].empty()) return;       // written through
     const uint32_t base = node.inputs[0], data = node.inputs[1], v = node.outputs[0];
     const Layout layout{graph_.value(data).sizes, node.attrs[0].ints, node.attrs[1].i};
     const DType dtype = graph_.value(v).dtype;

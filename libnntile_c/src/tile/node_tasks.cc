@@ -126,6 +126,11 @@ private:
         const uint32_t v = node_.outputs[k];
         const Cuts& cuts = cuts_[n_in_ + k];
         const graph::Value& value = graph_.value(v);
+        if (auto blocks = all_.write_through(number_, cuts)) {
+            outputs_.push_back(std::move(*blocks));
+            dtypes_.push_back(value.dtype);
+            return;
+        }
         const bool is_short = value.dtype == DType::f16 || value.dtype == DType::bf16;
         const bool widen = is_short && !is_host() && count(LabelKind::reduce) > 1;
         const Grid grid = grid_of(value.sizes, cuts);
@@ -210,6 +215,12 @@ private:
         return operand_of(k, tile_at(*inputs_[k], k, segments), value.dtype, Access::read);
     }
 
+    // The other elements of the tile stay.
+    bool is_part(const Dims& segments, size_t k, const OperandTile& out) const {
+        const int64_t bytes = product(iteration_.sizes_of(segments)) * size_of(dtypes_[k]);
+        return bytes < all_.out_.tiles.tiles[out.tile].bytes;
+    }
+
     Task make_task(const Dims& segments, bool first, bool accumulate, std::span<const OperandTile> outs) {
         Task task;
         task.kernel = kernel_;
@@ -219,9 +230,11 @@ private:
         task.flops = row_.flops;
         for (int64_t n : task.sizes) task.flops *= static_cast<double>(n);
         for (size_t k = 0; k < n_in_; ++k) task.operands.push_back(input_at(k, segments, first));
-        for (size_t k = 0; k < n_out_; ++k)
+        for (size_t k = 0; k < n_out_; ++k) {
+            const bool part = is_element_wise(node_) && is_part(segments, k, outs[k]);
             task.operands.push_back(operand_of(n_in_ + k, outs[k], dtypes_[k],
-                                               accumulate ? Access::read_write : Access::write));
+                                               accumulate || part ? Access::read_write : Access::write));
+        }
         for (const Operand& o : task.operands)
             if (o.tile != none) task.bytes += static_cast<double>(all_.out_.tiles.tiles[o.tile].bytes);
         set_params(task, accumulate);

@@ -7,6 +7,11 @@ using graph::no_value;
 
 bool has_relation(const graph::Node& node) { return node.row->relate || node.host_call >= 0; }
 
+bool is_element_wise(const graph::Node& node) {
+    const bool moves = node.row->rule == schema::Rule::map || node.row->kernel == "copy";
+    return moves && node.outputs.size() == 1;
+}
+
 // A host function has one label, the batch, or none: every task has all of the other dims.
 static void relate_host(const std::vector<uint8_t>& batched, NodeSpace& space) {
     std::vector<const schema::Type*> types;
