@@ -212,6 +212,24 @@ def test_a_host_kernel_never_sees_lost_indices(mode: str) -> None:
 
 
 @BOTH
+@pytest.mark.parametrize("write", [lambda y: y[0].fill_(1), lambda y: y[:, 1].copy_(y[:, 0])])
+def test_a_write_to_a_part_of_lost_data_does_not_define_the_rest(
+    mode: str, write: Callable[[torch.Tensor], object]
+) -> None:
+    with runtime_mode(mode):
+        table = torch.ones(4, 2, device="nntile")
+        rows = F.embedding(torch.tensor([1, 7], device="nntile"), table).exp()
+        write(rows)
+        with pytest.raises(IndexError, match="embedding"):
+            rows.cpu()
+        with pytest.raises(RuntimeError, match=r"never computed.*index 7"):
+            rows.cpu()
+        with pytest.raises(RuntimeError, match=r"never computed.*index 7"):
+            (rows + 1).cpu()
+        assert works()
+
+
+@BOTH
 def test_integer_division_by_zero(mode: str) -> None:
     a = torch.tensor([4, 3], device="nntile")
     with runtime_mode(mode):

@@ -69,9 +69,6 @@ public:
 
 private:
     void bind(const std::vector<uint32_t>& memory_of);
-    std::vector<Entry> entries_of(const tile::Task& task, const std::vector<uint32_t>& memory_of,
-                                  std::vector<bool>& written,
-                                  std::vector<OperandRef>& operands) const;
     std::vector<uint32_t> successors;
     std::vector<Entry> entries;
     std::vector<OperandRef> operand_refs;

@@ -22,6 +22,7 @@ using tile::TileRole;
 // Memory of each first tile of a chain: numbered in the order of the tiles.
 struct Chains {
     std::vector<uint32_t> memory_of;  // by tile
+    std::vector<bool> written;        // by memory: a task before has put something there
     std::vector<MemoryKind> kind;     // by memory
     std::vector<int64_t> bytes;
 
@@ -41,6 +42,7 @@ struct Chains {
             else if (role == TileRole::output && kind[m] == MemoryKind::slot)
                 kind[m] = MemoryKind::output;
         }
+        written.resize(kind.size(), false);
     }
 };
 
@@ -110,14 +112,13 @@ Schedule schedule_within(const Workload& work) {
     return schedule;
 }
 
-}  // namespace
-
 // The handles of a task: a memory that several operands lie in appears once, with all their modes.
-// Only the first write of a tile is W for StarPU: a later one may cover a part of it.
-std::vector<Entry> CompiledPlan::entries_of(const tile::Task& task,
-                                            const std::vector<uint32_t>& memory_of,
-                                            std::vector<bool>& written,
-                                            std::vector<OperandRef>& operands) const {
+// Only the first write of a tile is W for StarPU: a later one may cover a part of it. A tile that takes the
+// memory of another one begins with its bytes, so they count as defined.
+std::vector<Entry> entries_of(const tile::Task& task, Chains& chains,
+                              const std::vector<Memory>& memories,
+                              const std::vector<uint32_t>& memory_of, std::vector<bool>& written,
+                              std::vector<OperandRef>& operands) {
     std::vector<Entry> list;
     std::vector<uint32_t> tiles_written;
     for (const Operand& o : task.operands) {
@@ -137,12 +138,14 @@ std::vector<Entry> CompiledPlan::entries_of(const tile::Task& task,
         if (at == list.end()) at = list.insert(at, {m, mode});
         else if (at->mode != mode) at->mode = STARPU_RW;
         at->defined |= (reads || mode == STARPU_RW) &&
-                       (written[o.tile] || memories[m].kind == MemoryKind::input);
+                       (chains.written[chains.memory_of[o.tile]] || memories[m].kind == MemoryKind::input);
         operands.push_back({static_cast<uint32_t>(at - list.begin()), o.offset * size_of(o.dtype)});
     }
-    for (uint32_t t : tiles_written) written[t] = true;
+    for (uint32_t t : tiles_written) written[t] = chains.written[chains.memory_of[t]] = true;
     return list;
 }
+
+}  // namespace
 
 // A value may be an input and an output at once, or the same output twice.
 void CompiledPlan::bind(const std::vector<uint32_t>& memory_of) {
@@ -228,7 +231,7 @@ CompiledPlan::CompiledPlan(tile::TileGraph tiles, std::vector<uint32_t> input_va
     std::vector<bool> written(graph.tiles.size(), false);
     for (size_t t = 0; t < tasks.size(); ++t) {
         const tile::Task& task = graph.tasks[t];
-        for (const Entry& e : entries_of(task, memory_of, written, operand_refs))
+        for (const Entry& e : entries_of(task, chains, memories, memory_of, written, operand_refs))
             entries.push_back(e);
         first_entry.push_back(entries.size());
         first_operand.push_back(operand_refs.size());
