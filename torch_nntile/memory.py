@@ -91,4 +91,9 @@ def mem_get_info(device: Any = None) -> tuple[int, int]:
 
 
 def empty_cache() -> None:
-    """The pool is bounded by the memory budget and empties itself."""
+    """Give memory that no tensor and no task holds back to the system.
+
+    Only for others on the machine: tensors take memory out of the pool before they ask for more,
+    and the pool is bounded by the memory budget.
+    """
+    _c.get("nntile_record_trim", _c.record())

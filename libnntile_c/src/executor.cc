@@ -4,12 +4,14 @@
 #include <algorithm>
 
 #include "base/error.hh"
+#include "graph/text.hh"
+#include "tile/text.hh"
 
 namespace nntile {
 
 namespace {
 
-constexpr size_t most_cached_tasks = 1'000'000;     // 0.3 to 1.4 KB each
+constexpr size_t most_cached_tasks = 1'000'000;     // 0.1 to 0.4 KB each
 constexpr size_t most_cached_plans = 4096;
 
 // Everything that lowering depends on.
@@ -34,6 +36,12 @@ std::shared_ptr<runtime::Storage> storage_of(const graph::StoredRef& stored) {
     return s;
 }
 
+graph::Graph without_data(graph::Graph graph) {
+    for (graph::Input& in : graph.inputs)
+        if (in.stored) in.stored = std::make_shared<graph::Stored>(*in.stored);     // what is known of it, no tiles
+    return graph;
+}
+
 }  // namespace
 
 PlanExecutor::Entry& PlanExecutor::find(const graph::Graph& graph, const graph::AxisCuts& cuts) {
@@ -44,15 +52,16 @@ PlanExecutor::Entry& PlanExecutor::find(const graph::Graph& graph, const graph::
         return entries_.front();
     }
     runtime::ensure_started();
-    last_ = nntile::compile(graph, cuts);
+    const auto compiled = nntile::compile(graph, cuts);
     ++lowerings;
-    Entry entry{key, last_->plan, {}, last_->outputs, {}, last_->copies, last_->host_calls};
-    for (uint32_t v : last_->inputs) {
-        const auto& names = last_->tiling.values[v].names;
-        entry.inputs.push_back(last_->graph.value(v).source);
+    Entry entry{key, compiled->plan, {}, compiled->outputs, {}, compiled->copies, compiled->host_calls};
+    for (uint32_t v : compiled->inputs) {
+        const auto& names = compiled->tiling.values[v].names;
+        entry.inputs.push_back(compiled->graph.value(v).source);
         const bool named = std::any_of(names.begin(), names.end(), [](auto& n) { return !n.empty(); });
         entry.names.push_back(named ? names : std::vector<std::string>{});
     }
+    last_ = {without_data(std::move(compiled->graph)), cuts, compiled->plan};
     cached_tasks_ += entry.plan->task_count();
     entries_.push_front(std::move(entry));
     by_key_[key] = entries_.begin();
@@ -127,8 +136,13 @@ std::string PlanExecutor::axes(const graph::Graph& graph, const graph::AxisCuts&
 }
 
 std::string PlanExecutor::text(std::string_view stage) {
-    check(last_ != nullptr, Status::invalid_state, "text: nothing has been lowered yet");
-    return last_->text(stage);
+    check(last_.has_value(), Status::invalid_state, "text: nothing has been lowered yet");
+    if (stage == "graph") return graph::print(last_->graph);
+    if (stage == "plan") return last_->plan->text();
+    check(stage == "tiles", Status::invalid_argument,
+          "text: stage must be 'pending', 'graph', 'tiles' or 'plan', got '", stage, "'");
+    const tile::Tiling tiling = tile::choose_tiling(last_->graph, last_->cuts);
+    return tiling.text() + tile::print(tile::lower(last_->graph, tiling).tiles);
 }
 
 void PlanExecutor::reset() {

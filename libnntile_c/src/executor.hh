@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <list>
+#include <optional>
 #include <unordered_map>
 
 #include "pipeline.hh"
@@ -41,7 +42,13 @@ private:
     Entries entries_;
     std::unordered_map<Hash, Entries::iterator> by_key_;
     size_t cached_tasks_ = 0;
-    std::shared_ptr<Compiled> last_;                // of the last lowering, for texts
+    // What texts of the last lowering are made from: tiling and lowering are pure, so they can be repeated.
+    struct Last {
+        graph::Graph graph;                         // without the data of its inputs
+        graph::AxisCuts cuts;
+        std::shared_ptr<runtime::Plan> plan;
+    };
+    std::optional<Last> last_;
 };
 
 }  // namespace nntile

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "pipeline.hh"
 
-#include "base/error.hh"
 #include "graph/live.hh"
-#include "graph/text.hh"
-#include "tile/text.hh"
 
 namespace nntile {
 
@@ -24,7 +21,7 @@ std::shared_ptr<Compiled> compile(const graph::Graph& recorded, const tile::Axis
         const tile::ValueTiling& tiling = c->tiling.values[v];
         c->outputs.push_back({v, value.source, value.dtype, value.sizes, tiling.cuts, tiling.names});
     }
-    c->plan = runtime::make_plan(std::move(lowered.tiles), lowered.inputs, lowered.outputs);
+    c->plan = runtime::make_plan(lowered.tiles, lowered.inputs, lowered.outputs);
     return c;
 }
 
@@ -35,13 +32,6 @@ std::shared_ptr<runtime::Storage> Compiled::Kept::storage() const {
     s->cuts = cuts;
     s->names = names;
     return s;
-}
-
-std::string Compiled::text(std::string_view stage) const {
-    if (stage == "graph") return graph::print(graph);
-    if (stage == "tiles") return tiling.text() + tile::print(tiles);
-    if (stage == "plan") return plan->text();
-    fail(Status::invalid_argument, "text: stage must be 'pending', 'graph', 'tiles' or 'plan', got '", stage, "'");
 }
 
 }  // namespace nntile

@@ -19,15 +19,13 @@ struct Compiled {
         std::vector<std::string> names;
         std::shared_ptr<runtime::Storage> storage() const;  // without tiles
     };
-    graph::Graph graph;                     // after passes; for texts
+    graph::Graph graph;                     // after passes
     tile::Tiling tiling;
-    tile::TileGraph tiles;                  // kept for texts
+    tile::TileGraph tiles;
     std::vector<uint32_t> inputs;           // values to be bound at launch, in order
     std::vector<Kept> outputs;              // values that a launch gives, in order
     std::shared_ptr<runtime::Plan> plan;
     size_t copies = 0, host_calls = 0;
-
-    std::string text(std::string_view stage) const;     // "graph", "tiles", "plan"
 };
 
 // graph must have its outputs set. Pure but for the plan's slots; throws Error.

@@ -136,6 +136,6 @@ def test_memory_of_a_graph(rows: list[Row], kind: str) -> None:
             f"memory that a {kind} graph leaves, an op",
             "bytes",
             statistics.median(found),
-            goal=Goal(400) if kind == "known" else None,
+            goal=Goal(400),
         )
     )

@@ -54,3 +54,22 @@ def test_more_memory_than_there_is() -> None:
     assert (kept + 1).tolist() == [1, 2, 3]
     whole = torch.ones(1, device="nntile").expand(2**40)
     assert whole.shape == (2**40,)  # a view costs nothing
+
+
+@pytest.mark.parametrize("mode", ["eager", "graph"])
+def test_memory_of_a_deleted_tensor_goes_back(mode: str) -> None:
+    """Neither the plan nor the texts of the graph that read it hold the data."""
+    nbytes = 2**26
+    torch.nntile.empty_cache()
+    before = torch.nntile.memory_reserved()
+    with runtime_mode(mode):
+        x = torch.ones(nbytes // 4, device="nntile")
+        total = (x * 2).sum()
+        assert total.item() == nbytes // 2
+        assert torch.nntile.memory_reserved() - before >= nbytes
+        text = torch_nntile.explain("tiles")
+        del x
+        torch_nntile.wait()
+        torch.nntile.empty_cache()
+    assert torch.nntile.memory_reserved() - before < nbytes // 16
+    assert torch_nntile.explain("tiles") == text

@@ -119,6 +119,9 @@ nntile_status nntile_record_run(nntile_record *record, nntile_error **error);
 /** Drops stored values and plans (the runtime is going down); buffers become unreadable. Since 0.1. */
 void nntile_record_reset(nntile_record *record);
 
+/** Gives memory that neither buffers nor tasks in flight hold back to the system. Since 0.1. */
+void nntile_record_trim(nntile_record *record);
+
 /** Names dim `dim` of a tensor: it and all dims that ops or views relate to it form the axis group `name`. Kept with
  *  the data, also across graphs. INVALID_ARGUMENT for a bad dim or name, or for a dim of a view that is no whole dim
  *  of its data. Since 0.1. */

@@ -4,6 +4,7 @@
 #include "abi/attrs.hh"
 #include "abi/guard.hh"
 #include "abi/record.hh"
+#include "runtime/runtime.hh"
 
 using namespace nntile;
 using namespace nntile::abi;
@@ -181,6 +182,14 @@ nntile_status nntile_record_run(nntile_record* record, nntile_error** error) {
 
 void nntile_record_reset(nntile_record* record) {
     if (record) guard(nullptr, [&] { record->recorder->reset(); });
+}
+
+void nntile_record_trim(nntile_record* record) {
+    if (!record) return;
+    guard(nullptr, [&] {
+        record->recorder->forget_dead();
+        runtime::trim();
+    });
 }
 
 nntile_status nntile_record_axis_name(nntile_record* record, const nntile_operand* tensor, int32_t dim,

@@ -261,6 +261,11 @@ void Recorder::reset() {
     executor_->reset();
 }
 
+void Recorder::forget_dead() {
+    std::lock_guard lock(mutex_);
+    bury();
+}
+
 std::string Recorder::text(std::string_view stage) {
     std::lock_guard lock(mutex_);
     if (stage != "pending") return executor_->text(stage);

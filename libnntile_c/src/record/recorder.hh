@@ -64,6 +64,7 @@ public:
     void compile();
     void run();
     void reset();
+    void forget_dead();                 // drops what destroyed buffers held; else the next call does
 
     void name_axis(const Operand& tensor, int64_t dim, std::string name);
     void cut_axis(const std::string& name, std::span<const int64_t> sizes);

@@ -14,44 +14,46 @@ namespace {
 
 using Pointers = SmallVector<std::byte*, 16>;
 
-int run_kernel(const Run& run, const tile::Task& task, const Pointers& data, char* error) {
+int run_kernel(const Run& run, uint32_t index, const Pointers& data, char* error) {
+    const PlanTask& task = run.plan->tasks[index];
+    const TaskKind& kind = *task.kind;
+    const uint32_t* slot = run.plan->slots_of(index).data();
     SmallVector<kernels::Block, 16> blocks;
-    for (size_t i = 0; i < task.operands.size(); ++i) {
-        const tile::Operand& o = task.operands[i];
+    for (size_t i = 0; i < kind.operands.size(); ++i) {
+        const TaskKind::Operand& o = kind.operands[i];
         // Kernels only read their inputs, so the run's scalars stay constant.
-        auto* number =
-            o.scalar == tile::none ? nullptr : const_cast<kernels::Param*>(&run.scalars[o.scalar]);
+        auto* number = o.number ? const_cast<kernels::Param*>(&run.scalars[*slot++]) : nullptr;
         std::byte* at = number ? reinterpret_cast<std::byte*>(number) : data[i];
         blocks.push_back({at, o.dtype, o.strides.data()});
     }
     SmallVector<kernels::Param, 16> params;
-    for (const tile::ParamRef& p : task.params)
-        params.push_back(p.scalar ? run.scalars[p.slot] : p.fixed);
+    for (const tile::ParamRef& p : kind.params) params.push_back(p.scalar ? run.scalars[*slot++] : p.fixed);
     kernels::Args args;
-    args.sizes = task.sizes;
+    args.sizes = kind.sizes;
     args.blocks = {blocks.data(), blocks.size()};
     args.params = {params.data(), params.size()};
-    args.program = task.program.get();
+    args.program = kind.program.get();
     args.index_offset = task.index_offset;
-    args.index_strides = task.index_strides.data();
+    args.index_strides = kind.index_strides.data();
     args.error = error;
-    return task.kernel->cpu(args);
+    return kind.kernel->cpu(args);
 }
 
-int run_task(const Run& run, const PlanTask& p, void** buffers, char* error) {
+int run_task(const Run& run, uint32_t index, void** buffers, char* error) {
     Pointers data;
-    for (const OperandRef& o : p.operands) {
-        if (o.entry == tile::none) data.push_back(nullptr);
+    for (const OperandRef& o : run.plan->operands_of(index)) {
+        if (o.entry == OperandRef::absent) data.push_back(nullptr);
         else
             data.push_back(reinterpret_cast<std::byte*>(STARPU_VARIABLE_GET_PTR(buffers[o.entry])) +
                            o.offset);
     }
-    if (p.task->host_call < 0) return run_kernel(run, *p.task, data, error);
+    const PlanTask& task = run.plan->tasks[index];
+    if (task.host_call < 0) return run_kernel(run, index, data, error);
     SmallVector<void*, 16> pointers;
     for (std::byte* d : data) pointers.push_back(d);
-    const bool accumulate = !p.task->params.empty() && p.task->params[0].fixed.i != 0;
-    return run.host_calls[static_cast<size_t>(p.task->host_call)].function(
-        product(p.task->sizes), accumulate, pointers.data(), error);
+    const bool accumulate = !task.kind->params.empty() && task.kind->params[0].fixed.i != 0;
+    return run.host_calls[static_cast<size_t>(task.host_call)].function(
+        product(task.kind->sizes), accumulate, pointers.data(), error);
 }
 
 Status status_of(int result) {
@@ -60,37 +62,35 @@ Status status_of(int result) {
 }
 
 // "nll_loss: target 12 is out of range [0, 10) [model.py:14]"
-std::string message(const Run& run, const PlanTask& p, const char* text) {
-    const tile::TileGraph& graph = run.plan->graph;
-    const uint32_t node = p.task->node;
-    std::string out = node < graph.op_names.size() ? graph.op_names[node] : p.codelet->name;
+std::string message(const Run& run, uint32_t index, const char* text) {
+    const PlanTask& task = run.plan->tasks[index];
+    std::string out = task.kind->op;
     // A kernel begins its text with its own name; the op's name says more.
     const size_t name = std::strspn(text, "abcdefghijklmnopqrstuvwxyz_");
     if (name > 0 && text[name] == ':' && text[name + 1] == ' ') text += name + 2;
     out += text_of(": ", *text ? text : "the kernel failed");
-    if (node < graph.where.size() && !graph.where[node].empty())
-        out += " [" + graph.where[node] + "]";
-    return out;
+    const std::string& where = run.plan->places[task.where];
+    return where.empty() ? out : out + " [" + where + "]";
 }
 
 // Whether something that the task reads was never computed. Its kernel must not see that: indices
 // may be anything.
-bool reads_lost_data(const Run& run, const PlanTask& p) {
-    for (const Entry& e : p.entries)
+bool reads_lost_data(const Run& run, uint32_t index) {
+    for (const Entry& e : run.plan->entries_of(index))
         if (e.defined && run.memory[e.memory]->lost.load(std::memory_order_relaxed)) return true;
     return false;
 }
 
 // After a task that did not run or failed, what it writes is lost. Only data that it would have
 // changed in place stays as it was: parameters survive a failed step.
-void mark_lost(const Run& run, const PlanTask& p) {
-    for (const Entry& e : p.entries)
+void mark_lost(const Run& run, uint32_t index) {
+    for (const Entry& e : run.plan->entries_of(index))
         if (e.mode != STARPU_R && run.plan->memories[e.memory].kind != MemoryKind::input)
             run.memory[e.memory]->lost.store(true, std::memory_order_relaxed);
 }
 
-void mark_computed(const Run& run, const PlanTask& p) {
-    for (const Entry& e : p.entries) {
+void mark_computed(const Run& run, uint32_t index) {
+    for (const Entry& e : run.plan->entries_of(index)) {
         std::atomic<bool>& lost = run.memory[e.memory]->lost;
         if (e.mode != STARPU_R && !e.defined && lost.load(std::memory_order_relaxed))
             lost.store(false, std::memory_order_relaxed);
@@ -102,14 +102,14 @@ void execute(void** buffers, void* arg) {
     const Run& run = *task.run;
     Engine& e = engine();
     if (e.abandon.load(std::memory_order_relaxed)) return;
-    const PlanTask& p = run.plan->tasks[task.index];
-    if (reads_lost_data(run, p)) return mark_lost(run, p);
+    const uint32_t index = task.index;
+    if (reads_lost_data(run, index)) return mark_lost(run, index);
     char text[kernels::error_text_bytes] = "";
     int result = static_cast<int>(Status::runtime);
     try {
         std::optional<Sentinels> sentinels;
-        if (Sentinels::wanted()) sentinels.emplace(run, p, buffers);
-        result = run_task(run, p, buffers, text);
+        if (Sentinels::wanted()) sentinels.emplace(run, index, buffers);
+        result = run_task(run, index, buffers, text);
         if (result != 0) text[sizeof text - 1] = 0;
         const char* broken = sentinels ? sentinels->broken() : nullptr;
         if (broken) fail(Status::internal, broken);
@@ -121,9 +121,9 @@ void execute(void** buffers, void* arg) {
     } catch (...) {
         std::strncpy(text, "unknown exception", sizeof text - 1);
     }
-    if (result == 0) return mark_computed(run, p);
-    mark_lost(run, p);
-    e.report(status_of(result), message(run, p, text));
+    if (result == 0) return mark_computed(run, index);
+    mark_lost(run, index);
+    e.report(status_of(result), message(run, index, text));
 }
 
 }  // namespace

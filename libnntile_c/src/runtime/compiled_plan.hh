@@ -4,6 +4,9 @@
 
 #include <starpu.h>
 
+#include <unordered_map>
+
+#include "base/hash.hh"
 #include "runtime/pool.hh"
 #include "runtime/schedule.hh"
 
@@ -12,51 +15,96 @@ namespace nntile::runtime {
 // A task's view of one memory; a memory appears once, whatever number of operands lies in it.
 struct Entry {
     uint32_t memory = 0;
-    starpu_data_access_mode mode = STARPU_R;
-    bool defined = false;  // the task reads what an earlier task, or an input, has put there
+    uint8_t mode = STARPU_R;  // R, W or RW
+    bool defined = false;     // the task reads what an earlier task, or an input, has put there
 };
 struct OperandRef {
-    uint32_t entry = tile::none;  // into the task's entries; none: operand absent
-    int64_t offset = 0;           // bytes
+    static constexpr uint64_t absent = 0xffff;
+    uint64_t entry : 16 = absent;  // into the task's entries
+    uint64_t offset : 48 = 0;      // bytes
 };
-struct PlanTask {
-    const tile::Task* task = nullptr;
+
+// What tasks with the same kernel, sizes and strides share: a step has few of them.
+struct TaskKind {
+    struct Operand {
+        DType dtype = DType::none;
+        bool number = false;  // the run's scalar at the task's next slot
+        Dims strides;
+    };
+    const kernels::KernelRow* kernel = nullptr;  // nullptr: a function of the host
     starpu_codelet* codelet = nullptr;
-    std::span<const Entry> entries;
-    std::span<const OperandRef> operands;
-    std::span<const uint32_t> successors;
+    std::shared_ptr<const kernels::Program> program;
+    std::string op;  // for messages
+    Dims sizes, index_strides;
+    std::vector<Operand> operands;
+    std::vector<tile::ParamRef> params;  // scalar: the run's scalar at the next slot
+};
+
+class TaskKinds {
+public:
+    // Equal tasks have the same one. `slots` gets the scalars of this task.
+    const TaskKind* of(const tile::Task& task, const std::string& op, std::vector<uint32_t>& slots);
+
+private:
+    std::unordered_map<Hash, std::unique_ptr<const TaskKind>> kinds_;
+};
+
+// The last task's successor in the array has only the ends of its lists.
+struct PlanTask {
+    const TaskKind* kind = nullptr;
+    int64_t index_offset = 0;
+    uint32_t first_entry = 0, first_operand = 0, first_slot = 0, first_successor = 0;
     int32_t predecessors = 0;
+    int32_t host_call = -1;
+    uint32_t where = 0;  // into CompiledPlan::places
 };
 
 enum class MemoryKind : uint8_t { input, output, slot };
 struct Memory {
     MemoryKind kind = MemoryKind::slot;
     uint32_t size_class = 0;
-    Accesses accesses;
+    uint32_t first_writer = tile::none, last_writer = tile::none;
+    uint32_t heads = 0, tails = 0, end = 0;  // into CompiledPlan::readers: before and after the writers
 };
 
 // Where the tiles of one stored value are: memory by tile index; none: the graph does not use the
 // tile.
 struct Binding {
     uint32_t value = 0;
-    std::vector<uint32_t> memory;
+    uint32_t first = 0, count = 0;  // into CompiledPlan::bound
 };
 
 class CompiledPlan final : public Plan, public std::enable_shared_from_this<CompiledPlan> {
 public:
-    CompiledPlan(tile::TileGraph graph, std::vector<uint32_t> inputs,
-                 std::vector<uint32_t> outputs);
-
     void launch(Launch launch) override;
-    size_t task_count() const override { return graph.tasks.size(); }
+    size_t task_count() const override { return tasks.size() - 1; }
     size_t edge_count() const override { return successors.size(); }
     int64_t temporary_bytes() const override { return slot_bytes; }
     std::string text() const override;
 
-    tile::TileGraph graph;
+    std::span<const Entry> entries_of(uint32_t task) const {
+        return list(entries, tasks[task].first_entry, tasks[task + 1].first_entry);
+    }
+    std::span<const OperandRef> operands_of(uint32_t task) const {
+        return list(operands, tasks[task].first_operand, tasks[task + 1].first_operand);
+    }
+    std::span<const uint32_t> slots_of(uint32_t task) const {
+        return list(slots_read, tasks[task].first_slot, tasks[task + 1].first_slot);
+    }
+    std::span<const uint32_t> successors_of(uint32_t task) const {
+        return list(successors, tasks[task].first_successor, tasks[task + 1].first_successor);
+    }
+    std::span<const uint32_t> heads_of(const Memory& m) const { return list(readers, m.heads, m.tails); }
+    std::span<const uint32_t> tails_of(const Memory& m) const { return list(readers, m.tails, m.end); }
+    std::span<const uint32_t> memory_of(const Binding& b) const {
+        return list(bound, b.first, b.first + b.count);
+    }
+
     std::vector<PlanTask> tasks;
     std::vector<Memory> memories;
-    std::vector<uint32_t> roots;  // tasks without predecessors, in the order of the schedule
+    std::vector<std::string> places;     // of the user's calls that recorded the tasks
+    std::vector<int64_t> written_bytes;  // by entry, from the memory's start; only for sentinels
+    std::vector<uint32_t> roots;         // tasks without predecessors, in the order of the schedule
     std::vector<Binding> inputs, outputs;
     std::vector<Pool::Need> needs;    // tiles that each run takes: outputs, then slots
     std::vector<uint32_t> needed_by;  // their memories
@@ -67,11 +115,16 @@ public:
 
     std::vector<std::unique_ptr<Run>> spare;  // ended runs, used again; engine's mutex
 
-private:
-    void bind(const std::vector<uint32_t>& memory_of);
-    std::vector<uint32_t> successors;
+    TaskKinds kinds;
     std::vector<Entry> entries;
-    std::vector<OperandRef> operand_refs;
+    std::vector<OperandRef> operands;
+    std::vector<uint32_t> slots_read, successors, readers, bound;  // lists of tasks, memories, bindings
+
+private:
+    template <class T>
+    static std::span<const T> list(const std::vector<T>& all, size_t begin, size_t end) {
+        return {all.data() + begin, end - begin};
+    }
 };
 
 starpu_codelet* codelet_of(const std::string& name);  // lives for ever; traces show its name

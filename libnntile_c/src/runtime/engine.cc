@@ -116,7 +116,7 @@ void completed(void* arg) {
         if (late->task) release(*late->task);
         else late->waiter->remove();
     }
-    const std::span<const uint32_t> successors = run->plan->tasks[task.index].successors;
+    const std::span<const uint32_t> successors = run->plan->successors_of(task.index);
     for (auto s = successors.rbegin(); s != successors.rend(); ++s) release(run->tasks[*s]);
     engine().done.fetch_add(1, std::memory_order_relaxed);
     finish_one(run);
@@ -124,16 +124,17 @@ void completed(void* arg) {
 
 void submit(RunTask& task) {
     const Run& run = *task.run;
-    const PlanTask& p = run.plan->tasks[task.index];
+    starpu_codelet* const codelet = run.plan->tasks[task.index].kind->codelet;
+    const std::span<const Entry> entries = run.plan->entries_of(task.index);
     starpu_task* t = starpu_task_create();
-    t->cl = p.codelet;
+    t->cl = codelet;
     t->cl_arg = &task;
     t->callback_func = completed;
     t->callback_arg = &task;
     t->sequential_consistency = 0;
     if (uint32_t where = engine().where.load(std::memory_order_relaxed))
         t->where = static_cast<int>(where);
-    const size_t n = p.entries.size();
+    const size_t n = entries.size();
     t->nbuffers = static_cast<int>(n);
     starpu_data_handle_t* handles = t->handles;
     starpu_data_access_mode* modes = t->modes;
@@ -144,13 +145,13 @@ void submit(RunTask& task) {
             static_cast<starpu_data_access_mode*>(std::malloc(n * sizeof *modes));
     }
     for (size_t i = 0; i < n; ++i) {
-        handles[i] = run.memory[p.entries[i].memory]->handle;
-        modes[i] = p.entries[i].mode;
+        handles[i] = run.memory[entries[i].memory]->handle;
+        modes[i] = static_cast<starpu_data_access_mode>(entries[i].mode);
     }
     if (int result = starpu_task_submit(t); result != 0) [[unlikely]] {
         engine().report(
             Status::runtime,
-            text_of(p.codelet->name, ": no worker can run this task (StarPU: ", result, ")"));
+            text_of(codelet->name, ": no worker can run this task (StarPU: ", result, ")"));
         t->destroy = 0;
         starpu_task_destroy(t);
         completed(&task);

@@ -33,7 +33,7 @@ void define_inputs(const Launch& launch) {
 void check_inputs(const CompiledPlan& plan, const Launch& launch) {
     for (size_t i = 0; i < plan.inputs.size(); ++i) {
         const Storage& storage = *launch.inputs[i];
-        const std::vector<uint32_t>& memory = plan.inputs[i].memory;
+        const std::span<const uint32_t> memory = plan.memory_of(plan.inputs[i]);
         check(storage.generation == generation(), Status::invalid_state, "launch: input ", i,
               " belongs to a context that has been shut down");
         check(storage.tiles.size() >= memory.size(), Status::internal, "launch: input ", i, " has ",
@@ -47,7 +47,7 @@ void check_inputs(const CompiledPlan& plan, const Launch& launch) {
 }
 
 std::unique_ptr<Run> spare_run(CompiledPlan& plan) {
-    if (plan.spare.empty()) return std::make_unique<Run>(plan.tasks.size());
+    if (plan.spare.empty()) return std::make_unique<Run>(plan.task_count());
     std::unique_ptr<Run> run = std::move(plan.spare.back());
     plan.spare.pop_back();
     return run;
@@ -67,9 +67,9 @@ void wait_for(Run& run, const TaskRef& earlier, RunTask& later) {
 
 void link(Run& run, const CompiledPlan& plan) {
     for (size_t m = 0; m < run.memory.size(); ++m) {
-        const Accesses& a = plan.memories[m].accesses;
+        const Memory& a = plan.memories[m];
         const Physical& tile = *run.memory[m];
-        for (uint32_t head : a.heads) wait_for(run, tile.writer, run.tasks[head]);
+        for (uint32_t head : plan.heads_of(a)) wait_for(run, tile.writer, run.tasks[head]);
         if (a.first_writer == tile::none) continue;
         RunTask& writer = run.tasks[a.first_writer];
         wait_for(run, tile.writer, writer);
@@ -80,21 +80,21 @@ void link(Run& run, const CompiledPlan& plan) {
 // What later runs have to wait for.
 void remember(Run& run, const CompiledPlan& plan) {
     for (size_t m = 0; m < run.memory.size(); ++m) {
-        const Accesses& a = plan.memories[m].accesses;
+        const Memory& a = plan.memories[m];
         Physical& tile = *run.memory[m];
         if (a.last_writer == tile::none) {
-            for (uint32_t head : a.heads) tile.add_reader({run.state, head});
+            for (uint32_t head : plan.heads_of(a)) tile.add_reader({run.state, head});
             continue;
         }
         tile.writer = {run.state, a.last_writer};
         tile.readers.clear();
-        for (uint32_t tail : a.tails) tile.add_reader({run.state, tail});
+        for (uint32_t tail : plan.tails_of(a)) tile.add_reader({run.state, tail});
     }
 }
 
 void bind_inputs(Run& run, const CompiledPlan& plan, const Launch& launch) {
     for (size_t i = 0; i < plan.inputs.size(); ++i) {
-        const std::vector<uint32_t>& memory = plan.inputs[i].memory;
+        const std::span<const uint32_t> memory = plan.memory_of(plan.inputs[i]);
         for (size_t t = 0; t < memory.size(); ++t)
             if (memory[t] != tile::none) run.memory[memory[t]] = launch.inputs[i]->tiles[t].get();
     }
@@ -105,13 +105,13 @@ void bind_outputs(const Run& run, const CompiledPlan& plan, const Launch& launch
                   std::vector<std::vector<PhysicalRef>>& bound) {
     std::vector<PhysicalRef> owners(plan.external);
     for (size_t i = 0; i < plan.inputs.size() && plan.updates_inputs; ++i) {
-        const std::vector<uint32_t>& memory = plan.inputs[i].memory;
+        const std::span<const uint32_t> memory = plan.memory_of(plan.inputs[i]);
         for (size_t t = 0; t < memory.size(); ++t)
             if (memory[t] != tile::none) owners[memory[t]] = launch.inputs[i]->tiles[t];
     }
     for (size_t i = 0; i < plan.outputs.size(); ++i) {
         const Storage& storage = *launch.outputs[i];
-        for (uint32_t m : plan.outputs[i].memory) {
+        for (uint32_t m : plan.memory_of(plan.outputs[i])) {
             if (!owners[m])
                 owners[m] = engine().pool.own(run.memory[m], storage.dtype, storage.sizes);
             bound[i].push_back(owners[m]);
@@ -124,8 +124,8 @@ void prepare(Run& run, std::shared_ptr<CompiledPlan> plan, Launch& launch) {
     run.self = TaskRef(run.state, 0);
     run.scalars.assign(launch.scalars.begin(), launch.scalars.end());
     run.host_calls = std::move(launch.host_calls);
-    run.left.store(plan->tasks.size() + 1, std::memory_order_relaxed);  // + 1: the launch itself
-    for (size_t t = 0; t < plan->tasks.size(); ++t) {
+    run.left.store(plan->task_count() + 1, std::memory_order_relaxed);  // + 1: the launch itself
+    for (size_t t = 0; t < plan->task_count(); ++t) {
         run.tasks[t].pending.store(plan->tasks[t].predecessors, std::memory_order_relaxed);
         run.tasks[t].late.store(nullptr, std::memory_order_relaxed);
     }
@@ -163,7 +163,7 @@ void CompiledPlan::launch(Launch launch) {
             }
         ++e.active_runs;
         ++e.launches;
-        e.submitted.fetch_add(static_cast<int64_t>(tasks.size()), std::memory_order_relaxed);
+        e.submitted.fetch_add(static_cast<int64_t>(task_count()), std::memory_order_relaxed);
     }
     for (size_t i = 0; i < outputs.size(); ++i) {  // what they held is dropped without the lock
         launch.outputs[i]->tiles = std::move(bound[i]);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// From a tile graph to a plan: memories, slots for temporaries, dependencies.
+// From a tile graph to a plan: memories, slots for temporaries, dependencies. The tile graph is not kept: a plan is
+// held as long as the program may come back to it, and the tile graph has ten times its bytes.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -8,6 +9,7 @@
 #include "runtime/compiled_plan.hh"
 #include "runtime/engine.hh"
 #include "runtime/environment.hh"
+#include "runtime/sentinels.hh"
 
 namespace nntile::runtime {
 
@@ -112,156 +114,213 @@ Schedule schedule_within(const Workload& work) {
     return schedule;
 }
 
-// The handles of a task: a memory that several operands lie in appears once, with all their modes.
-// Only the first write of a tile is W for StarPU: a later one may cover a part of it. A tile that takes the
-// memory of another one begins with its bytes, so they count as defined.
-std::vector<Entry> entries_of(const tile::Task& task, Chains& chains,
-                              const std::vector<Memory>& memories,
-                              const std::vector<uint32_t>& memory_of, std::vector<bool>& written,
-                              std::vector<OperandRef>& operands) {
-    std::vector<Entry> list;
-    std::vector<uint32_t> tiles_written;
-    for (const Operand& o : task.operands) {
-        if (o.tile == none) {
-            operands.push_back({});
-            continue;
-        }
-        const uint32_t m = memory_of[o.tile];
-        const bool reads = static_cast<uint8_t>(o.access) & static_cast<uint8_t>(Access::read);
-        auto at =
-            std::find_if(list.begin(), list.end(), [&](const Entry& e) { return e.memory == m; });
-        starpu_data_access_mode mode = STARPU_R;
-        if (o.access != Access::read) {
-            mode = o.access == Access::write && !written[o.tile] ? STARPU_W : STARPU_RW;
-            tiles_written.push_back(o.tile);
-        }
-        if (at == list.end()) at = list.insert(at, {m, mode});
-        else if (at->mode != mode) at->mode = STARPU_RW;
-        at->defined |= (reads || mode == STARPU_RW) &&
-                       (chains.written[chains.memory_of[o.tile]] || memories[m].kind == MemoryKind::input);
-        operands.push_back({static_cast<uint32_t>(at - list.begin()), o.offset * size_of(o.dtype)});
+class PlanBuilder {
+public:
+    PlanBuilder(const TileGraph& graph, CompiledPlan& plan)
+        : graph_(graph), plan_(plan), chains_(graph), written_(graph.tiles.size()) {}
+
+    void build(const std::vector<uint32_t>& inputs, const std::vector<uint32_t>& outputs) {
+        Workload work = workload_of(graph_, chains_);
+        const Schedule schedule = schedule_within(work);
+        add_memories(work, schedule);
+        bind(inputs, outputs);
+        add_needs();
+        for (const tile::Task& task : graph_.tasks) add_task(task);
+        std::vector<std::pair<uint32_t, uint32_t>> edges = std::move(work.edges);
+        edges.insert(edges.end(), schedule.edges.begin(), schedule.edges.end());
+        add_edges(edges);
+        for (uint32_t t : schedule.order)
+            if (plan_.tasks[t].predecessors == 0) plan_.roots.push_back(t);
+        shrink();
     }
-    for (uint32_t t : tiles_written) written[t] = chains.written[chains.memory_of[t]] = true;
-    return list;
-}
+
+private:
+    // External memories first, then the slots.
+    void add_memories(const Workload& work, const Schedule& schedule) {
+        std::vector<uint32_t> final_memory(chains_.kind.size());
+        for (size_t m = 0; m < chains_.kind.size(); ++m) {
+            if (chains_.kind[m] == MemoryKind::slot) {
+                ++plan_.temporaries;
+                continue;
+            }
+            final_memory[m] = static_cast<uint32_t>(plan_.memories.size());
+            add_memory(chains_.kind[m], work.size_class[m], work.accesses[m]);
+        }
+        plan_.external = plan_.memories.size();
+        plan_.slots = schedule.slot_class.size();
+        for (size_t s = 0; s < plan_.slots; ++s)
+            add_memory(MemoryKind::slot, schedule.slot_class[s], schedule.slot_accesses[s]);
+        for (size_t m = 0; m < chains_.kind.size(); ++m)
+            if (chains_.kind[m] == MemoryKind::slot && schedule.slot[m] != none)
+                final_memory[m] = static_cast<uint32_t>(plan_.external) + schedule.slot[m];
+        plan_.slot_bytes = schedule.bytes;
+        for (uint32_t m : chains_.memory_of) memory_of_.push_back(final_memory[m]);
+    }
+
+    void add_memory(MemoryKind kind, uint32_t size_class, const Accesses& a) {
+        std::vector<uint32_t>& readers = plan_.readers;
+        Memory m{kind, size_class, a.first_writer, a.last_writer};
+        m.heads = static_cast<uint32_t>(readers.size());
+        readers.insert(readers.end(), a.heads.begin(), a.heads.end());
+        m.tails = static_cast<uint32_t>(readers.size());
+        readers.insert(readers.end(), a.tails.begin(), a.tails.end());
+        m.end = static_cast<uint32_t>(readers.size());
+        plan_.memories.push_back(m);
+    }
+
+    // A value may be an input and an output at once, or the same output twice.
+    void bind(const std::vector<uint32_t>& inputs, const std::vector<uint32_t>& outputs) {
+        // A stored value that is cut anew has tiles of both roles; an input that is also an output has
+        // one set.
+        std::map<std::pair<uint32_t, TileRole>, std::vector<uint32_t>> stored;
+        for (uint32_t t = 0; t < graph_.tiles.size(); ++t) {
+            const tile::Tile& tile = graph_.tiles[t];
+            if (tile.role == TileRole::temporary) continue;
+            std::vector<uint32_t>& memory = stored[{tile.value, tile.role}];
+            if (memory.size() <= tile.index) memory.resize(tile.index + 1, none);
+            memory[tile.index] = memory_of_[t];
+        }
+        std::vector<bool> bound(plan_.external, false);
+        for (uint32_t value : inputs) {
+            const auto& own = stored[{value, TileRole::input}];
+            plan_.inputs.push_back(add_binding(value, own.empty() ? stored[{value, TileRole::output}] : own));
+            for (uint32_t m : plan_.memory_of(plan_.inputs.back()))
+                if (m != none) bound[m] = true;
+        }
+        for (uint32_t value : outputs) {
+            const auto& own = stored[{value, TileRole::output}];
+            plan_.outputs.push_back(add_binding(value, own.empty() ? stored[{value, TileRole::input}] : own));
+            for (uint32_t m : plan_.memory_of(plan_.outputs.back())) {
+                check(m != none, Status::internal, "plan: no tile for a part of output %", value);
+                bound[m] = bound[m] || plan_.memories[m].kind == MemoryKind::output;
+                plan_.updates_inputs |= plan_.memories[m].kind == MemoryKind::input;
+            }
+        }
+        check(std::find(bound.begin(), bound.end(), false) == bound.end(), Status::internal,
+              "plan: a stored value is no argument of the plan");
+    }
+
+    Binding add_binding(uint32_t value, const std::vector<uint32_t>& memory) {
+        const auto first = static_cast<uint32_t>(plan_.bound.size());
+        plan_.bound.insert(plan_.bound.end(), memory.begin(), memory.end());
+        return {value, first, static_cast<uint32_t>(memory.size())};
+    }
+
+    void add_needs() {
+        std::vector<uint32_t> of_class(memory::class_count, 0);
+        for (uint32_t m = 0; m < plan_.memories.size(); ++m) {
+            const Memory& memory = plan_.memories[m];
+            if (memory.kind == MemoryKind::input) continue;
+            plan_.needs.push_back({memory.size_class, ++of_class[memory.size_class]});
+            plan_.needed_by.push_back(m);
+            plan_.need_bytes += memory::class_bytes(memory.size_class);
+        }
+        for (Pool::Need& need : plan_.needs) need.same_class = of_class[need.size_class];
+    }
+
+    void add_task(const tile::Task& task) {
+        begin_task();
+        PlanTask& p = plan_.tasks.back();
+        const bool known = task.node < graph_.op_names.size();
+        p.kind = plan_.kinds.of(task, known ? graph_.op_names[task.node] : "", plan_.slots_read);
+        p.index_offset = task.index_offset;
+        p.host_call = task.host_call;
+        p.where = place_of(known ? graph_.where[task.node] : "");
+        add_entries(task);
+        for (size_t s = p.first_slot; s < plan_.slots_read.size(); ++s)
+            plan_.scalars = std::max<size_t>(plan_.scalars, plan_.slots_read[s] + 1);
+        plan_.host_calls = std::max(plan_.host_calls, static_cast<size_t>(task.host_call + 1));
+    }
+
+    void begin_task() {
+        PlanTask p;
+        p.first_entry = static_cast<uint32_t>(plan_.entries.size());
+        p.first_operand = static_cast<uint32_t>(plan_.operands.size());
+        p.first_slot = static_cast<uint32_t>(plan_.slots_read.size());
+        plan_.tasks.push_back(p);
+    }
+
+    uint32_t place_of(const std::string& where) {
+        const auto [at, fresh] = places_.try_emplace(where, static_cast<uint32_t>(plan_.places.size()));
+        if (fresh) plan_.places.push_back(where);
+        return at->second;
+    }
+
+    // The handles of a task: a memory that several operands lie in appears once, with all their modes.
+    // Only the first write of a tile is W for StarPU: a later one may cover a part of it. A tile that takes the
+    // memory of another one begins with its bytes, so they count as defined.
+    void add_entries(const tile::Task& task) {
+        const size_t first = plan_.entries.size();
+        for (const Operand& o : task.operands) {
+            if (o.tile == none) {
+                plan_.operands.push_back({});
+                continue;
+            }
+            const uint32_t m = memory_of_[o.tile];
+            const bool reads = static_cast<uint8_t>(o.access) & static_cast<uint8_t>(Access::read);
+            uint8_t mode = STARPU_R;
+            if (o.access != Access::read)
+                mode = o.access == Access::write && !written_[o.tile] ? STARPU_W : STARPU_RW;
+            size_t e = first;
+            while (e < plan_.entries.size() && plan_.entries[e].memory != m) ++e;
+            if (e == plan_.entries.size()) plan_.entries.push_back({m, mode});
+            Entry& entry = plan_.entries[e];
+            if (entry.mode != mode) entry.mode = STARPU_RW;
+            entry.defined |=
+                (reads || mode == STARPU_RW) &&
+                (chains_.written[chains_.memory_of[o.tile]] || plan_.memories[m].kind == MemoryKind::input);
+            OperandRef ref;
+            ref.entry = e - first;
+            ref.offset = static_cast<uint64_t>(o.offset * size_of(o.dtype));
+            plan_.operands.push_back(ref);
+        }
+        check(plan_.entries.size() - first < OperandRef::absent, Status::internal, "plan: a task with ",
+              plan_.entries.size() - first, " tiles");
+        if (Sentinels::wanted()) plan_.written_bytes.resize(plan_.entries.size(), 0);
+        for (size_t k = 0; k < task.operands.size(); ++k) {
+            const Operand& o = task.operands[k];
+            if (o.tile == none || o.access == Access::read) continue;
+            written_[o.tile] = chains_.written[chains_.memory_of[o.tile]] = true;
+            if (!Sentinels::wanted()) continue;
+            const OperandRef& ref = plan_.operands[plan_.operands.size() - task.operands.size() + k];
+            int64_t& bytes = plan_.written_bytes[first + ref.entry];
+            bytes = std::max(bytes, graph_.tiles[o.tile].bytes);
+        }
+    }
+
+    void add_edges(std::vector<std::pair<uint32_t, uint32_t>>& edges) {
+        begin_task();   // the end of the last task's lists
+        std::sort(edges.begin(), edges.end());
+        edges.erase(std::unique(edges.begin(), edges.end()), edges.end());
+        size_t next = 0;
+        for (uint32_t t = 0; t < plan_.tasks.size(); ++t) {
+            plan_.tasks[t].first_successor = static_cast<uint32_t>(next);
+            for (; next < edges.size() && edges[next].first == t; ++next) {
+                plan_.successors.push_back(edges[next].second);
+                ++plan_.tasks[edges[next].second].predecessors;
+            }
+        }
+    }
+
+    void shrink() {
+        plan_.tasks.shrink_to_fit();
+        plan_.entries.shrink_to_fit();
+        plan_.operands.shrink_to_fit();
+        plan_.slots_read.shrink_to_fit();
+        plan_.successors.shrink_to_fit();
+        plan_.readers.shrink_to_fit();
+        plan_.memories.shrink_to_fit();
+    }
+
+    const TileGraph& graph_;
+    CompiledPlan& plan_;
+    Chains chains_;
+    std::vector<bool> written_;         // by tile
+    std::vector<uint32_t> memory_of_;   // by tile
+    std::map<std::string, uint32_t> places_;
+};
 
 }  // namespace
-
-// A value may be an input and an output at once, or the same output twice.
-void CompiledPlan::bind(const std::vector<uint32_t>& memory_of) {
-    // A stored value that is cut anew has tiles of both roles; an input that is also an output has
-    // one set.
-    std::map<std::pair<uint32_t, TileRole>, std::vector<uint32_t>> stored;
-    for (uint32_t t = 0; t < graph.tiles.size(); ++t) {
-        const tile::Tile& tile = graph.tiles[t];
-        if (tile.role == TileRole::temporary) continue;
-        std::vector<uint32_t>& memory = stored[{tile.value, tile.role}];
-        if (memory.size() <= tile.index) memory.resize(tile.index + 1, none);
-        memory[tile.index] = memory_of[t];
-    }
-    std::vector<bool> bound(external, false);
-    for (auto* bindings : {&inputs, &outputs})
-        for (Binding& b : *bindings) {
-            const TileRole role = bindings == &inputs ? TileRole::input : TileRole::output;
-            const TileRole other = bindings == &inputs ? TileRole::output : TileRole::input;
-            b.memory =
-                stored.count({b.value, role}) ? stored[{b.value, role}] : stored[{b.value, other}];
-            for (uint32_t m : b.memory) {
-                if (m == none) continue;
-                bound[m] =
-                    bound[m] || bindings == &inputs || memories[m].kind == MemoryKind::output;
-                updates_inputs |= bindings == &outputs && memories[m].kind == MemoryKind::input;
-            }
-            check(bindings == &inputs ||
-                      std::find(b.memory.begin(), b.memory.end(), none) == b.memory.end(),
-                  Status::internal, "plan: no tile for a part of output %", b.value);
-        }
-    for (size_t m = 0; m < external; ++m)
-        check(bound[m], Status::internal, "plan: a stored value is no argument of the plan");
-}
-
-CompiledPlan::CompiledPlan(tile::TileGraph tiles, std::vector<uint32_t> input_values,
-                           std::vector<uint32_t> output_values)
-    : graph(std::move(tiles)) {
-    Chains chains(graph);
-    Workload work = workload_of(graph, chains);
-    Schedule schedule = schedule_within(work);
-
-    // External memories first, then the slots.
-    std::vector<uint32_t> final_memory(chains.kind.size());
-    for (size_t m = 0; m < chains.kind.size(); ++m) {
-        if (chains.kind[m] == MemoryKind::slot) {
-            ++temporaries;
-            continue;
-        }
-        final_memory[m] = static_cast<uint32_t>(memories.size());
-        memories.push_back({chains.kind[m], work.size_class[m], std::move(work.accesses[m])});
-    }
-    external = memories.size();
-    slots = schedule.slot_class.size();
-    for (size_t s = 0; s < slots; ++s)
-        memories.push_back(
-            {MemoryKind::slot, schedule.slot_class[s], std::move(schedule.slot_accesses[s])});
-    for (size_t m = 0; m < chains.kind.size(); ++m)
-        if (chains.kind[m] == MemoryKind::slot && schedule.slot[m] != none)
-            final_memory[m] = static_cast<uint32_t>(external) + schedule.slot[m];
-    slot_bytes = schedule.bytes;
-    std::vector<uint32_t> memory_of(graph.tiles.size());
-    for (size_t t = 0; t < memory_of.size(); ++t) memory_of[t] = final_memory[chains.memory_of[t]];
-
-    for (uint32_t value : input_values) inputs.push_back({value, {}});
-    for (uint32_t value : output_values) outputs.push_back({value, {}});
-    bind(memory_of);
-    std::vector<uint32_t> of_class(memory::class_count, 0);
-    for (uint32_t m = 0; m < memories.size(); ++m) {
-        if (memories[m].kind == MemoryKind::input) continue;
-        needs.push_back({memories[m].size_class, ++of_class[memories[m].size_class]});
-        needed_by.push_back(m);
-        need_bytes += memory::class_bytes(memories[m].size_class);
-    }
-    for (Pool::Need& need : needs) need.same_class = of_class[need.size_class];
-
-    // Flat arrays; the spans are set when they no longer grow.
-    std::vector<std::pair<uint32_t, uint32_t>> edges = std::move(work.edges);
-    edges.insert(edges.end(), schedule.edges.begin(), schedule.edges.end());
-    std::sort(edges.begin(), edges.end());
-    edges.erase(std::unique(edges.begin(), edges.end()), edges.end());
-    tasks.resize(graph.tasks.size());
-    std::vector<size_t> first_entry{0}, first_operand{0}, first_successor(tasks.size() + 1, 0);
-    std::vector<bool> written(graph.tiles.size(), false);
-    for (size_t t = 0; t < tasks.size(); ++t) {
-        const tile::Task& task = graph.tasks[t];
-        for (const Entry& e : entries_of(task, chains, memories, memory_of, written, operand_refs))
-            entries.push_back(e);
-        first_entry.push_back(entries.size());
-        first_operand.push_back(operand_refs.size());
-        tasks[t].task = &task;
-        const bool named = task.node < graph.op_names.size();
-        tasks[t].codelet = codelet_of(task.kernel ? task.kernel->name
-                                      : named     ? "host " + graph.op_names[task.node]
-                                                  : std::string("host"));
-        for (const tile::ParamRef& p : task.params)
-            if (p.scalar) scalars = std::max<size_t>(scalars, p.slot + 1);
-        host_calls = std::max(host_calls, static_cast<size_t>(task.host_call + 1));
-    }
-    for (auto [from, to] : edges) {
-        successors.push_back(to);
-        ++first_successor[from + 1];
-        ++tasks[to].predecessors;
-    }
-    for (size_t t = 0; t < tasks.size(); ++t) {
-        first_successor[t + 1] += first_successor[t];
-        tasks[t].entries =
-            std::span(entries).subspan(first_entry[t], first_entry[t + 1] - first_entry[t]);
-        tasks[t].operands = std::span(operand_refs)
-                                .subspan(first_operand[t], first_operand[t + 1] - first_operand[t]);
-        tasks[t].successors =
-            std::span(successors)
-                .subspan(first_successor[t], first_successor[t + 1] - first_successor[t]);
-    }
-    for (uint32_t t : schedule.order)
-        if (tasks[t].predecessors == 0) roots.push_back(t);
-}
 
 std::string CompiledPlan::text() const {
     std::string out = text_of("plan { ", task_count(), " tasks, ", edge_count(), " edges, ",
@@ -275,9 +334,11 @@ std::string CompiledPlan::text() const {
     return out + " }";
 }
 
-std::shared_ptr<Plan> make_plan(tile::TileGraph tiles, std::vector<uint32_t> inputs,
-                                std::vector<uint32_t> outputs) {
-    return std::make_shared<CompiledPlan>(std::move(tiles), std::move(inputs), std::move(outputs));
+std::shared_ptr<Plan> make_plan(const tile::TileGraph& tiles, const std::vector<uint32_t>& inputs,
+                                const std::vector<uint32_t>& outputs) {
+    auto plan = std::make_shared<CompiledPlan>();
+    PlanBuilder(tiles, *plan).build(inputs, outputs);
+    return plan;
 }
 
 }  // namespace nntile::runtime

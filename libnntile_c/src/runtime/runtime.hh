@@ -83,6 +83,7 @@ public:
 };
 
 // inputs, outputs: graph value ids whose tiles have role input / output in `tiles`; launch() binds them by position.
-std::shared_ptr<Plan> make_plan(tile::TileGraph tiles, std::vector<uint32_t> inputs, std::vector<uint32_t> outputs);
+std::shared_ptr<Plan> make_plan(const tile::TileGraph& tiles, const std::vector<uint32_t>& inputs,
+                                const std::vector<uint32_t>& outputs);
 
 }  // namespace nntile::runtime

@@ -15,15 +15,14 @@ bool Sentinels::wanted() {
     return on;
 }
 
-Sentinels::Sentinels(const Run& run, const PlanTask& task, void** buffers) {
-    for (uint32_t e = 0; e < task.entries.size(); ++e) {
-        const Entry& entry = task.entries[e];
+Sentinels::Sentinels(const Run& run, uint32_t task, void** buffers) {
+    const CompiledPlan& plan = *run.plan;
+    const auto entries = plan.entries_of(task);
+    for (uint32_t e = 0; e < entries.size(); ++e) {
+        const Entry& entry = entries[e];
         const bool reads = entry.mode == STARPU_R;
-        int64_t written = 0;  // bytes from the start that the task may change
-        for (size_t i = 0; i < task.operands.size() && !reads; ++i)
-            if (task.operands[i].entry == e)
-                written =
-                    std::max(written, run.plan->graph.tiles[task.task->operands[i].tile].bytes);
+        // Bytes from the start that the task may change.
+        const int64_t written = reads ? 0 : plan.written_bytes[plan.tasks[task].first_entry + e];
         const auto* block = reinterpret_cast<const std::byte*>(STARPU_VARIABLE_GET_PTR(buffers[e]));
         std::byte* end = const_cast<std::byte*>(block) + run.memory[entry.memory]->bytes();
         // The rest of the block is nobody's: give it known bytes.
