@@ -5,6 +5,7 @@
 
 #include "base/error.hh"
 #include "graph/text.hh"
+#include "tile/cuts.hh"
 #include "tile/text.hh"
 
 namespace nntile {
@@ -109,9 +110,7 @@ graph::StoredRef PlanExecutor::write(DType dtype, std::span<const int64_t> sizes
     auto storage = std::make_shared<runtime::Storage>();
     storage->dtype = dtype;
     storage->sizes = Dims(sizes);
-    storage->cuts.resize(sizes.size());             // whole: the first graph that reads it knows a better cut
-    for (size_t d = 0; d < sizes.size(); ++d)
-        if (sizes[d] > 1) storage->cuts[d] = {{sizes[d], {}}};
+    for (int64_t n : sizes) storage->cuts.push_back(tile::whole(n));    // the first graph that reads it knows better
     storage->names.resize(sizes.size());
     runtime::allocate(*storage);
     runtime::write(*storage, host);

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import warnings
 from typing import Any
 
 __all__ = ["Child"]
@@ -65,6 +66,7 @@ def serve(end: Any, workers: int) -> None:
     from fuzz.compare import check
     from fuzz.draw import draw_program
 
+    warnings.simplefilter("ignore")  # of what PyTorch thinks of the programs
     torch.set_num_threads(1)
     torch_nntile.init_context(ncpu=workers)
     while True:

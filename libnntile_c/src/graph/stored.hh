@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,8 @@ struct Stored {
     bool undefined = false;             // no tiles: never written (torch.empty)
     virtual ~Stored() = default;
     virtual int64_t bytes() const { return 0; }
+    // The same data seen as a dense value of as many bytes; nullptr where that takes a copy.
+    virtual std::shared_ptr<Stored> as(DType, std::span<const int64_t> /*sizes*/) const { return nullptr; }
 };
 using StoredRef = std::shared_ptr<Stored>;
 

@@ -21,6 +21,29 @@ static std::optional<uint32_t> own_dim(std::span<const int64_t> own, const Opera
     return std::nullopt;
 }
 
+bool Recorder::is_pending(const Buffer& buffer) const {
+    return buffer.holder >= 0 && holders_[buffer.holder].current != no_value;
+}
+
+// A tensor that fills its storage may be cut along any dim: data of another shape (made flat, read from bytes)
+// takes the tensor's.
+void Recorder::see_for_naming(const Operand& tensor, size_t dim) {
+    Buffer& buffer = *tensor.buffer;
+    const bool pending = is_pending(buffer);
+    if (!pending && (!buffer.stored || buffer.stored->undefined)) return;
+    const uint32_t value = pending ? holders_[buffer.holder].current : no_value;
+    const Dims& own = pending ? graph_.value(value).sizes : buffer.stored->sizes;
+    const DType dtype = pending ? graph_.value(value).dtype : buffer.stored->dtype;
+    const auto sizes = storage_sizes(tensor);
+    if (own_dim(own, tensor, dim) || tensor.sizes[dim] <= 1 || !sizes) return;
+    if (dtype != tensor.dtype && dtype != DType::u8) return;
+    if (!pending) see_as(buffer, tensor);
+    if (!pending && buffer.stored->sizes == *sizes) return;
+    const uint32_t view = graph_.add_view(current_value(buffer, tensor.dtype), Layout::dense(*sizes));
+    set_current(buffer, graph_.add(*schema::find_op("copy"), std::vector<uint32_t>{view}, {}, tensor.dtype)[0]);
+    if (mode_ == Mode::eager) flush();
+}
+
 void Recorder::name_axis(const Operand& tensor, int64_t dim, std::string name) {
     check_operand("set_axis_group_name", tensor, this);
     const auto rank = static_cast<int64_t>(tensor.sizes.size());
@@ -32,13 +55,12 @@ void Recorder::name_axis(const Operand& tensor, int64_t dim, std::string name) {
     std::lock_guard lock(mutex_);
     bury();
     Buffer& buffer = *tensor.buffer;
-    const bool pending = buffer.holder >= 0 && holders_[buffer.holder].current != no_value;
-    if (!pending && !buffer.stored) {           // never written: remember the shape that was named
+    see_for_naming(tensor, at);
+    const bool pending = is_pending(buffer);
+    if (!buffer.stored) {                       // never written, or not yet: remember the shape that was named
         buffer.stored = std::make_shared<graph::Stored>();
         buffer.stored->dtype = tensor.dtype;
-        buffer.stored->sizes = tensor.fills_buffer() && tensor.dense()
-                                   ? Dims(tensor.sizes)
-                                   : Dims{buffer.bytes / size_of(tensor.dtype)};
+        buffer.stored->sizes = storage_sizes(tensor).value_or(Dims{buffer.bytes / size_of(tensor.dtype)});
         buffer.stored->undefined = true;
     }
     const uint32_t value = pending ? holders_[buffer.holder].current : no_value;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "graph/graph.hh"
 
@@ -31,6 +32,11 @@ struct Operand {
     bool dense() const { return is_dense(sizes, strides, offset); }
     bool fills_buffer() const { return product(sizes) * size_of(dtype) == buffer->bytes; }
 };
+
+// The dims of a tensor that fills its storage, in storage order (size-1 dims last); nullopt: it does not fill it.
+std::optional<std::vector<size_t>> storage_order(const Operand& operand);
+// Their sizes: the shape of the dense value that the storage holds.
+std::optional<Dims> storage_sizes(const Operand& operand);
 
 // Throws unless a tensor operand lies in its buffer, and this is one of the recorder's.
 void check_operand(std::string_view op, const Operand& operand, const Recorder* owner);

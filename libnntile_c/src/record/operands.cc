@@ -29,8 +29,7 @@ void check_operand(std::string_view op, const Operand& o, const Recorder* owner)
           " is out of bounds of its storage of ", o.buffer->bytes, " bytes");
 }
 
-// The dims of a tensor that fills its storage, in storage order (size-1 dims last); empty: it does not fill it.
-static std::optional<std::vector<size_t>> storage_order(const Operand& o) {
+std::optional<std::vector<size_t>> storage_order(const Operand& o) {
     if (o.offset != 0 || !o.fills_buffer()) return std::nullopt;
     std::vector<size_t> order(o.sizes.size());
     std::iota(order.begin(), order.end(), 0);
@@ -47,10 +46,24 @@ static std::optional<std::vector<size_t>> storage_order(const Operand& o) {
     return order;
 }
 
-// The dense value that the buffer holds, as elements of dtype.
-uint32_t Recorder::current_value(Buffer& buffer, DType dtype) {
+std::optional<Dims> storage_sizes(const Operand& o) {
+    const auto order = storage_order(o);
+    if (!order) return std::nullopt;
+    Dims sizes;
+    for (size_t d : *order) sizes.push_back(o.sizes[d]);
+    return sizes;
+}
+
+void Recorder::see_as(Buffer& buffer, const Operand& like) {
+    if (!buffer.stored || buffer.stored->undefined) return;
+    if (const auto sizes = storage_sizes(like))
+        if (auto seen = buffer.stored->as(like.dtype, *sizes)) buffer.stored = std::move(seen);
+}
+
+uint32_t Recorder::current_value(Buffer& buffer, DType dtype, const Operand* like) {
     Holder& h = hold(buffer);
     if (h.current == no_value) {
+        if (like && dtype != DType::u8 && buffer.stored && buffer.stored->dtype == DType::u8) see_as(buffer, *like);
         if (buffer.stored && !buffer.stored->undefined) {
             h.input = static_cast<uint32_t>(graph_.inputs.size());
             h.leaf = graph_.add_input(buffer.stored->dtype, buffer.stored->sizes, {}, buffer.stored);
@@ -73,7 +86,7 @@ uint32_t Recorder::current_value(Buffer& buffer, DType dtype) {
 uint32_t Recorder::read_operand(const Operand& o) {
     if (o.kind == Operand::Kind::absent) return no_value;
     if (o.kind == Operand::Kind::scalar) return graph_.add_scalar(o.dtype, o.f, o.i);
-    return graph_.add_view(current_value(*o.buffer, o.dtype), o.layout());
+    return graph_.add_view(current_value(*o.buffer, o.dtype, &o), o.layout());
 }
 
 bool Recorder::held_elsewhere(uint32_t value, const Buffer& buffer) const {
@@ -110,6 +123,23 @@ void Recorder::write_operand(const Operand& o, uint32_t data) {
     offset.i = o.offset;
     set_current(*o.buffer, graph_.add(*schema::find_op("view_write"), std::vector<uint32_t>{base, data},
                                       {strides, offset}, o.dtype)[0]);
+}
+
+// A storage is copied as bytes (copy.deepcopy): the copy is of what they stand for, with its shape, names and cuts.
+bool Recorder::copy_bytes(std::string_view op, std::span<const Operand> operands) {
+    if (op != "copy" || operands.size() != 2) return false;
+    const Operand &from = operands[0], &to = operands[1];
+    for (const Operand& o : operands)
+        if (o.kind != Operand::Kind::tensor || o.dtype != DType::u8 || !o.dense() || !o.fills_buffer()) return false;
+    if (from.buffer == to.buffer || from.buffer->bytes != to.buffer->bytes) return false;
+    const Holder* h = from.buffer->holder < 0 ? nullptr : &holders_[from.buffer->holder];
+    const bool pending = h && h->current != no_value;
+    if (!pending && (!from.buffer->stored || from.buffer->stored->undefined)) return false;
+    const DType dtype = pending ? graph_.value(h->current).dtype : from.buffer->stored->dtype;
+    if (dtype == DType::u8) return false;
+    const uint32_t value = current_value(*from.buffer, dtype);
+    set_current(*to.buffer, graph_.add(*schema::find_op("copy"), std::vector<uint32_t>{value}, {}, dtype)[0]);
+    return true;
 }
 
 bool permute_map(const OpRow& row, std::span<const Operand> operands, size_t n_inputs, std::vector<Operand>& out,

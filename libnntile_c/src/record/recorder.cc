@@ -76,6 +76,7 @@ void Recorder::op(const OpRow& row, std::span<const Operand> operands, size_t n_
     std::lock_guard lock(mutex_);
     bury();
     for (const Operand& o : operands) check_operand(row.name, o, this);
+    if (copy_bytes(row.name, operands)) return finish_call();
     std::vector<Operand> permuted;
     std::vector<Dims> space;
     if (permute_map(row, operands, n_inputs, permuted, space)) operands = permuted;
@@ -168,12 +169,12 @@ void Recorder::read(const Operand& source, void* host, size_t bytes) {
         bury();
         flush();
         Buffer& buffer = *source.buffer;
-        const bool direct = buffer.stored && !buffer.stored->undefined && buffer.stored->dtype == source.dtype &&
-                            source.dense() && source.fills_buffer();
-        if (direct) {
-            stored = buffer.stored;
-        } else {                                // a view: let a graph of its own make it dense
-            const uint32_t v = graph_.add_view(current_value(buffer, source.dtype), source.layout());
+        const bool whole = buffer.stored && !buffer.stored->undefined && source.dense() && source.fills_buffer();
+        if (whole)
+            stored = buffer.stored->dtype == source.dtype ? buffer.stored
+                                                          : buffer.stored->as(source.dtype, source.sizes);
+        if (!stored) {                          // a view: let a graph of its own make it dense
+            const uint32_t v = graph_.add_view(current_value(buffer, source.dtype, &source), source.layout());
             const uint32_t dense = graph_.add(*schema::find_op("copy"), std::vector<uint32_t>{v}, {}, source.dtype)[0];
             Buffer target;
             target.bytes = static_cast<int64_t>(bytes);
@@ -190,12 +191,21 @@ void Recorder::read(const Operand& source, void* host, size_t bytes) {
 
 // ---- running
 
+void Recorder::keep_names(const Holder& h) {
+    const graph::StoredRef& stored = h.buffer->stored;
+    if (!stored || stored->sizes != graph_.value(h.current).sizes) return;
+    for (size_t d = 0; d < stored->names.size(); ++d)
+        if (!stored->names[d].empty()) graph_.name_axis(h.current, static_cast<uint32_t>(d), stored->names[d]);
+}
+
 void Recorder::mark_outputs() {
     graph_.outputs.clear();
     for (const Holder& h : holders_) {
         const bool keeps = h.buffer && h.current == h.leaf;
         if (h.input != no_value) graph_.inputs[h.input].overwritable = !keeps;
-        if (h.buffer && h.current != no_value && !keeps) graph_.set_output(h.current);
+        if (!h.buffer || h.current == no_value || keeps) continue;
+        keep_names(h);
+        graph_.set_output(h.current);
     }
 }
 

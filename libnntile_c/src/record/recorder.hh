@@ -83,7 +83,14 @@ private:
         uint32_t input = graph::no_value;       // index into graph.inputs, if leaf is one
     };
     Holder& hold(Buffer& buffer);
-    uint32_t current_value(Buffer& buffer, DType dtype);
+    // The dense value that the buffer holds, as elements of dtype. `like`: the operand that asks; data of another
+    // dtype or shape than it has (torch.load, deepcopy: bytes) is seen anew where that costs nothing.
+    uint32_t current_value(Buffer& buffer, DType dtype, const Operand* like = nullptr);
+    void see_as(Buffer& buffer, const Operand& like);
+    void see_for_naming(const Operand& tensor, size_t dim);
+    bool is_pending(const Buffer& buffer) const;
+    void keep_names(const Holder& holder);      // of data that was overwritten
+    bool copy_bytes(std::string_view op, std::span<const Operand> operands);
     uint32_t read_operand(const Operand& operand);
     void write_operand(const Operand& operand, uint32_t data);
     void set_current(Buffer& buffer, uint32_t value);

@@ -47,6 +47,7 @@ public:
     std::vector<PhysicalRef> tiles;    // row-major over the grid of the refined shape (all factors of all cuts)
     uint64_t generation = 0;
     int64_t bytes() const override;
+    std::shared_ptr<graph::Stored> as(DType dtype, std::span<const int64_t> sizes) const override;
 };
 
 // Fresh tiles for `like` (its dtype, sizes, cuts, names). out_of_memory if they do not fit the budget.

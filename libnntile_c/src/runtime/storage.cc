@@ -5,7 +5,7 @@
 
 #include "runtime/copy.hh"
 #include "runtime/engine.hh"
-#include "tile/cut.hh"
+#include "tile/cuts.hh"
 
 namespace nntile::runtime {
 
@@ -66,6 +66,18 @@ void copy_tiles(const Storage& storage, std::byte* host, Direction direction) {
 }
 
 }  // namespace
+
+std::shared_ptr<graph::Stored> Storage::as(DType to, std::span<const int64_t> shape) const {
+    if (tiles.size() != 1 || product(shape) * size_of(to) != bytes()) return nullptr;
+    auto seen = std::make_shared<Storage>();
+    seen->dtype = to;
+    seen->sizes = Dims(shape);
+    for (int64_t n : shape) seen->cuts.push_back(tile::whole(n));
+    seen->names.resize(shape.size());
+    seen->tiles = tiles;
+    seen->generation = generation;
+    return seen;
+}
 
 int64_t Storage::bytes() const { return tiles.empty() ? 0 : product(sizes) * size_of(dtype); }
 
