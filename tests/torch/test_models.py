@@ -249,14 +249,16 @@ def test_trains_as_on_the_cpu(name: str, optimizer: str, cuts: str, mode: str) -
     check(name, optimizer, mode, cuts)
 
 
-def test_cuts_are_not_lost() -> None:
+@pytest.mark.parametrize("name", ["transformer", "cnn", "lstm", "gpt"])
+def test_cuts_are_not_lost(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     """More tiles, more tasks: what the test above compares is cut indeed."""
     tasks = []
     for cuts in CUTS:
         torch_nntile.wait()
         before = torch_nntile.stats().tasks
-        check("gpt", "sgd", "graph", cuts)
+        check(name, "sgd", "graph", cuts)
         tasks.append(torch_nntile.stats().tasks - before)
     whole, batch, ragged = tasks
-    print("tasks of three steps of gpt:", dict(zip(CUTS, tasks, strict=True)))
+    with capsys.disabled():
+        print(f"\ntasks of three steps of {name}:", dict(zip(CUTS, tasks, strict=True)))
     assert whole * 1.5 < batch < ragged
