@@ -22,7 +22,8 @@ Hash key_of(const tile::Task& task, const std::string& op) {
     key.add(task.operands.size());
     for (const tile::Operand& o : task.operands)
         key.add(static_cast<uint64_t>(o.dtype)).add(o.scalar != tile::none).add_all(o.strides);
-    for (const tile::ParamRef& p : task.params) key.add(p.scalar).add(p.scalar ? 0 : std::bit_cast<uint64_t>(p.fixed.i));
+    for (const tile::ParamRef& p : task.params)
+        key.add(p.scalar).add(p.scalar ? 0 : std::bit_cast<uint64_t>(p.fixed.i));
     add_program(key, task.program.get());
     return key;
 }

@@ -137,12 +137,8 @@ private:
         const bool own = cuts == all_.tiling_.values[v].cuts && !widen;
         const DType dtype = widen ? DType::f32 : value.dtype;
         auto ids = all_.add_tiles(own ? v : none, grid, dtype, own ? all_.role_of(v) : TileRole::temporary);
-        if (own) {
-            all_.tiles_[v] = ids;
-            if (row_.rule == schema::Rule::map) reuse_input(k, ids);
-        } else {
-            all_.tiles_[v] = all_.add_tiles(v, all_.grids_[v], value.dtype, all_.role_of(v));
-        }
+        all_.tiles_[v] = own ? ids : all_.add_tiles(v, all_.grids_[v], value.dtype, all_.role_of(v));
+        if (own && row_.rule == schema::Rule::map) reuse_input(k, ids);
         OperandTiles made{grid, {}, own};
         for (size_t i = 0; i < ids.size(); ++i)
             made.tiles.push_back({ids[i], 0, dense_strides(grid.sizes_of(grid.segments_of(static_cast<int64_t>(i))))});
@@ -215,12 +211,6 @@ private:
         return operand_of(k, tile_at(*inputs_[k], k, segments), value.dtype, Access::read);
     }
 
-    // The other elements of the tile stay.
-    bool is_part(const Dims& segments, size_t k, const OperandTile& out) const {
-        const int64_t bytes = product(iteration_.sizes_of(segments)) * size_of(dtypes_[k]);
-        return bytes < all_.out_.tiles.tiles[out.tile].bytes;
-    }
-
     Task make_task(const Dims& segments, bool first, bool accumulate, std::span<const OperandTile> outs) {
         Task task;
         task.kernel = kernel_;
@@ -231,7 +221,8 @@ private:
         for (int64_t n : task.sizes) task.flops *= static_cast<double>(n);
         for (size_t k = 0; k < n_in_; ++k) task.operands.push_back(input_at(k, segments, first));
         for (size_t k = 0; k < n_out_; ++k) {
-            const bool part = is_element_wise(node_) && is_part(segments, k, outs[k]);
+            const int64_t bytes = product(task.sizes) * size_of(dtypes_[k]);     // of a part, the others stay
+            const bool part = is_element_wise(node_) && bytes < all_.out_.tiles.tiles[outs[k].tile].bytes;
             task.operands.push_back(operand_of(n_in_ + k, outs[k], dtypes_[k],
                                                accumulate || part ? Access::read_write : Access::write));
         }

@@ -111,7 +111,8 @@ std::vector<uint32_t> Lowering::order() const {
 
 bool Lowering::writes_part(uint32_t write, uint32_t data) const {
     const graph::Node& node = graph_.nodes[write];
-    if (node.row->name != "view_write" || graph_.base_of(node.inputs[1]) != data || node.inputs[0] == data) return false;
+    if (node.row->name != "view_write" || node.inputs[0] == data) return false;
+    if (graph_.base_of(node.inputs[1]) != data) return false;
     const Layout layout = graph_.layout_of(node.inputs[1]);     // all of it, perhaps reshaped
     return is_dense(layout) && layout.numel() == product(graph_.value(data).sizes);
 }
