@@ -56,6 +56,8 @@ std::optional<Dims> storage_sizes(const Operand& o) {
 
 void Recorder::see_as(Buffer& buffer, const Operand& like) {
     if (!buffer.stored || buffer.stored->undefined) return;
+    for (const std::string& name : buffer.stored->names)
+        if (!name.empty()) return;              // it has the shape that the user knows
     if (const auto sizes = storage_sizes(like))
         if (auto seen = buffer.stored->as(like.dtype, *sizes)) buffer.stored = std::move(seen);
 }
