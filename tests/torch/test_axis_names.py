@@ -176,3 +176,11 @@ def test_data_of_another_shape_can_be_named(make: Callable[[], Tensor], mode: st
             axis = named(x)
             assert_named(x, axis)
             assert torch.equal(x.float().cpu(), numbers("cpu"))
+
+
+def test_a_tensor_without_elements_can_be_named() -> None:
+    x = torch.empty(5, 0, device="nntile")
+    named_here = f"rows_{uuid.uuid4().hex[:8]}"
+    set_axis_group_name(x, {0: named_here, 1: "nothing"})
+    set_axis_group_tiling(named_here, (2, 3))
+    assert (x @ torch.ones(0, 4, device="nntile")).tolist() == [[0.0] * 4] * 5

@@ -55,6 +55,10 @@ void Recorder::name_axis(const Operand& tensor, int64_t dim, std::string name) {
     std::lock_guard lock(mutex_);
     bury();
     Buffer& buffer = *tensor.buffer;
+    if (product(tensor.sizes) == 0) {           // nothing to cut
+        extents_[name].insert(tensor.sizes[at]);
+        return;
+    }
     see_for_naming(tensor, at);
     const bool pending = is_pending(buffer);
     if (!buffer.stored) {                       // never written, or not yet: remember the shape that was named
