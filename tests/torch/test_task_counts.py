@@ -60,6 +60,14 @@ def written(index: Any, value: Callable[[Tensor], Any]) -> Callable[[Tensor], Te
     return call
 
 
+def read_before_write(x: Tensor) -> list[Tensor]:
+    """The product waits for cat(), but not beyond the write to what it reads: that would need a copy."""
+    y = x + 1
+    rows = y[:3] * 2
+    y[5].zero_()
+    return [y, torch.cat([rows, x[:3]])]
+
+
 def attention(x: Tensor, qkv: Tensor, out: Tensor, heads: int = 2) -> Tensor:
     batch, length, width = x.shape
     q, k, v = (
@@ -211,6 +219,7 @@ PROGRAMS: dict[str, Program] = {
     "cat of results": Program(
         lambda x, y: torch.cat([x + 1, y.exp().view(6, 4)], 1), [ROWS, ROWS], tasks=4, copies=0
     ),
+    "read, then written, then put elsewhere": Program(read_before_write, [ROWS], tasks=6, copies=2),
     "all of it in place": Program(
         written(slice(None), lambda v: v.mul_(2)), [ROWS], tasks=4, copies=0
     ),

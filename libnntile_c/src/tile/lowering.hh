@@ -82,7 +82,7 @@ private:
     // Live nodes in the order in which they are lowered: that of the recording, but an element-wise node whose result
     // only goes into a part of other data comes just before that write, so that it can write there itself.
     std::vector<uint32_t> order() const;
-    // Takes the node to `write` without keeping more memory alive on the way, or not for long.
+    // The node may come as late as `write`: others copy no data for it, and no more memory is kept, or not for long.
     bool may_wait(uint32_t number, uint32_t write, std::span<const uint32_t> last_use) const;
     bool writes_part(uint32_t write, uint32_t data) const;
     // The blocks that a node may write instead of tiles of its result, which the next node only puts into a part of

@@ -119,8 +119,14 @@ bool Lowering::writes_part(uint32_t write, uint32_t data) const {
 
 bool Lowering::may_wait(uint32_t number, uint32_t write, std::span<const uint32_t> last_use) const {
     constexpr uint32_t near = 16;       // nodes
-    if (write - number <= near) return true;
     const graph::Node& node = graph_.nodes[number];
+    for (uint32_t v : node.inputs) {    // whoever writes into what it reads would have to copy that first
+        if (v == no_value) continue;
+        const uint32_t last = last_use[graph_.base_of(v)];
+        const graph::Node& user = graph_.nodes[last];
+        if (last > number && last < write && !has_relation(user) && user.inputs[0] == graph_.base_of(v)) return false;
+    }
+    if (write - number <= near) return true;
     auto bytes = [&](uint32_t v) { return product(graph_.value(v).sizes) * size_of(graph_.value(v).dtype); };
     int64_t kept = 0;
     for (uint32_t v : node.inputs)
