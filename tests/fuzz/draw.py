@@ -51,6 +51,10 @@ class Draw:
         self.machine.try_step(step, NATURES[kind])
         outcome = self.machine.outcomes[-1]
         failed = outcome not in (DONE, SKIPPED)
+        if failed and "could not create a primitive" in self.machine.message:
+            self.machine.outcomes.pop()  # oneDNN does not broadcast: an error of the CPU's alone
+            self.over = True
+            return None
         refused = failed and not NATURES[kind].gradients
         # The device finds a bad index when the data is read.
         read_later = failed and "out of bounds" in self.machine.message
