@@ -133,3 +133,11 @@ def test_a_host_kernel_leaves_the_rest_of_the_storage_of_its_out_alone() -> None
         return x.cpu()
 
     assert torch.equal(written("nntile"), written("cpu"))
+
+
+def test_the_layer_norm_of_nothing_in_half_precision() -> None:
+    for device in ("cpu", "nntile"):
+        x = torch.zeros(0, dtype=torch.float16, device=device, requires_grad=True)
+        y = torch.nn.functional.layer_norm(x, (0,), x, x)
+        y.backward(torch.zeros_like(y))
+        assert x.grad is not None and x.grad.shape == (0,)

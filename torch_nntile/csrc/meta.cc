@@ -184,13 +184,18 @@ bool ask_cpu_for_empty(const c10::OperatorHandle& op, Arguments arguments, torch
             bytes += t.defined() ? at::detail::computeStorageNbytes(t.sizes(), t.strides(), t.itemsize()) : 0;
         });
     if (bytes > most_bytes || !op.hasComputedKernelForDispatchKey(c10::DispatchKey::CPU)) return false;
-    stack.clear();
-    call_at(op, arguments, c10::Device(c10::kCPU), stack, [](const at::Tensor& t, const c10::Argument&) {
-        at::Tensor like = at::detail::empty_strided_cpu(t.sizes(), t.strides(), t.scalar_type());
-        at::zero_(like);
-        if (t.unsafeGetTensorImpl()->is_wrapped_number()) like.unsafeGetTensorImpl()->set_wrapped_number(true);
-        return like;
-    });
+    torch::jit::Stack results;
+    try {
+        call_at(op, arguments, c10::Device(c10::kCPU), results, [](const at::Tensor& t, const c10::Argument&) {
+            at::Tensor like = at::detail::empty_strided_cpu(t.sizes(), t.strides(), t.scalar_type());
+            at::zero_(like);
+            if (t.unsafeGetTensorImpl()->is_wrapped_number()) like.unsafeGetTensorImpl()->set_wrapped_number(true);
+            return like;
+        });
+    } catch (...) {  // the mean of a layer norm has Meta's dtype, which the CPU does not take
+        return false;
+    }
+    stack = std::move(results);
     return true;
 }
 
