@@ -31,11 +31,15 @@ def lstm_cell(
     input_bias: Tensor | None = None,
     hidden_bias: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
+    # In place: the gates are what backward wants, in one tensor.
     gates = _biased(input_gates, input_bias) + _biased(hidden_gates, hidden_bias)
-    x_i, x_f, x_g, x_o = gates.chunk(4, 1)
-    i, f, g, o = x_i.sigmoid(), x_f.sigmoid(), x_g.tanh(), x_o.sigmoid()
+    i, f, g, o = gates.chunk(4, 1)
+    i.sigmoid_()
+    f.sigmoid_()
+    g.tanh_()
+    o.sigmoid_()
     cy = f * cx + i * g
-    return o * cy.tanh(), cy, torch.cat((i, f, g, o), 1)
+    return o * cy.tanh(), cy, gates
 
 
 def lstm_cell_backward(
@@ -77,9 +81,14 @@ def gru_cell(
 ) -> tuple[Tensor, Tensor]:
     x_r, x_z, x_n = _biased(input_gates, input_bias).chunk(3, 1)
     h_r, h_z, h_n = _biased(hidden_gates, hidden_bias).chunk(3, 1)
-    r, z = (x_r + h_r).sigmoid(), (x_z + h_z).sigmoid()
-    n = (x_n + r * h_n).tanh()
-    return n + z * (hx - n), torch.cat((r, z, n, hx, h_n), 1)
+    workspace = hx.new_empty(hx.shape[0], 5 * hx.shape[1])
+    r, z, n, *kept = workspace.chunk(5, 1)
+    torch.add(x_r, h_r, out=r).sigmoid_()
+    torch.add(x_z, h_z, out=z).sigmoid_()
+    torch.addcmul(x_n, r, h_n, out=n).tanh_()
+    for part, value in zip(kept, (hx, h_n), strict=True):
+        part.copy_(value)
+    return n + z * (hx - n), workspace
 
 
 def gru_cell_backward(

@@ -1,86 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Writes without a copy: an element-wise op whose result only goes into a part of other data computes it there.
 // y[:, 1:3].mul_(2) changes y in place, the gradients of a split are made where they are put together.
-#include <algorithm>
-#include <array>
-#include <cstdlib>
-
-#include "base/error.hh"
+#include "tile/layouts.hh"
 #include "tile/lowering.hh"
 
 namespace nntile::tile {
 
 using graph::no_value;
-
-namespace {
-
-// The same elements, at least one, under other sizes, as torch.Tensor.view() gives them; nullopt where it refuses.
-std::optional<Layout> viewed(const Layout& from, std::span<const int64_t> sizes) {
-    Layout to{Dims(sizes), Dims(sizes.size(), 1), from.offset};
-    size_t i = from.sizes.size(), j = sizes.size();
-    int64_t left = 1, stride = 1;       // of a run of dims of `from` that are one dim: what is not used up
-    while (j-- > 0) {
-        if (sizes[j] == 1) continue;
-        while (left == 1) {             // the next run
-            if (i == 0) return std::nullopt;
-            left = from.sizes[--i];
-            stride = from.strides[i];
-        }
-        while (left < sizes[j]) {
-            if (i == 0) return std::nullopt;
-            if (from.sizes[--i] == 1) continue;
-            if (from.strides[i] != stride * left) return std::nullopt;
-            left *= from.sizes[i];
-        }
-        if (left % sizes[j] != 0) return std::nullopt;
-        to.strides[j] = stride;
-        stride *= sizes[j];
-        left /= sizes[j];
-    }
-    return to;
-}
-
-// Strides and extents of the dims that move, the smallest stride first.
-using Moves = SmallVector<std::array<int64_t, 2>, 6>;
-Moves moves_of(const Layout& layout) {
-    Moves moves;
-    for (size_t d = 0; d < layout.sizes.size(); ++d)
-        if (layout.sizes[d] > 1) moves.push_back({layout.strides[d], layout.sizes[d]});
-    std::sort(moves.begin(), moves.end());
-    return moves;
-}
-
-// Each stride leads beyond all that the smaller ones reach, so no element comes twice. False for some other layouts
-// without repetition too, but not for those of slices and permutations.
-bool is_injective(const Moves& moves) {
-    int64_t reach = 0;
-    for (auto [stride, extent] : moves) {
-        if (stride <= reach) return false;
-        reach += stride * (extent - 1);
-    }
-    return true;
-}
-
-// Whether two layouts with these injective moves meet if the second begins `distance` later: whether the distance
-// is a difference of two of their elements.
-bool meet(std::span<const std::array<int64_t, 2>> moves, int64_t distance) {
-    if (moves.empty()) return distance == 0;
-    const auto [stride, extent] = moves.back();
-    const int64_t steps = distance / stride;    // the smaller strides do not reach as far as this one
-    for (int64_t n : {steps - 1, steps, steps + 1})
-        if (std::abs(n) < extent && meet(moves.first(moves.size() - 1), distance - n * stride)) return true;
-    return false;
-}
-
-// False if it is not known.
-bool never_meet(const Layout& a, const Layout& b) {
-    if (a.last() < b.offset || b.last() < a.offset) return true;
-    const Moves moves = moves_of(a);
-    return moves == moves_of(b) && is_injective(moves) &&
-           !meet({moves.data(), moves.size()}, b.offset - a.offset);
-}
-
-}  // namespace
 
 std::vector<uint32_t> Lowering::order() const {
     std::vector<uint32_t> order, readers(graph_.values.size(), 0), last_use(graph_.values.size(), none);
@@ -146,7 +72,7 @@ std::optional<OperandTiles> Lowering::write_through(uint32_t number, const Cuts&
     if (product(graph_.value(data).sizes) == 0) return std::nullopt;
     const Layout target{graph_.value(write.inputs[1]).sizes, write.attrs[0].ints, write.attrs[1].i};
     const auto part = viewed(target, graph_.value(data).sizes);
-    if (!part || !is_injective(moves_of(*part))) return std::nullopt;
+    if (!part || !is_injective(*part)) return std::nullopt;
     const Layout& layout = *part;
     for (uint32_t in : node.inputs) {   // it may read what it writes, element by element, or other elements
         if (in == no_value || graph_.base_of(in) != base) continue;
