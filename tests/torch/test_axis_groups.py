@@ -84,6 +84,17 @@ def test_a_cut_shows_in_the_tiles() -> None:
     assert y.shape == (12, 5)
 
 
+def test_a_retile_of_stored_data_is_no_task_of_an_op() -> None:
+    name = fresh("rows")
+    x = torch.ones(6, 4).to("nntile")
+    set_axis_group_name(x, {0: name})
+    set_axis_group_tiling(name, 2)
+    x.exp()
+    copies = [line for line in explain("tiles").splitlines() if ": copy (" in line]
+    assert len(copies) == 3
+    assert not any(" node " in line for line in copies)
+
+
 def test_names_spread_by_ops() -> None:
     batch, hidden = fresh("batch"), fresh("hidden")
     x, w = torch.randn(6, 4).to("nntile"), torch.randn(8, 4).to("nntile")

@@ -103,7 +103,7 @@ private:
     std::map<std::pair<uint32_t, Cuts>, OperandTiles> operands_, dense_operands_;
     std::map<uint32_t, uint32_t> whole_;
     const kernels::KernelRow* copy_;
-    uint32_t node_ = 0;                 // being lowered; tasks carry it
+    uint32_t node_ = none;              // being lowered; tasks carry it; none: stored data is retiled
     Lowered out_;
 };
 
