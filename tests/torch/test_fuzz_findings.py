@@ -141,3 +141,11 @@ def test_the_layer_norm_of_nothing_in_half_precision() -> None:
         y = torch.nn.functional.layer_norm(x, (0,), x, x)
         y.backward(torch.zeros_like(y))
         assert x.grad is not None and x.grad.shape == (0,)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_the_mean_of_short_floats_is_rounded_once(dtype: torch.dtype) -> None:
+    """Seven times -19.5: their sum is no bfloat16, 70,000 times 1 is no float16."""
+    for x in (torch.full((7,), -19.5, dtype=dtype), torch.ones(70_000, dtype=dtype)):
+        assert x.to("nntile").mean().item() == x[0].item()
+        assert x.to("nntile")[None].mean(1).item() == x[0].item()

@@ -98,9 +98,13 @@ std::vector<uint32_t> mean(Builder& graph, const Call& call, std::span<const uin
     for (size_t d = 0; d < reduced.size(); ++d)
         if (reduced[d]) n *= call.inputs[0].sizes[d];
     std::vector<Attr> attrs(call.attrs.begin(), call.attrs.end());
-    const uint32_t sum = graph.op("sum", inputs, attrs, call.compute)[0];
-    const uint32_t count = graph.scalar(call.compute, static_cast<double>(n), n);
-    return graph.op("div", std::vector<uint32_t>{sum, count}, {}, call.compute);
+    // Of short floats the sum is not rounded before it is divided.
+    const bool is_short = call.compute == DType::f16 || call.compute == DType::bf16;
+    const DType wide = is_short ? DType::f32 : call.compute;
+    const uint32_t sum = graph.op("sum", inputs, attrs, wide)[0];
+    const uint32_t count = graph.scalar(wide, static_cast<double>(n), n);
+    const auto found = graph.op("div", std::vector<uint32_t>{sum, count}, {}, wide);
+    return is_short ? graph.op("copy", found, {}, call.compute) : found;
 }
 
 OpRow row_of(const char* name, const char* doc) {
