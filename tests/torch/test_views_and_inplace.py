@@ -227,24 +227,3 @@ def test_tensors_with_one_storage_keep_it_when_copied() -> None:
 def test_undefined_data_can_be_read() -> None:
     assert torch.empty(3, 5, device="nntile").cpu().shape == (3, 5)
     assert (torch.empty(3, device="nntile") * 0).cpu().shape == (3,)
-
-
-@pytest.mark.parametrize(
-    "call",
-    [
-        lambda x, y: x.ne(y),
-        lambda x, y: x + y,
-        lambda x, y: x.exp(),
-        lambda x, y: x.sum(0, keepdim=True),
-        lambda x, y: x.clone(),
-        lambda x, y: torch.where(x > 0, x, y),
-    ],
-)
-def test_strides_of_results_without_elements(call: Callable[[Tensor, Tensor], Tensor]) -> None:
-    """channels_last asks for them: the result of contiguous() is the tensor itself, or a copy."""
-    found = []
-    for device in ("cpu", "nntile"):
-        x = torch.zeros(7, 1, 1, device=device)
-        for y in (call(x[:, 3:3, None, :], x.sum()), call(x[:, 3:3, None, :], x[:, None])):
-            found.append((y.shape, y.stride(), y.is_contiguous(memory_format=torch.channels_last)))
-    assert found[2:] == found[:2]

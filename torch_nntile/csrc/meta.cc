@@ -4,7 +4,6 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/EmptyTensor.h>
 #include <ATen/ops/full.h>
-#include <ATen/ops/zero.h>
 
 #include <algorithm>
 #include <atomic>
@@ -155,52 +154,6 @@ void refuse_as_cpu(const c10::OperatorHandle& op, Arguments arguments, int value
             [&](const at::Tensor& t, const c10::Argument& a) { return cpu_like(t, a, value, small); });
 }
 
-namespace {
-
-Shapes shapes_of(const torch::jit::Stack& results) {
-    Shapes shapes;
-    for (const c10::IValue& v : results) {
-        auto& list = shapes.emplace_back();
-        each_tensor(v, [&list](const at::Tensor& t) { list.push_back(Shape::of(t)); });
-    }
-    return shapes;
-}
-
-bool are_empty(const Shapes& shapes) {
-    for (const auto& list : shapes)
-        for (const Shape& s : list)
-            if (s.dtype != c10::ScalarType::Undefined &&
-                std::find(s.sizes.begin(), s.sizes.end(), 0) == s.sizes.end())
-                return false;
-    return true;
-}
-
-// Meta kernels choose other strides for tensors without elements than the CPU does, which computes none.
-bool ask_cpu_for_empty(const c10::OperatorHandle& op, Arguments arguments, torch::jit::Stack& stack) {
-    constexpr size_t most_bytes = size_t{1} << 20;  // of the operands that are not empty
-    size_t bytes = 0;
-    for (const c10::IValue& v : arguments)
-        each_tensor(v, [&](const at::Tensor& t) {
-            bytes += t.defined() ? at::detail::computeStorageNbytes(t.sizes(), t.strides(), t.itemsize()) : 0;
-        });
-    if (bytes > most_bytes || !op.hasComputedKernelForDispatchKey(c10::DispatchKey::CPU)) return false;
-    torch::jit::Stack results;
-    try {
-        call_at(op, arguments, c10::Device(c10::kCPU), results, [](const at::Tensor& t, const c10::Argument&) {
-            at::Tensor like = at::detail::empty_strided_cpu(t.sizes(), t.strides(), t.scalar_type());
-            at::zero_(like);
-            if (t.unsafeGetTensorImpl()->is_wrapped_number()) like.unsafeGetTensorImpl()->set_wrapped_number(true);
-            return like;
-        });
-    } catch (...) {  // the mean of a layer norm has Meta's dtype, which the CPU does not take
-        return false;
-    }
-    stack = std::move(results);
-    return true;
-}
-
-}  // namespace
-
 Shapes infer(const c10::OperatorHandle& op, Arguments arguments) {
     ++calls;
     torch::jit::Stack stack;
@@ -211,8 +164,12 @@ Shapes infer(const c10::OperatorHandle& op, Arguments arguments) {
         refuse_as_cpu(op, arguments);
         throw;
     }
-    const Shapes shapes = shapes_of(stack);
-    return are_empty(shapes) && ask_cpu_for_empty(op, arguments, stack) ? shapes_of(stack) : shapes;
+    Shapes shapes;
+    for (const c10::IValue& v : stack) {
+        auto& list = shapes.emplace_back();
+        each_tensor(v, [&list](const at::Tensor& t) { list.push_back(Shape::of(t)); });
+    }
+    return shapes;
 }
 
 int64_t infer_calls() { return calls; }
