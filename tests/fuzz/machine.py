@@ -24,7 +24,7 @@ class Nature:
     """What a call asks of its inputs, so that every library must give the same answer."""
 
     limit: float = math.inf  # finite inputs, none larger
-    exact: bool = False  # jumps: rounded inputs could end on either side
+    exact: bool = False  # jumps, or is steep: no rounded inputs
     rounds: bool = False  # its results are rounded
     writes: bool = False  # the first argument
     unchecked: bool = False  # PyTorch does not look whether the first argument overlaps itself

@@ -4,21 +4,38 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fuzz.draw import Draw
 from fuzz.machine import Nature
 
-__all__ = ["ANY", "EXACT", "ROUNDED", "SMALL", "WRITES", "Args", "Row", "rows"]
+__all__ = [
+    "ANY",
+    "EXACT",
+    "JUMPS",
+    "PRODUCTS",
+    "ROUNDED",
+    "SMALL",
+    "SPREAD",
+    "UNCHECKED",
+    "WRITES",
+    "Args",
+    "Row",
+    "rows",
+]
 
 Args = Callable[[Draw], tuple[Any, ...]]
 
 ANY = Nature()
 SMALL = Nature(limit=2**12)  # products stay exact in float32
+JUMPS = replace(SMALL, exact=True)
+PRODUCTS = Nature(limit=2**8)  # sums of them stay exact
 EXACT = Nature(limit=2**20, exact=True)
 ROUNDED = Nature(limit=8, rounds=True)
+SPREAD = replace(ROUNDED, exact=True)  # divides by a size that must not be mere rounding
 WRITES = Nature(writes=True)
+UNCHECKED = replace(WRITES, unchecked=True)
 
 
 @dataclass(frozen=True, slots=True)

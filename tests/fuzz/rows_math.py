@@ -11,16 +11,26 @@ import torch
 from fuzz.draw import DTYPES, Draw, NoTensorError
 from fuzz.machine import Nature, overlaps_itself, storage_of
 from fuzz.program import Var
-from fuzz.row import ANY, EXACT, ROUNDED, SMALL, WRITES, Args, Row, rows
+from fuzz.row import (
+    ANY,
+    EXACT,
+    JUMPS,
+    PRODUCTS,
+    ROUNDED,
+    SMALL,
+    SPREAD,
+    UNCHECKED,
+    WRITES,
+    Args,
+    Row,
+    rows,
+)
 from fuzz.rows_views import gathered, indexed
 
 __all__ = ["ROWS"]
 
-JUMPS = replace(SMALL, exact=True)
-PRODUCTS = Nature(limit=2**8)  # sums of them stay exact
 ADDS = replace(SMALL, writes=True)
 SAME = replace(WRITES, repeats=True)  # the same number wherever it writes
-UNCHECKED = replace(WRITES, unchecked=True)
 BYTES = Nature(limit=100, exact=True)  # casts to every dtype
 
 
@@ -101,6 +111,10 @@ def reduced_float(d: Draw) -> tuple[Any, ...]:
 def reduced_one(d: Draw) -> tuple[Any, ...]:
     x = d.tensor(lambda x: x.dim() > 0 and x.numel() > 0 and x.dtype != torch.bool)
     return x, d.dim(x)
+
+
+def several(d: Draw) -> tuple[Any, ...]:
+    return (d.tensor(lambda x: x.is_floating_point() and x.numel() > 1),)
 
 
 def nonempty(d: Draw) -> tuple[Any, ...]:
@@ -269,16 +283,12 @@ ROWS: list[Row] = [
     *rows(
         "Tensor.sort", lambda d: (x := d.real(least=1), {"dim": d.dim(x), "stable": True}), JUMPS
     ),
-    *rows(
-        "Tensor.var Tensor.norm",
-        lambda d: (d.tensor(lambda x: x.is_floating_point() and x.numel() > 1),),
-        ROUNDED,
-        weight=0.5,
-    ),
+    *rows("Tensor.var", several, ROUNDED, weight=0.5),
+    *rows("Tensor.norm", several, SPREAD, weight=0.5),
     *rows(
         "torch.softmax F.log_softmax", lambda d: (x := d.floating(), d.dim(x)), ROUNDED, weight=1.5
     ),
-    *rows("F.layer_norm", normed, replace(ROUNDED, scale=400.0)),
+    *rows("F.layer_norm", normed, replace(SPREAD, scale=400.0)),
     # products
     *rows("torch.matmul", matmul, PRODUCTS, weight=3),
     *rows("torch.mm", lambda d: product(d, 2, 2, 2), PRODUCTS),

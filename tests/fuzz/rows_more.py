@@ -11,13 +11,9 @@ import torch
 from fuzz.draw import DTYPES, Draw, NoTensorError
 from fuzz.machine import Nature, overlaps_itself
 from fuzz.program import DEVICE, Var
-from fuzz.row import EXACT, ROUNDED, SMALL, Row, rows
+from fuzz.row import EXACT, JUMPS, PRODUCTS, ROUNDED, SMALL, SPREAD, UNCHECKED, Row, rows
 
 __all__ = ["ROWS"]
-
-PRODUCTS = Nature(limit=2**8)  # sums of them stay exact
-JUMPS = replace(SMALL, exact=True)
-UNCHECKED = Nature(writes=True, unchecked=True)
 
 
 def floating(d: Draw) -> tuple[Any, ...]:
@@ -161,7 +157,7 @@ ROWS: list[Row] = [
     *rows("F.avg_pool2d", pooled, PRODUCTS),
     *rows("F.cross_entropy", cross_entropy, ROUNDED, weight=1.5),
     *rows("helpers.attention", attention, replace(ROUNDED, scale=10.0), weight=1.5),
-    *rows("helpers.batch_norm", batch_norm, replace(ROUNDED, scale=400.0)),
+    *rows("helpers.batch_norm", batch_norm, replace(SPREAD, scale=400.0)),
     Row("einsum", "helpers.dense", lambda d: ("einsum", *einsum(d)), PRODUCTS),
     *rows("torch.mv", matrix_vector, PRODUCTS),
     *rows("torch.outer", outer, PRODUCTS),

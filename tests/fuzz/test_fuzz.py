@@ -121,6 +121,18 @@ def test_a_rounded_number_does_not_jump() -> None:
     assert run(Program((make, soft, sign)), "cpu").outcomes == [DONE, DONE, "skipped"]
 
 
+@pytest.mark.parametrize(("kind", "args"), [("F.layer_norm", (2,)), ("Tensor.norm", 2)])
+def test_what_may_be_mere_rounding_is_not_normed(kind: str, args: Any) -> None:
+    """The gradient of attention over keys that are alike is 0 but for rounding."""
+    q, k, v = (
+        Step("numbers", "helpers.numbers", ((1, 1, 2, 2), torch.float32, n, DEVICE), (n,))
+        for n in (0, 5, 4)
+    )
+    scores = Step("attention", "helpers.attention", (Var(0), Var(5), Var(4)), (6, 7))
+    norm = Step(kind.partition(".")[2], kind, (Var(7), args), (8,))
+    assert run(Program((q, k, v, scores, norm)), "cpu").outcomes[3:] == [DONE, "skipped"]
+
+
 @pytest.mark.parametrize("k", range(4))
 def test_a_script_runs(k: int, tmp_path: Any) -> None:
     """On two threads of control it must be the same program: it prints equal numbers."""
