@@ -89,10 +89,6 @@ def _dims(self: Tensor, dim: int | Sequence[int] | None) -> list[int]:
     return [dim] if isinstance(dim, int) else list(dim)
 
 
-def _wide(self: Tensor) -> Tensor:
-    return self.float() if self.dtype in (torch.float16, torch.bfloat16) else self
-
-
 def var_mean(
     self: Tensor,
     dim: Sequence[int] | None = None,
@@ -102,7 +98,7 @@ def var_mean(
 ) -> tuple[Tensor, Tensor]:
     if not self.is_floating_point():
         raise RuntimeError("std and var only support floating point and complex dtypes")
-    x, dims = _wide(self), _dims(self, dim)
+    x, dims = decomp_train.wide(self), _dims(self, dim)
     mean = x.mean(dims, keepdim=True)
     centred = x - mean
     count = self.numel() / max(mean.numel(), 1)
@@ -130,7 +126,7 @@ def vector_norm(
     dtype: torch.dtype | None = None,
 ) -> Tensor:
     result_dtype = dtype or self.dtype
-    x, dims = _wide(self.to(result_dtype)), _dims(self, dim)
+    x, dims = decomp_train.wide(self.to(result_dtype)), _dims(self, dim)
     if ord == 2:
         norm = (x * x).sum(dims, keepdim=keepdim).sqrt()
     elif ord == 1:

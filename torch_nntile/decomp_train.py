@@ -9,7 +9,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-__all__ = ["COMPOSITIONS", "OWN_OPS"]
+__all__ = ["COMPOSITIONS", "OWN_OPS", "wide"]
+
+
+def wide(self: Tensor) -> Tensor:
+    """Short floats as float32, in which means and sums of them are kept."""
+    return self.float() if self.dtype in (torch.float16, torch.bfloat16) else self
 
 
 # ---- negative log-likelihood of images: classes are dim 1 in PyTorch, the last in libnntile_c
@@ -91,7 +96,7 @@ def native_batch_norm(
 ) -> tuple[Tensor, Tensor, Tensor]:
     channels = [1, input.shape[1], *[1] * (input.dim() - 2)]
     dims = [dim for dim in range(input.dim()) if dim != 1]
-    x = input.float() if input.dtype in (torch.float16, torch.bfloat16) else input
+    x = wide(input)
     if training:
         var, mean = torch.var_mean(x, dims, correction=0)
         count = input.numel() // max(input.shape[1], 1)

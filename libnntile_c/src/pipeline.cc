@@ -12,7 +12,7 @@ std::shared_ptr<Compiled> compile(const graph::Graph& recorded, const tile::Axis
     c->graph.own_outputs();
     c->tiling = tile::choose_tiling(c->graph, cuts);            // how every value is cut
     tile::Lowered lowered = tile::lower(c->graph, c->tiling);   // tasks on tiles
-    c->tiles = lowered.tiles;
+    c->tiles = std::move(lowered.tiles);
     c->inputs = lowered.inputs;
     c->copies = lowered.copies;
     c->host_calls = lowered.host_calls;
@@ -21,7 +21,7 @@ std::shared_ptr<Compiled> compile(const graph::Graph& recorded, const tile::Axis
         const tile::ValueTiling& tiling = c->tiling.values[v];
         c->outputs.push_back({v, value.source, value.dtype, value.sizes, tiling.cuts, tiling.names});
     }
-    c->plan = runtime::make_plan(lowered.tiles, lowered.inputs, lowered.outputs);
+    c->plan = runtime::make_plan(c->tiles, lowered.inputs, lowered.outputs);
     return c;
 }
 

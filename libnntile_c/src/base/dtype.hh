@@ -37,6 +37,7 @@ inline constexpr DTypeInfo dtype_table[dtype_count] = {
 
 constexpr const char* name_of(DType t) { return dtype_table[static_cast<int>(t)].name; }
 constexpr int64_t size_of(DType t) { return dtype_table[static_cast<int>(t)].bytes; }
+constexpr bool is_short_float(DType t) { return t == DType::f16 || t == DType::bf16; }
 constexpr bool is_floating(DType t) { return dtype_table[static_cast<int>(t)].floating; }
 
 constexpr std::optional<DType> dtype_of(std::string_view name) {

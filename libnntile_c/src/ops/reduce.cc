@@ -99,7 +99,7 @@ std::vector<uint32_t> mean(Builder& graph, const Call& call, std::span<const uin
         if (reduced[d]) n *= call.inputs[0].sizes[d];
     std::vector<Attr> attrs(call.attrs.begin(), call.attrs.end());
     // Of short floats the sum is not rounded before it is divided.
-    const bool is_short = call.compute == DType::f16 || call.compute == DType::bf16;
+    const bool is_short = is_short_float(call.compute);
     const DType wide = is_short ? DType::f32 : call.compute;
     const uint32_t sum = graph.op("sum", inputs, attrs, wide)[0];
     const uint32_t count = graph.scalar(wide, static_cast<double>(n), n);

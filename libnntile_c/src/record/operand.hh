@@ -33,9 +33,8 @@ struct Operand {
     bool fills_buffer() const { return product(sizes) * size_of(dtype) == buffer->bytes; }
 };
 
-// The dims of a tensor that fills its storage, in storage order (size-1 dims last); nullopt: it does not fill it.
-std::optional<std::vector<size_t>> storage_order(const Operand& operand);
-// Their sizes: the shape of the dense value that the storage holds.
+// The shape of the dense value that a storage holds: sizes of a tensor that fills it, in storage order (size-1 dims
+// last); nullopt: it does not fill it.
 std::optional<Dims> storage_sizes(const Operand& operand);
 
 // Throws unless a tensor operand lies in its buffer, and this is one of the recorder's.

@@ -29,7 +29,8 @@ void check_operand(std::string_view op, const Operand& o, const Recorder* owner)
           " is out of bounds of its storage of ", o.buffer->bytes, " bytes");
 }
 
-std::optional<std::vector<size_t>> storage_order(const Operand& o) {
+// The dims of a tensor that fills its storage, in storage order (size-1 dims last); nullopt: it does not fill it.
+static std::optional<std::vector<size_t>> storage_order(const Operand& o) {
     if (o.offset != 0 || !o.fills_buffer()) return std::nullopt;
     std::vector<size_t> order(o.sizes.size());
     std::iota(order.begin(), order.end(), 0);
@@ -114,9 +115,9 @@ void Recorder::write_operand(const Operand& o, uint32_t data) {
                                                 o.dtype)[0]);
         return;
     }
-    if (auto order = storage_order(o)) {        // nothing of the old bytes stays
+    if (const auto own = storage_sizes(o)) {    // nothing of the old bytes stays
         Attr sizes;
-        for (size_t d : *order) sizes.ints.push_back(o.sizes[d]);
+        sizes.ints = *own;
         set_current(*o.buffer, graph_.add(*schema::find_op("empty"), {}, {sizes}, o.dtype)[0]);
     }
     const uint32_t base = current_value(*o.buffer, o.dtype);
@@ -134,10 +135,10 @@ bool Recorder::copy_bytes(std::string_view op, std::span<const Operand> operands
     for (const Operand& o : operands)
         if (o.kind != Operand::Kind::tensor || o.dtype != DType::u8 || !o.dense() || !o.fills_buffer()) return false;
     if (from.buffer == to.buffer || from.buffer->bytes != to.buffer->bytes) return false;
-    const Holder* h = from.buffer->holder < 0 ? nullptr : &holders_[from.buffer->holder];
-    const bool pending = h && h->current != no_value;
+    const bool pending = is_pending(*from.buffer);
     if (!pending && (!from.buffer->stored || from.buffer->stored->undefined)) return false;
-    const DType dtype = pending ? graph_.value(h->current).dtype : from.buffer->stored->dtype;
+    const DType dtype = pending ? graph_.value(holders_[from.buffer->holder].current).dtype
+                                : from.buffer->stored->dtype;
     if (dtype == DType::u8) return false;
     const uint32_t value = current_value(*from.buffer, dtype);
     set_current(*to.buffer, graph_.add(*schema::find_op("copy"), std::vector<uint32_t>{value}, {}, dtype)[0]);

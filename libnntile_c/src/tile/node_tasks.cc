@@ -131,8 +131,7 @@ private:
             dtypes_.push_back(value.dtype);
             return;
         }
-        const bool is_short = value.dtype == DType::f16 || value.dtype == DType::bf16;
-        const bool widen = is_short && !is_host() && count(LabelKind::reduce) > 1;
+        const bool widen = is_short_float(value.dtype) && !is_host() && count(LabelKind::reduce) > 1;
         const Grid grid = grid_of(value.sizes, cuts);
         const bool own = cuts == all_.tiling_.values[v].cuts && !widen;
         const DType dtype = widen ? DType::f32 : value.dtype;

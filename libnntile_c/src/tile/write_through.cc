@@ -17,18 +17,18 @@ std::vector<uint32_t> Lowering::order() const {
                 ++readers[graph_.base_of(v)];
                 last_use[graph_.base_of(v)] = n;
             }
-    std::vector<uint32_t> waits_for(graph_.nodes.size(), none);     // by node that is written through: its write
+    std::vector<bool> waits(graph_.nodes.size());                   // by node: it comes with its write
     std::vector<uint32_t> first(graph_.nodes.size(), none);         // by write: the node before it
     for (uint32_t n = 0; n < graph_.nodes.size(); ++n) {
         const graph::Node& node = graph_.nodes[n];
         if (!live_.nodes[n] || !is_element_wise(node)) continue;
         const uint32_t data = node.outputs[0], write = last_use[data];
         if (write == none || readers[data] != 1 || !writes_part(write, data) || !may_wait(n, write, last_use)) continue;
-        waits_for[n] = write;
+        waits[n] = true;
         first[write] = n;
     }
     for (uint32_t n = 0; n < graph_.nodes.size(); ++n) {
-        if (!live_.nodes[n] || waits_for[n] != none) continue;
+        if (!live_.nodes[n] || waits[n]) continue;
         if (first[n] != none) order.push_back(first[n]);
         order.push_back(n);
     }
