@@ -174,6 +174,11 @@ def elements_of(x: Tensor) -> set[int]:
     return {start + k for start in starts for k in range(size)}
 
 
+def layout_of(x: Tensor) -> tuple[Any, ...]:
+    strides = [stride for n, stride in zip(x.shape, x.stride(), strict=True) if n > 1]
+    return x.shape, strides, x.storage_offset(), x.dtype
+
+
 def overlaps_itself(x: Tensor) -> bool:
     return len(elements_of(x)) < x.numel() * x.itemsize
 
@@ -189,12 +194,9 @@ def writes_are_ordered(inputs: list[Tensor], nature: Nature) -> bool:
     for other in others:
         if storage_of(other) != storage_of(target):
             continue
-        same = (other.shape, other.stride(), other.storage_offset(), other.dtype) == (
-            target.shape,
-            target.stride(),
-            target.storage_offset(),
-            target.dtype,
-        )
+        same = layout_of(other) == layout_of(target)
+        if same and other.stride() != target.stride():
+            return False  # PyTorch looks at strides of dims of one element, which may be any
         refused = is_dense(target) and is_dense(other)
         if nature.unchecked:
             same = refused = False

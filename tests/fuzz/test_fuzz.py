@@ -133,6 +133,16 @@ def test_what_may_be_mere_rounding_is_not_normed(kind: str, args: Any) -> None:
     assert run(Program((q, k, v, scores, norm)), "cpu").outcomes[3:] == [DONE, "skipped"]
 
 
+def test_strides_that_may_be_any_decide_nothing() -> None:
+    """The CPU refuses this write: it takes strides (3, 3, 1) and (3, 4, 1) of (4, 1, 3) for two."""
+    make = Step("empty", "helpers.filled", ((4, 1, 3), (3, 4, 1), 0, DEVICE), (0,))
+    write = Step("masked_fill_", "Tensor.masked_fill_", (Var(1), Var(2), 0), ())
+    mask = Step("gt_number", "Tensor.gt", (Var(0), 0), (2,))
+    same = Step("view", "Tensor.view", (Var(2), (4, 1, 3)), (1,))
+    program = Program((make, mask, same, write))
+    assert run(program, "cpu").outcomes == [*[DONE] * 3, "skipped"]
+
+
 @pytest.mark.parametrize("k", range(4))
 def test_a_script_runs(k: int, tmp_path: Any) -> None:
     """On two threads of control it must be the same program: it prints equal numbers."""
