@@ -2,8 +2,8 @@
 """Overloads that are compositions of others: ours as functions here, PyTorch's own by name.
 
 A function here has the signature of its aten overload and runs below autograd. Its in-place and
-`out=` forms are made in dispatch.py. `OWN_OPS` are ops of namespace nntile: what a row needs and
-aten has no name for.
+`out=` forms are made in dispatch.py. `NESTED` are overloads of nested tensors. `OWN_OPS` are ops of
+namespace nntile: what a row needs and aten has no name for.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torch_nntile import decomp_linalg, decomp_rnn, decomp_train
+from torch_nntile import decomp_attention, decomp_linalg, decomp_rnn, decomp_train
 
-__all__ = ["COMPOSITIONS", "DECOMPOSED", "OWN_OPS"]
+__all__ = ["COMPOSITIONS", "DECOMPOSED", "NESTED", "OWN_OPS"]
 
 Number = float | int | bool
 
@@ -234,10 +234,13 @@ COMPOSITIONS: dict[str, Callable[..., Any]] = {
     "bernoulli_.Tensor": bernoulli_tensor_,
     "random_": random_,
     "random_.to": random_to_,
+    **decomp_attention.COMPOSITIONS,
     **decomp_linalg.COMPOSITIONS,
     **decomp_rnn.COMPOSITIONS,
     **decomp_train.COMPOSITIONS,
 }
+
+NESTED = decomp_attention.NESTED
 
 OWN_OPS: dict[str, Callable[..., Any] | None] = {
     "div_trunc(Tensor self, Tensor other) -> Tensor": lambda self, other: torch.div(

@@ -86,6 +86,8 @@ def register() -> None:
         _register_composition(library, f"aten::{overload}", function, taken)
     for overload in decomp.DECOMPOSED:
         _register_composition(library, f"aten::{overload}", _late_decomposition(overload), taken)
+    for overload, function in decomp.NESTED.items():
+        library.impl(overload, function, "NestedTensorPrivateUse1")
 
 
 def _library(kind: str, namespace: str) -> torch.library.Library:

@@ -78,6 +78,13 @@ void run_now(const OperatorHandle& op, FallbackOp& known, torch::jit::Stack* sta
 
 }  // namespace
 
+bool is_view(const c10::FunctionSchema& schema) {
+    const auto& returns = schema.returns();
+    return std::any_of(returns.begin(), returns.end(), [](const c10::Argument& r) {
+        return r.alias_info() && !r.alias_info()->isWrite();
+    });
+}
+
 bool FallbackOp::is_proven(uint64_t types) {
     std::lock_guard lock(mutex_);
     return proven_.count(types);
@@ -100,9 +107,7 @@ FallbackOp::FallbackOp(const OperatorHandle& op) : batch(batch_dims_of(op.schema
         if (a.name() == "generator") generator = static_cast<int>(k);
     }
     const auto& returns = schema.returns();
-    view = std::any_of(returns.begin(), returns.end(), [](const c10::Argument& r) {
-        return r.alias_info() && !r.alias_info()->isWrite();
-    });
+    view = is_view(schema);
     // Sizes of what only its backward sees: those of CUDA from the Meta kernel, others from the CPU's.
     const bool unlike_meta = schema.name() == "aten::_embedding_bag" ||
                              schema.name() == "aten::_embedding_bag_forward_only";
@@ -111,8 +116,6 @@ FallbackOp::FallbackOp(const OperatorHandle& op) : batch(batch_dims_of(op.schema
                   !std::all_of(returns.begin(), returns.end(),
                                [](const c10::Argument& r) { return is_tensor(r.type()); });
 }
-
-namespace {
 
 FallbackOp& admit_op(const OperatorHandle& op) {
     const int now = mode;
@@ -127,8 +130,6 @@ FallbackOp& admit_op(const OperatorHandle& op) {
                    "' has no row for this call and runs on the host");
     return known;
 }
-
-}  // namespace
 
 void fallback(const OperatorHandle& op, torch::jit::Stack* stack) {
     FallbackOp& known = admit_op(op);

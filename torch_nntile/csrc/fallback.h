@@ -51,6 +51,12 @@ void fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack);
 // PyTorch's class.
 void fallback_refused(const c10::OperatorHandle& op, torch::jit::Stack* stack);
 
+// What is known of an op that is to run on the host; warns or throws as the user asked.
+FallbackOp& admit_op(const c10::OperatorHandle& op);
+
+// True for an op whose results share the memory of an argument.
+bool is_view(const c10::FunctionSchema& schema);
+
 // Records the op as a host function. False: it has no such form, nothing was recorded.
 bool record_on_host(const c10::OperatorHandle& op, FallbackOp& known, torch::jit::Stack* stack);
 
