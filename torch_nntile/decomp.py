@@ -125,6 +125,8 @@ def vector_norm(
     *,
     dtype: torch.dtype | None = None,
 ) -> Tensor:
+    if not self.numel():
+        torch.linalg.vector_norm(torch.empty(self.shape), ord, dim)  # PyTorch's error
     result_dtype = dtype or self.dtype
     x, dims = decomp_train.wide(self.to(result_dtype)), _dims(self, dim)
     if ord == 2:
@@ -148,11 +150,23 @@ def foreach_norm(
     return [torch.linalg.vector_norm(tensor, ord, dtype=dtype) for tensor in self]
 
 
+def max_all(self: Tensor) -> Tensor:
+    return self.amax() if self.numel() else torch.empty(self.shape).max()  # PyTorch's error
+
+
+def min_all(self: Tensor) -> Tensor:
+    return self.amin() if self.numel() else torch.empty(self.shape).min()
+
+
 def max_dim(self: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+    if not self.numel():
+        torch.empty(self.shape).max(dim)  # PyTorch's error
     return self.amax(dim, keepdim=keepdim), self.argmax(dim, keepdim=keepdim)
 
 
 def min_dim(self: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+    if not self.numel():
+        torch.empty(self.shape).min(dim)  # PyTorch's error
     return self.amin(dim, keepdim=keepdim), self.argmin(dim, keepdim=keepdim)
 
 
@@ -227,6 +241,8 @@ COMPOSITIONS: dict[str, Callable[..., Any]] = {
     "var.correction": var,
     "linalg_vector_norm": vector_norm,
     "_foreach_norm.Scalar": foreach_norm,
+    "max": max_all,
+    "min": min_all,
     "max.dim": max_dim,
     "min.dim": min_dim,
     "fill_.Tensor": fill_tensor_,

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 import pytest
 import torch
 from parity import runtime_mode
+from torch import Tensor
 from torch.nn import functional as F
 
 import torch_nntile
@@ -82,6 +83,29 @@ def test_shape_mismatch(name: str, mode: str) -> None:
         for word in words:
             assert word in str(found.value)
         assert works()
+
+
+EMPTY: dict[str, Callable[[Tensor], object]] = {
+    "max": lambda x: x.max(),
+    "min": lambda x: x.min(),
+    "max of a dim": lambda x: x.max(0),
+    "min of a dim": lambda x: x.min(0),
+    "amax": lambda x: x.amax(),
+    "argmax": lambda x: x.argmax(),
+    "inf norm": lambda x: x.norm(float("inf")),
+    "-inf norm of a dim": lambda x: torch.linalg.vector_norm(x, -float("inf"), 0),
+    "negative norm": lambda x: torch.linalg.vector_norm(x, -1),
+}
+
+
+@pytest.mark.parametrize("name", EMPTY)
+def test_of_no_elements(name: str) -> None:
+    with pytest.raises(Exception) as expected:  # noqa: PT011 - PyTorch decides
+        EMPTY[name](torch.ones(0, 2))
+    with pytest.raises(expected.type) as found:
+        EMPTY[name](torch.ones(0, 2, device="nntile"))
+    assert str(found.value) == str(expected.value)
+    assert works()
 
 
 DTYPES: dict[str, Callable[[str], object]] = {
