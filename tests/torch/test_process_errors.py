@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Errors that end, or could end, a process: settings, contexts, fork, memory, exit."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+import torch_nntile
+
+
+def python(code: str, timeout: float = 120, **environment: str) -> subprocess.CompletedProcess[str]:
+    import os
+
+    return subprocess.run(
+        [sys.executable, "-c", "import torch, torch_nntile\n" + textwrap.dedent(code)],
+        text=True,
+        capture_output=True,
+        timeout=timeout,
+        env={**os.environ, **environment},
+        check=False,
+    )
+
+
+def passes(code: str, **environment: str) -> str:
+    done = python(code, **environment)
+    assert done.returncode == 0, f"exit code {done.returncode}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+def test_two_contexts() -> None:
+    passes("""
+        torch_nntile.init_context(ncpu=1)
+        try: torch_nntile.init_context(ncpu=1)
+        except RuntimeError as error: assert "already running" in str(error), error
+        else: raise SystemExit("a second context was accepted")
+        assert torch.ones(2, device="nntile").sum().item() == 2
+        torch_nntile.shutdown_context()
+        torch_nntile.init_context(ncpu=1)
+    """)
+
+
+def test_use_after_shutdown() -> None:
+    passes("""
+        torch_nntile.init_context(ncpu=1)
+        x = torch.ones(2, device="nntile")
+        torch_nntile.shutdown_context()
+        torch_nntile.shutdown_context()
+        try: x.cpu()
+        except RuntimeError as error: assert "shut" in str(error) or "lost" in str(error), error
+        else: raise SystemExit("data outlived its runtime")
+        try: (x + 1).cpu()
+        except RuntimeError: pass
+        else: raise SystemExit("data outlived its runtime")
+        assert torch.ones(2, device="nntile").sum().item() == 2
+    """)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ("ncpu=-2", "ncpu must be -1"),
+        ("ncuda=-7", "ncuda must be -1"),
+        ("runtime_mode='lazy'", "'eager' or 'graph'"),
+        ("memory='much'", "positive size"),
+        ("memory=0", "positive size"),
+    ],
+)
+def test_bad_settings(arguments: str, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        eval(f"torch_nntile.init_context({arguments})")
+
+
+@pytest.mark.multi
+def test_fork() -> None:
+    passes("""
+        import os
+        x = torch.ones(2, device="nntile"); x.cpu()
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try: (x + 1).cpu()
+            except RuntimeError as error: code = 0 if "fork" in str(error) else 2
+            os._exit(code)
+        assert os.waitpid(child, 0)[1] == 0
+        assert (x + 1).tolist() == [2.0, 2.0]
+    """)
+
+
+def test_memory_that_does_not_fit() -> None:
+    passes("""
+        torch_nntile.init_context(ncpu=1, memory="64MiB")
+        try: torch.ones(64 << 20, device="nntile").add(1).cpu()
+        except torch.OutOfMemoryError as error: assert "64" in str(error), error
+        else: raise SystemExit("256 MiB fitted into 64")
+        assert torch.ones(2, device="nntile").sum().item() == 2
+    """)
+
+
+@pytest.mark.multi
+@pytest.mark.parametrize("end", ["", "torch_nntile.shutdown_context()", "raise SystemExit(0)"])
+def test_exit_right_after_backward(end: str) -> None:
+    passes(f"""
+        x = torch.ones(64, 64, device="nntile", requires_grad=True)
+        (x @ x).relu().sum().backward()
+        {end}
+    """)
+
+
+def test_exit_with_an_error_nobody_read() -> None:
+    done = python("""
+        torch.nn.functional.embedding(torch.tensor([9], device="nntile"), torch.ones(2, 2, device="nntile"))
+    """)
+    assert done.returncode == 0, done.stderr
