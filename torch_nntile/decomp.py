@@ -294,7 +294,6 @@ DECOMPOSED: tuple[str, ...] = (
     *("soft_margin_loss_backward", "binary_cross_entropy", "binary_cross_entropy_backward"),
     *("binary_cross_entropy_with_logits", "logsumexp", "std.correction", "std_mean.correction"),
     *(
-        "native_batch_norm_backward",
         "native_group_norm_backward",
         "all.dims",
         "count_nonzero.dim_IntList",

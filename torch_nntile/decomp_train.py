@@ -123,6 +123,13 @@ def native_batch_norm(
     return y, x.new_empty(0), x.new_empty(0)
 
 
+def native_batch_norm_backward(grad_out: Tensor, input: Tensor, *rest: Any) -> Any:
+    from torch._decomp import decompositions  # late: it takes its time to load
+
+    input.size(1)  # raises what the CPU does, where the decomposition asserts
+    return decompositions.native_batch_norm_backward(grad_out, input, *rest)
+
+
 # ---- optimizers
 
 
@@ -236,6 +243,7 @@ COMPOSITIONS: dict[str, Callable[..., Any]] = {
     "nll_loss2d_backward": nll_loss2d_backward,
     "native_dropout": native_dropout,
     "native_batch_norm": native_batch_norm,
+    "native_batch_norm_backward": native_batch_norm_backward,
     "_fused_sgd_": fused_sgd_,
     "_fused_sgd_.tensor_lr": fused_sgd_,
     "_fused_adam_": _fused_adam("adam"),

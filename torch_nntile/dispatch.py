@@ -176,7 +176,10 @@ def _late_decomposition(overload: str) -> Callable[..., Any]:
         return function
 
     def decomposition(*args: Any, **kwargs: Any) -> Any:
-        return look_up()(*args, **kwargs)
+        try:
+            return look_up()(*args, **kwargs)
+        except AssertionError as error:  # some assert what kernels check
+            raise RuntimeError(f"{overload}: {error}") from error
 
     return decomposition
 

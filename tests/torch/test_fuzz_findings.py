@@ -149,3 +149,12 @@ def test_the_mean_of_short_floats_is_rounded_once(dtype: torch.dtype) -> None:
     for x in (torch.full((7,), -19.5, dtype=dtype), torch.ones(70_000, dtype=dtype)):
         assert x.to("nntile").mean().item() == x[0].item()
         assert x.to("nntile")[None].mean(1).item() == x[0].item()
+
+
+@pytest.mark.parametrize("device", ["cpu", "nntile"])
+def test_backward_of_batch_norm_whose_input_got_other_data(device: str) -> None:
+    x = torch.ones(2, 2, device=device).requires_grad_()
+    y = torch.nn.functional.batch_norm(x, None, None, training=True)
+    x.data = torch.ones(2, device=device)
+    with pytest.raises(IndexError, match="Dimension out of range"):
+        y.backward(torch.ones_like(y))

@@ -71,7 +71,7 @@ def test_use_after_shutdown() -> None:
 )
 def test_bad_settings(arguments: str, words: str) -> None:
     with pytest.raises(ValueError, match=words):
-        eval(f"torch_nntile.init_context({arguments})")
+        eval(f"torch_nntile.init_context({arguments})", {"torch_nntile": torch_nntile})
 
 
 @pytest.mark.multi
