@@ -38,6 +38,8 @@ def check(program: Program, mode: str) -> Verdict:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         expected = run(program, "cpu")
+        if expected.lost:
+            return SAME
         try:
             with runtime_mode(mode):
                 found = run(program, "nntile", expected.outcomes)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,6 +18,7 @@ from fuzz.program import Device, MissingError, Program, Step, Var, called, repla
 __all__ = ["DONE", "SKIPPED", "Machine", "Nature", "overlaps_itself", "run", "storage_of"]
 
 DONE, SKIPPED = "done", "skipped"
+INDEX = re.compile(r"index (-?\d+ is )?out of (range|bounds)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,7 @@ class Machine:
     outcomes: list[str] = field(default_factory=list)  # DONE, SKIPPED, or a class of exception
     reads: dict[int, Any] = field(default_factory=dict)  # step -> what the host saw
     message: str = ""  # of the last exception
+    lost: bool = False  # an index out of range: the device finds it only when it has run
     rounded: set[int] = field(default_factory=set)  # storages whose numbers are rounded
     magnitude: float = 1.0  # of the largest operand of a rounded call
     eps: float = 0.0  # of the coarsest dtype that was rounded to
@@ -63,6 +66,7 @@ class Machine:
         except Exception as error:
             self.outcomes.append(type(error).__name__)
             self.message = str(error)
+            self.lost |= INDEX.match(self.message) is not None
             return None
         self.outcomes.append(DONE)
         self.keep(step, result)

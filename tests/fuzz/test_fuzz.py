@@ -133,6 +133,19 @@ def test_what_may_be_mere_rounding_is_not_normed(kind: str, args: Any) -> None:
     assert run(Program((q, k, v, scores, norm)), "cpu").outcomes[3:] == [DONE, "skipped"]
 
 
+def test_an_index_that_became_wrong_is_no_difference() -> None:
+    """Nobody counts what is written to a storage: backward uses other indices than forward."""
+    leaf = Step("leaf", "helpers.leaf", ((2,), torch.float32, 1, DEVICE), (0,))
+    index = Step("indices", "torch.tensor", ([1], {"dtype": torch.int64, "device": DEVICE}), (1,))
+    picked = Step("index_select", "Tensor.index_select", (Var(0), 0, Var(1)), (2,))
+    other = Step("regrown", "helpers.regrown", (Var(1), 2), ())
+    back = Step("backward", "helpers.backward", (Var(2), 1, False), ())
+    program = Program((leaf, index, picked, other, back))
+    assert run(program, "cpu").outcomes == [*[DONE] * 4, "IndexError"]
+    assert not check(program, "eager")
+    torch_nntile.wait()
+
+
 def test_strides_that_may_be_any_decide_nothing() -> None:
     """The CPU refuses this write: it takes strides (3, 3, 1) and (3, 4, 1) of (4, 1, 3) for two."""
     make = Step("empty", "helpers.filled", ((4, 1, 3), (3, 4, 1), 0, DEVICE), (0,))
