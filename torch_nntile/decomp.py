@@ -150,14 +150,6 @@ def foreach_norm(
     return [torch.linalg.vector_norm(tensor, ord, dtype=dtype) for tensor in self]
 
 
-def max_all(self: Tensor) -> Tensor:
-    return self.amax() if self.numel() else torch.empty(self.shape).max()  # PyTorch's error
-
-
-def min_all(self: Tensor) -> Tensor:
-    return self.amin() if self.numel() else torch.empty(self.shape).min()
-
-
 def max_dim(self: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor]:
     if not self.numel():
         torch.empty(self.shape).max(dim)  # PyTorch's error
@@ -241,8 +233,6 @@ COMPOSITIONS: dict[str, Callable[..., Any]] = {
     "var.correction": var,
     "linalg_vector_norm": vector_norm,
     "_foreach_norm.Scalar": foreach_norm,
-    "max": max_all,
-    "min": min_all,
     "max.dim": max_dim,
     "min.dim": min_dim,
     "fill_.Tensor": fill_tensor_,

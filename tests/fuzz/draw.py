@@ -56,8 +56,7 @@ class Draw:
             self.over = True
             return None
         refused = failed and not NATURES[kind].gradients
-        # The device finds a bad index when the data is read.
-        read_later = failed and "out of bounds" in self.machine.message
+        read_later, self.machine.lost = self.machine.lost, False
         self.over |= read_later and not refused  # some gradients were written
         unwanted = read_later or (refused and self.random.random() > KEPT_ERRORS)
         if outcome == SKIPPED or unwanted:

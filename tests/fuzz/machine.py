@@ -18,7 +18,7 @@ from fuzz.program import Device, MissingError, Program, Step, Var, called, repla
 __all__ = ["DONE", "SKIPPED", "Machine", "Nature", "overlaps_itself", "run", "storage_of"]
 
 DONE, SKIPPED = "done", "skipped"
-INDEX = re.compile(r"index (-?\d+ is )?out of (range|bounds)")
+INDEX = re.compile(r"(index|index -?\d+ is|Target -?\d+ is) out of (range|bounds)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class Machine:
         except Exception as error:
             self.outcomes.append(type(error).__name__)
             self.message = str(error)
-            self.lost |= INDEX.match(self.message) is not None
+            self.lost |= INDEX.search(self.message) is not None
             return None
         self.outcomes.append(DONE)
         self.keep(step, result)

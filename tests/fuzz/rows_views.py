@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from fuzz.draw import DTYPES, Draw, NoTensorError
 from fuzz.machine import Nature
@@ -216,10 +217,19 @@ def resized(d: Draw) -> tuple[Any, ...]:
 
 
 def data(d: Draw) -> tuple[Any, ...]:
-    """x.data = y; not of indices, which autograd may have saved: it would not see the write."""
+    """x.data = y; not of indices, which autograd may have saved: it would not see the write.
+
+    In programs of gradients of the same shape: no library says what a formula of autograd does with
+    data of other shapes.
+    """
     x = d.floating()
-    dtype = d.value(x).dtype
-    return x, d.tensor(lambda y: y.dtype == dtype and not y.requires_grad)
+    dtype, shape = d.value(x).dtype, d.value(x).shape
+    tracked = any(y.requires_grad for y in d.machine.tensors.values())
+
+    def fits(y: Tensor) -> bool:
+        return y.dtype == dtype and not y.requires_grad and (y.shape == shape or not tracked)
+
+    return x, d.tensor(fits)
 
 
 def one(d: Draw) -> tuple[Any, ...]:

@@ -15,7 +15,7 @@ from torch import Tensor
 
 import torch_nntile
 from fuzz import helpers
-from fuzz.compare import check
+from fuzz.compare import check, first_difference, has_two_layouts
 from fuzz.draw import draw_program
 from fuzz.machine import DONE, run
 from fuzz.program import DEVICE, Program, Step, Var
@@ -144,6 +144,21 @@ def test_an_index_that_became_wrong_is_no_difference() -> None:
     assert run(program, "cpu").outcomes == [*[DONE] * 4, "IndexError"]
     assert not check(program, "eager")
     torch_nntile.wait()
+
+
+def test_two_layouts_of_pytorchs_own_are_no_difference() -> None:
+    """The CPU compares copies cast to bfloat16, Meta kernels the operands: other strides."""
+    make = Step("numbers", "helpers.numbers", ((1, 4, 1, 1), torch.int32, 0, DEVICE), (0,))
+    cast = Step("type", "Tensor.type", (Var(0), torch.bfloat16), (1,))
+    wide = Step("expand", "Tensor.expand", (Var(1), (1, 4, 2, 1)), (2,))
+    last = {"memory_format": torch.channels_last}
+    copy = Step("clone_channels_last", "Tensor.clone", (Var(0), last), (3,))
+    compare = Step("ne", "Tensor.ne", (Var(2), Var(3)), (4,))
+    program = Program((make, cast, wide, copy, compare))
+    cpu, device = run(program, "cpu"), run(program, "nntile", [DONE] * 5)
+    assert first_difference(device, cpu, program).kind == "stride"
+    assert has_two_layouts(program, cpu)
+    assert not check(program, "eager")
 
 
 def test_strides_that_may_be_any_decide_nothing() -> None:

@@ -31,7 +31,12 @@ bool Row::call_one(const c10::OperatorHandle& op, torch::jit::Stack* stack, Argu
     Results out;
     if (!infer_fast(view, in, out)) infer_cached(op, view, in, out);
     if (!numbers_fit(in, out)) refuse_as_cpu(op, arguments, 1, true);  // or they wrap
-    if (!check_writes(in, out) || !record_node(view, in, out)) return false;
+    try {
+        if (!check_writes(in, out) || !record_node(view, in, out)) return false;
+    } catch (const c10::Error&) {
+        refuse_as_cpu(op, arguments);  // users know its words; Meta has let this pass
+        throw;
+    }
 
     Results returns;
     for (size_t r = 0; r < t_.returns.size(); ++r) {
