@@ -248,8 +248,8 @@ ROWS: list[Row] = [
     *rows("Tensor.to Tensor.type", cast, BYTES, weight=3),
     *rows("Tensor.float Tensor.double", lambda d: (d.tensor(),)),
     # element by element
-    *rows("Tensor.neg Tensor.abs", one, SMALL),
-    *rows("Tensor.relu Tensor.sign", one, JUMPS),
+    *rows("Tensor.neg", one, SMALL),
+    *rows("Tensor.abs Tensor.relu Tensor.sign", one, JUMPS),  # or their gradients jump
     *rows("Tensor.square", one, SMALL),
     *rows("Tensor.add Tensor.sub Tensor.mul", two, SMALL, weight=2),
     *rows("Tensor.add:add_number Tensor.mul:mul_number torch.rsub", with_number, SMALL, weight=1.5),
@@ -279,7 +279,7 @@ ROWS: list[Row] = [
     *rows("Tensor.cumsum", reduced_one, SMALL),
     Row("max_all", "helpers.extreme", extreme("max", nonempty), JUMPS, weight=0.5),
     Row("min_all", "helpers.extreme", extreme("min", nonempty), JUMPS, weight=0.5),
-    Row("maximum", "helpers.extreme", extreme("maximum", two), SMALL, weight=2),
+    Row("maximum", "helpers.extreme", extreme("maximum", two), JUMPS, weight=2),
     *rows(
         "Tensor.sort", lambda d: (x := d.real(least=1), {"dim": d.dim(x), "stable": True}), JUMPS
     ),
@@ -299,8 +299,8 @@ ROWS: list[Row] = [
     # in place
     *rows("Tensor.add_ Tensor.sub_ Tensor.mul_", into(two), ADDS, weight=2.5),
     *rows("Tensor.add_:add_number_ Tensor.mul_:mul_number_", filled, ADDS, weight=2),
-    *rows("Tensor.neg_ Tensor.abs_ Tensor.square_", one, ADDS, weight=0.7),
-    *rows("Tensor.relu_", one, replace(JUMPS, writes=True), weight=0.7),
+    *rows("Tensor.neg_ Tensor.square_", one, ADDS, weight=0.7),
+    *rows("Tensor.abs_ Tensor.relu_", one, replace(JUMPS, writes=True), weight=0.7),
     *rows("Tensor.clamp_", clamp, replace(JUMPS, writes=True), weight=0.7),
     *rows("Tensor.tanh_", floating, replace(ROUNDED, writes=True), weight=0.3),
     *rows("Tensor.fill_", filled, SAME, weight=2),

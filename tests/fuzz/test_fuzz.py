@@ -121,6 +121,16 @@ def test_a_rounded_number_does_not_jump() -> None:
     assert run(Program((make, soft, sign)), "cpu").outcomes == [DONE, DONE, "skipped"]
 
 
+def test_nor_does_its_gradient() -> None:
+    """That of a maximum is shared where both are equal, perhaps here and not there."""
+    make = Step("numbers", "helpers.numbers", ((2, 3), torch.float32, 1, DEVICE), (0,))
+    soft = Step("softmax", "torch.softmax", (Var(0), 0), (1,))
+    more = Step("maximum", "helpers.extreme", ("maximum", Var(1), Var(1)), (2,))
+    size = Step("abs", "Tensor.abs", (Var(1),), (3,))
+    outcomes = run(Program((make, soft, more, size)), "cpu").outcomes
+    assert outcomes == [DONE, DONE, "skipped", "skipped"]
+
+
 @pytest.mark.parametrize(("kind", "args"), [("F.layer_norm", (2,)), ("Tensor.norm", 2)])
 def test_what_may_be_mere_rounding_is_not_normed(kind: str, args: Any) -> None:
     """The gradient of attention over keys that are alike is 0 but for rounding."""
