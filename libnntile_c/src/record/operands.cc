@@ -63,6 +63,9 @@ void Recorder::see_as(Buffer& buffer, const Operand& like) {
         if (auto seen = buffer.stored->as(like.dtype, *sizes)) buffer.stored = std::move(seen);
 }
 
+// False: bytes would remain behind the last element.
+static bool fits(const Buffer& buffer, DType dtype) { return buffer.bytes % size_of(dtype) == 0; }
+
 uint32_t Recorder::current_value(Buffer& buffer, DType dtype, const Operand* like) {
     Holder& h = hold(buffer);
     if (h.current == no_value) {
@@ -72,9 +75,14 @@ uint32_t Recorder::current_value(Buffer& buffer, DType dtype, const Operand* lik
             h.leaf = graph_.add_input(buffer.stored->dtype, buffer.stored->sizes, {}, buffer.stored);
         } else {
             Attr sizes;
-            if (buffer.stored) sizes.ints = buffer.stored->sizes;
-            else sizes.ints = {buffer.bytes / size_of(dtype)};
-            h.leaf = graph_.add(*schema::find_op("empty"), {}, {sizes}, dtype)[0];
+            DType own = fits(buffer, dtype) ? dtype : DType::u8;
+            if (buffer.stored) {
+                own = buffer.stored->dtype;
+                sizes.ints = buffer.stored->sizes;
+            } else {
+                sizes.ints = {buffer.bytes / size_of(own)};
+            }
+            h.leaf = graph_.add(*schema::find_op("empty"), {}, {sizes}, own)[0];
             if (buffer.stored)
                 for (size_t d = 0; d < buffer.stored->names.size(); ++d)
                     if (!buffer.stored->names[d].empty())
@@ -120,12 +128,25 @@ void Recorder::write_operand(const Operand& o, uint32_t data) {
         sizes.ints = *own;
         set_current(*o.buffer, graph_.add(*schema::find_op("empty"), {}, {sizes}, o.dtype)[0]);
     }
-    const uint32_t base = current_value(*o.buffer, o.dtype);
+    Layout to = o.layout();
+    DType dtype = o.dtype;
+    if (!fits(*o.buffer, dtype)) {              // as bytes, of which an element is one more dim
+        const int64_t size = size_of(dtype);
+        const uint32_t dense = graph_.add(*schema::find_op("copy"), std::vector<uint32_t>{data}, {}, dtype)[0];
+        const uint32_t bytes = graph_.add(*schema::find_op("bits"), std::vector<uint32_t>{dense}, {}, DType::u8)[0];
+        for (int64_t& stride : to.strides) stride *= size;
+        to.offset *= size;
+        to.sizes.push_back(size);
+        to.strides.push_back(1);
+        data = graph_.add_view(bytes, Layout::dense(to.sizes));
+        dtype = DType::u8;
+    }
+    const uint32_t base = current_value(*o.buffer, dtype);
     Attr strides, offset;
-    strides.ints = Dims(o.strides);
-    offset.i = o.offset;
+    strides.ints = to.strides;
+    offset.i = to.offset;
     set_current(*o.buffer, graph_.add(*schema::find_op("view_write"), std::vector<uint32_t>{base, data},
-                                      {strides, offset}, o.dtype)[0]);
+                                      {strides, offset}, dtype)[0]);
 }
 
 // A storage is copied as bytes (copy.deepcopy): the copy is of what they stand for, with its shape, names and cuts.
