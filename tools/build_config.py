@@ -42,6 +42,9 @@ def torch() -> dict[str, str]:
         "cxx11_abi": str(int(new_abi)),
         "include": f"{include}:{include / 'torch' / 'csrc' / 'api' / 'include'}",
         "lib": str(root / "lib"),
+        "functions": str(
+            package_dir("torchgen") / "packaged" / "ATen" / "native" / "native_functions.yaml"
+        ),
     }
 
 

@@ -157,14 +157,13 @@ def test_an_index_that_became_wrong_is_no_difference() -> None:
 
 
 def test_two_layouts_of_pytorchs_own_are_no_difference() -> None:
-    """The CPU compares copies cast to bfloat16, Meta kernels the operands: other strides."""
-    make = Step("numbers", "helpers.numbers", ((1, 4, 1, 1), torch.int32, 0, DEVICE), (0,))
-    cast = Step("type", "Tensor.type", (Var(0), torch.bfloat16), (1,))
-    wide = Step("expand", "Tensor.expand", (Var(1), (1, 4, 2, 1)), (2,))
-    last = {"memory_format": torch.channels_last}
-    copy = Step("clone_channels_last", "Tensor.clone", (Var(0), last), (3,))
-    compare = Step("ne", "Tensor.ne", (Var(2), Var(3)), (4,))
-    program = Program((make, cast, wide, copy, compare))
+    """The CPU compares copies cast to float64, the Meta kernel the operands: other strides."""
+    make = Step("numbers", "helpers.numbers", ((3, 1, 1, 2), torch.float64, 0, DEVICE), (0,))
+    wide = Step("expand", "Tensor.expand", (Var(0), (3, 2, 2, 2)), (1,))
+    other = Step("numbers", "helpers.numbers", ((3, 2, 2, 2), torch.bool, 0, DEVICE), (2,))
+    turned = Step("permute", "Tensor.permute", (Var(2), (0, 3, 1, 2)), (3,))
+    both = Step("logical", "torch.logical_and", (Var(1), Var(3)), (4,))
+    program = Program((make, wide, other, turned, both))
     cpu, device = run(program, "cpu"), run(program, "nntile", [DONE] * 5)
     assert first_difference(device, cpu, program).kind == "stride"
     assert has_two_layouts(program, cpu)

@@ -3,6 +3,8 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/EmptyTensor.h>
+#include <ATen/ExpandUtils.h>
+#include <ATen/native/TypeProperties.h>
 #include <ATen/ops/full.h>
 
 #include <algorithm>
@@ -12,6 +14,7 @@
 
 #include "device.h"
 #include "storage.h"
+#include "structured.h"
 
 namespace torch_nntile {
 namespace {
@@ -111,7 +114,7 @@ bool is_generator(const c10::Argument& argument) { return argument.name() == "ge
 // Redispatched, not called at the key: composite kernels (_foreach_*) have nothing registered there.
 template <typename Like>
 void call_at(const c10::OperatorHandle& op, Arguments arguments, c10::Device at,
-             torch::jit::Stack& stack, Like&& like) {
+             torch::jit::Stack& stack, Like&& like, const c10::KernelFunction* kernel = nullptr) {
     stack.reserve(arguments.size());
     for (size_t k = 0; k < arguments.size(); ++k) {
         if (arguments[k].isDevice()) stack.emplace_back(at);
@@ -122,8 +125,9 @@ void call_at(const c10::OperatorHandle& op, Arguments arguments, c10::Device at,
                 return ours(t) ? like(t, op.schema().arguments()[k]) : t;
             }));
     }
-    const auto key = at.is_meta() ? c10::DispatchKey::Meta : c10::DispatchKey::CPU;
-    op.redispatchBoxed(c10::DispatchKeySet(key), &stack);
+    const c10::DispatchKeySet key(at.is_meta() ? c10::DispatchKey::Meta : c10::DispatchKey::CPU);
+    if (kernel) kernel->callBoxed(op, key, &stack);
+    else op.redispatchBoxed(key, &stack);
 }
 
 // What is only read is one element that is repeated. small: one element, in as many dims.
@@ -154,12 +158,58 @@ void refuse_as_cpu(const c10::OperatorHandle& op, Arguments arguments, int value
             [&](const at::Tensor& t, const c10::Argument& a) { return cpu_like(t, a, value, small); });
 }
 
+namespace {
+
+// A Meta tensor like the copy that t.to(dtype) is.
+at::Tensor meta_cast(const at::Tensor& t, c10::ScalarType dtype) {
+    const bool keeps = t.scalar_type() == dtype || t.is_non_overlapping_and_dense();
+    at::DimVector strides(t.strides());
+    if (!keeps) strides = at::DimVector(at::infer_dense_strides(t.sizes(), t.strides()));
+    auto impl = c10::make_intrusive<c10::TensorImpl>(
+        no_bytes(), c10::DispatchKeySet(c10::DispatchKey::Meta), c10::scalarTypeToTypeMeta(dtype));
+    impl->set_sizes_and_strides(t.sizes(), strides);
+    if (t.unsafeGetTensorImpl()->is_wrapped_number()) impl->set_wrapped_number(true);
+    return at::Tensor(std::move(impl));
+}
+
+// The dtype that an element-wise op casts its operands to.
+c10::ScalarType promoted(const c10::OperatorHandle& op, Arguments arguments) {
+    at::native::ResultTypeState state{};
+    for (size_t k = 0; k < arguments.size(); ++k)
+        if (!op.schema().arguments()[k].is_out())
+            each_tensor(arguments[k], [&](const at::Tensor& t) {
+                if (t.defined()) state = at::native::update_result_type_state(t, state);
+            });
+    return at::native::result_type(state);
+}
+
+void call_meta(const c10::OperatorHandle& op, Arguments arguments, torch::jit::Stack& stack) {
+    const c10::KernelFunction* kernel = structured_meta(op);
+    const auto call = [&](c10::ScalarType common) {
+        call_at(op, arguments, c10::Device(c10::kMeta), stack,
+                [&](const at::Tensor& t, const c10::Argument& a) {
+                    const bool keeps = common == c10::ScalarType::Undefined || writes(a);
+                    return keeps ? meta_like(t, writes(a)) : meta_cast(t, common);
+                }, kernel);
+    };
+    if (!kernel || !op.hasTag(at::Tag::pointwise)) return call(c10::ScalarType::Undefined);
+    // The CPU compares the strides of what it has cast.
+    const c10::ScalarType common = promoted(op, arguments);
+    call(common);
+    if (!c10::isIntegralType(common, true) || !stack[0].isTensor()) return;
+    const c10::ScalarType result = stack[0].toTensor().scalar_type();
+    if (!c10::isFloatingType(result)) return;
+    stack.clear();
+    call(result);
+}
+
+}  // namespace
+
 Shapes infer(const c10::OperatorHandle& op, Arguments arguments) {
     ++calls;
     torch::jit::Stack stack;
     try {
-        call_at(op, arguments, c10::Device(c10::kMeta), stack,
-                [](const at::Tensor& t, const c10::Argument& a) { return meta_like(t, a.is_out()); });
+        call_meta(op, arguments, stack);
     } catch (...) {
         refuse_as_cpu(op, arguments);
         throw;

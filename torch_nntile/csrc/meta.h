@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Sizes, strides and dtypes of results, from PyTorch's Meta kernels. One costs 20 to 800 us, so the
-// answer is kept for the signature of the call.
+// Sizes, strides and dtypes of results, from PyTorch's Meta kernels. One in Python costs 20 to 800 us,
+// so the answer is kept for the signature of the call.
 #pragma once
 
 #include <ATen/core/DimVector.h>

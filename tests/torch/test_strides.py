@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Results have the strides of the CPU, those of dims of one element too, whatever the operands'."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+import torch_nntile  # noqa: F401
+
+DTYPES = (torch.float32, torch.bfloat16, torch.int32, torch.bool, torch.float64)
+
+
+@dataclass(frozen=True)
+class Operand:
+    """Sizes, 1 where it broadcasts; expanded dims; the order of its dims in memory; every other one."""
+
+    sizes: Sequence[int]
+    expanded: Sequence[bool]
+    order: Sequence[int]
+    step: bool
+    dtype: torch.dtype
+
+    def make(self, device: str) -> Tensor:
+        kept = [1 if e else n for n, e in zip(self.sizes, self.expanded, strict=True)]
+        memory = [kept[d] for d in self.order]
+        if self.step and memory:
+            memory[-1] *= 2
+        x = torch.ones(memory, dtype=self.dtype, device=device)
+        if self.step and memory:
+            x = x[..., ::2]
+        return x.permute([list(self.order).index(d) for d in range(len(kept))]).expand(*self.sizes)
+
+
+@st.composite
+def operands(draw: st.DrawFn) -> tuple[Operand, Operand]:
+    sizes = draw(st.lists(st.integers(1, 4), min_size=1, max_size=4))
+    rank = len(sizes)
+    found = []
+    for _ in range(2):
+        broadcasts = draw(st.lists(st.booleans(), min_size=rank, max_size=rank))
+        own = [1 if b else n for n, b in zip(sizes, broadcasts, strict=True)]
+        found.append(
+            Operand(
+                own,
+                draw(st.lists(st.booleans(), min_size=rank, max_size=rank)),
+                draw(st.permutations(range(rank))),
+                draw(st.booleans()),
+                draw(st.sampled_from(DTYPES)),
+            )
+        )
+    return found[0], found[1]
+
+
+OPS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "add": torch.add,
+    "mul": torch.mul,
+    "ne": torch.ne,
+    "div": torch.true_divide,
+    "maximum": torch.maximum,
+    "pow": lambda x, y: torch.pow(x.float(), y),
+    "exp": lambda x, y: torch.exp(x),
+    "sigmoid": lambda x, y: torch.sigmoid(y),
+    "addcmul": lambda x, y: torch.addcmul(x.float(), x.float(), y),
+    "lerp": lambda x, y: torch.lerp(x.float(), y.float(), 0.3),
+    "sum": lambda x, y: x.sum(-1),
+    "amax": lambda x, y: y.amax(0, keepdim=True),
+    "cumsum": lambda x, y: x.cumsum(0),
+    "softmax": lambda x, y: x.float().softmax(0),
+}
+
+
+@given(pair=operands(), name=st.sampled_from(sorted(OPS)))
+@settings(max_examples=300, deadline=None)
+def test_strides_are_those_of_the_cpu(pair: tuple[Operand, Operand], name: str) -> None:
+    found, expected = (
+        OPS[name](*(operand.make(device) for operand in pair)) for device in ("nntile", "cpu")
+    )
+    assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
+    assert found.stride() == expected.stride()
+
+
+def test_what_the_cpu_refuses_is_refused() -> None:
+    """Python's Meta kernel knows nothing of bools here."""
+    for device in ("cpu", "nntile"):
+        with pytest.raises(RuntimeError, match="argmax"):
+            torch.ones(3, dtype=torch.bool, device=device).argmax()
