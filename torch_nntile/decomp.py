@@ -153,13 +153,18 @@ def foreach_norm(
 def max_dim(self: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor]:
     if not self.numel():
         torch.empty(self.shape).max(dim)  # PyTorch's error
-    return self.amax(dim, keepdim=keepdim), self.argmax(dim, keepdim=keepdim)
+    return self.amax(dim, keepdim=keepdim), _ordered(self).argmax(dim, keepdim=keepdim)
 
 
 def min_dim(self: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor]:
     if not self.numel():
         torch.empty(self.shape).min(dim)  # PyTorch's error
-    return self.amin(dim, keepdim=keepdim), self.argmin(dim, keepdim=keepdim)
+    return self.amin(dim, keepdim=keepdim), _ordered(self).argmin(dim, keepdim=keepdim)
+
+
+def _ordered(self: Tensor) -> Tensor:
+    """argmax() takes no bools, max() does."""
+    return self.to(torch.uint8) if self.dtype == torch.bool else self
 
 
 def equal(self: Tensor, other: Tensor) -> bool:

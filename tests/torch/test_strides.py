@@ -91,3 +91,12 @@ def test_what_the_cpu_refuses_is_refused() -> None:
     for device in ("cpu", "nntile"):
         with pytest.raises(RuntimeError, match="argmax"):
             torch.ones(3, dtype=torch.bool, device=device).argmax()
+
+
+@pytest.mark.parametrize("name", ["max", "min"])
+def test_extremes_of_bools_along_a_dim(name: str) -> None:
+    x = torch.tensor([[False, True, True], [True, False, True]])
+    expected = getattr(x, name)(1)
+    found = getattr(x.to("nntile"), name)(1)
+    assert torch.equal(found.values.cpu(), expected.values)
+    assert torch.equal(found.indices.cpu(), expected.indices)
