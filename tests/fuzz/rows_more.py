@@ -129,6 +129,12 @@ def diagonal_scatter(d: Draw) -> tuple[Any, ...]:
     return x, d.like(x, (min(shape_of(d, x)),))
 
 
+def multiplied(d: Draw) -> tuple[Any, ...]:
+    """Not of 16-bit floats: the CPU rounds each product of a prod()."""
+    x = d.tensor(lambda x: x.dim() > 0 and (x.itemsize > 2 or not x.is_floating_point()))
+    return x, d.dim(x)
+
+
 def powers(d: Draw) -> tuple[Any, ...]:
     return d.floating(), d.choice((2, 3, 1, 0))
 
@@ -166,7 +172,7 @@ ROWS: list[Row] = [
     *rows("torch.nan_to_num", floating, weight=0.5),
     *rows("torch.pow", powers, Nature(limit=2**6)),
     *rows("torch.logsumexp", lambda d: (x := d.floating(1), d.dim(x)), ROUNDED, weight=0.7),
-    *rows("Tensor.prod", lambda d: dim_of(d), Nature(limit=3), weight=0.5),
+    *rows("Tensor.prod", multiplied, Nature(limit=3), weight=0.5),
     *rows("helpers.topk", topk, JUMPS, weight=0.5),
     *rows("helpers.foreach", foreach, replace(SMALL, writes=True), weight=1.5),
     # indices
