@@ -44,6 +44,8 @@ class Machine:
     outcomes: list[str] = field(default_factory=list)  # DONE, SKIPPED, or a class of exception
     reads: dict[int, Any] = field(default_factory=dict)  # step -> what the host saw
     message: str = ""  # of the last exception
+    noise: float = 0.0  # eps that rounded results are moved by
+    random: torch.Generator = field(default_factory=lambda: torch.Generator().manual_seed(0))
     lost: bool = False  # an index out of range: the device finds it only when it has run
     rounded: set[int] = field(default_factory=set)  # storages whose numbers are rounded
     magnitude: float = 1.0  # of the largest operand of a rounded call
@@ -110,7 +112,16 @@ class Machine:
             if rounds or not is_short(x):
                 self.rounded.add(storage_of(x))
                 self.remember([x, *known], nature.scale)
+                if self.noise and x.is_floating_point() and x.numel() and not overlaps_itself(x):
+                    self.blur(x, [x, *known])
         return result
+
+    def blur(self, x: Tensor, operands: list[Tensor]) -> None:
+        """Move each number as other orders of summation might; autograd does not see it."""
+        sizes = [y.detach().abs().max().item() for y in operands if y.numel() and not_bool(y)]
+        largest = max((size for size in sizes if math.isfinite(size)), default=0.0)
+        noise = torch.rand(x.shape, generator=self.random) * 2 - 1
+        x.data.add_(noise * (self.noise * torch.finfo(x.dtype).eps * largest))
 
     def is_defined(self, inputs: list[Tensor], nature: Nature) -> bool:
         if nature.exact and any(storage_of(x) in self.rounded for x in inputs):
@@ -147,6 +158,10 @@ def is_leaf(x: Tensor) -> bool:
         return x.is_leaf
     except RuntimeError:
         return False
+
+
+def not_bool(x: Tensor) -> bool:
+    return x.dtype != torch.bool
 
 
 def is_short(x: Tensor) -> bool:
@@ -209,11 +224,13 @@ def writes_are_ordered(inputs: list[Tensor], nature: Nature) -> bool:
     return True
 
 
-def run(program: Program, device: str, skipped: list[str] | None = None) -> Machine:
+def run(
+    program: Program, device: str, skipped: list[str] | None = None, noise: float = 0.0
+) -> Machine:
     """All steps on a device but those that the CPU skipped; ends at the first other outcome."""
     from fuzz.rows import NATURES
 
-    machine = Machine(device)
+    machine = Machine(device, noise=noise)
     for k, step in enumerate(program.steps):
         if skipped is None:
             machine.try_step(step, NATURES[step.kind])

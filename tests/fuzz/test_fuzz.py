@@ -15,7 +15,7 @@ from torch import Tensor
 
 import torch_nntile
 from fuzz import helpers
-from fuzz.compare import check, first_difference, has_two_layouts
+from fuzz.compare import Verdict, check, first_difference, has_no_answer, has_two_layouts
 from fuzz.draw import draw_program
 from fuzz.machine import DONE, Machine, run
 from fuzz.program import DEVICE, Program, Step, Var
@@ -179,6 +179,39 @@ def test_products_of_16_bits_are_not_tried() -> None:
             short = step.kind == "prod" and machine.value(step.args[0]).dtype.itemsize == 2
             assert not (short and machine.value(step.args[0]).is_floating_point())
             machine.do(step)
+
+
+def softmax_less_itself(*factors: int) -> Program:
+    """0 but for rounding, enlarged."""
+    steps = [
+        Step("numbers", "helpers.numbers", ((2, 3), torch.float32, 1, DEVICE), (0,)),
+        Step("softmax", "torch.softmax", (Var(0), 0), (1,)),
+        Step("mul_number", "Tensor.mul", (Var(1), 1), (2,)),
+        Step("sub", "Tensor.sub", (Var(1), Var(2)), (3,)),
+    ]
+    for n, factor in enumerate(factors, 3):
+        steps.append(Step("mul_number", "Tensor.mul", (Var(n), factor), (n + 1,)))
+    return Program(tuple(steps))
+
+
+def test_what_hangs_on_rounding_has_no_answer() -> None:
+    numbers = Verdict("numbers")
+    large, plain = softmax_less_itself(1000, 1000), softmax_less_itself(2)
+    assert has_no_answer(large, run(large, "cpu"), numbers)
+    assert not has_no_answer(plain, run(plain, "cpu"), numbers)
+
+
+def test_undefined_bytes_have_no_answer() -> None:
+    """A view with an offset grows its storage: what is before it, nobody set."""
+    make = Step("numbers", "helpers.numbers", ((1, 0), torch.uint8, 0, DEVICE), (0,))
+    view = Step("as_strided", "Tensor.as_strided", (Var(0), (0,), (1,), 1), (1,))
+    grow = Step("resized", "helpers.resized", (Var(1), (8,), 1), ())
+    whole = Step("as_strided_", "Tensor.as_strided_", (Var(0), (), (), 0), (2,))
+    program = Program((make, view, grow, whole))
+    expected = run(program, "cpu")
+    assert expected.outcomes == [DONE] * 4
+    expected.tensors[0].fill_(3)  # what happened to be there
+    assert has_no_answer(program, expected, Verdict("numbers"))
 
 
 def test_strides_that_may_be_any_decide_nothing() -> None:
