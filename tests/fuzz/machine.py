@@ -118,10 +118,8 @@ class Machine:
 
     def blur(self, x: Tensor, operands: list[Tensor]) -> None:
         """Move each number as other orders of summation might; autograd does not see it."""
-        sizes = [y.detach().abs().max().item() for y in operands if y.numel() and not_bool(y)]
-        largest = max((size for size in sizes if math.isfinite(size)), default=0.0)
-        noise = torch.rand(x.shape, generator=self.random) * 2 - 1
-        x.data.add_(noise * (self.noise * torch.finfo(x.dtype).eps * largest))
+        size = self.noise * torch.finfo(x.dtype).eps * largest_of(operands)
+        x.data.add_((torch.rand(x.shape, generator=self.random) * 2 - 1) * size)
 
     def is_defined(self, inputs: list[Tensor], nature: Nature) -> bool:
         if nature.exact and any(storage_of(x) in self.rounded for x in inputs):
@@ -134,9 +132,14 @@ class Machine:
         for x in tensors:
             if x.is_floating_point() and x.numel():
                 self.eps = max(self.eps, torch.finfo(x.dtype).eps)
-                largest = x.detach().abs().max().item()
-                if math.isfinite(largest):
-                    self.magnitude = max(self.magnitude, largest * scale)
+        self.magnitude = max(self.magnitude, largest_of(tensors) * scale)
+
+
+def largest_of(tensors: list[Tensor]) -> float:
+    """Finite size of a float among them."""
+    some = [x for x in tensors if x.is_floating_point() and x.numel()]
+    sizes = (x.detach().abs().max().item() for x in some)
+    return max((size for size in sizes if math.isfinite(size)), default=0.0)
 
 
 def storage_of(x: Tensor) -> int:
@@ -158,10 +161,6 @@ def is_leaf(x: Tensor) -> bool:
         return x.is_leaf
     except RuntimeError:
         return False
-
-
-def not_bool(x: Tensor) -> bool:
-    return x.dtype != torch.bool
 
 
 def is_short(x: Tensor) -> bool:

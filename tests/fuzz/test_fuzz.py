@@ -170,6 +170,17 @@ def test_two_layouts_of_pytorchs_own_are_no_difference() -> None:
     assert not check(program, "eager")
 
 
+def test_a_layout_that_is_nobodys_is_a_difference(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Though PyTorch's two differ, too."""
+    make = Step("numbers", "helpers.numbers", ((3, 4), torch.float32, 1, DEVICE), (0,))
+    turned = Step("transpose", "Tensor.transpose", (Var(0), 0, 1), (1,))
+    program = Program((make, turned))
+    wrong = on_the_device(lambda x, *dims: torch.transpose(x, *dims).contiguous())
+    monkeypatch.setattr(Tensor, "transpose", wrong(Tensor.transpose))
+    assert not has_two_layouts(program, run(program, "cpu"))
+    assert check(program, "eager").kind == "stride"
+
+
 def test_products_of_16_bits_are_not_tried() -> None:
     """(-1.5) ** 7 is -17.125 in bfloat16 when rounded once, -17 when rounded 7 times."""
     for k in range(300):
@@ -195,10 +206,11 @@ def softmax_less_itself(*factors: int) -> Program:
 
 
 def test_what_hangs_on_rounding_has_no_answer() -> None:
-    numbers = Verdict("numbers")
     large, plain = softmax_less_itself(1000, 1000), softmax_less_itself(2)
-    assert has_no_answer(large, run(large, "cpu"), numbers)
-    assert not has_no_answer(plain, run(plain, "cpu"), numbers)
+    expected = run(large, "cpu")
+    assert has_no_answer(large, expected, Verdict("numbers", place="v5"))
+    assert not has_no_answer(large, expected, Verdict("numbers", place="v1")), "that is another"
+    assert not has_no_answer(plain, run(plain, "cpu"), Verdict("numbers", place="v4"))
 
 
 def test_undefined_bytes_have_no_answer() -> None:
@@ -211,7 +223,7 @@ def test_undefined_bytes_have_no_answer() -> None:
     expected = run(program, "cpu")
     assert expected.outcomes == [DONE] * 4
     expected.tensors[0].fill_(3)  # what happened to be there
-    assert has_no_answer(program, expected, Verdict("numbers"))
+    assert has_no_answer(program, expected, Verdict("numbers", place="v2"))
 
 
 def test_strides_that_may_be_any_decide_nothing() -> None:
