@@ -19,68 +19,22 @@ from torch.nn import functional as F
 __all__ = ["COMPOSITIONS", "NESTED"]
 
 _SRC, _PADDING, _FULL = range(3)  # kinds of masks: (T, T), (batch, T), as the scores
+_PARAMETERS = 17  # of encoder_layer(), between src and mask
 
 
 def masked_softmax(
     self: Tensor, mask: Tensor, dim: int | None = None, mask_type: int | None = None
 ) -> Tensor:
-    """Softmax of scores (batch, heads, T, T); mask: True, or not 0, where a score does not count."""
-    if mask_type is None:
-        raise RuntimeError("Mask Type should be defined")
-    if mask_type not in (_SRC, _PADDING, _FULL):
-        raise RuntimeError(
-            "Mask Type should be 0 (src_mask) or 1 (src_key_padding_mask), or 2 (default_mask)"
-        )
+    """Softmax of scores (batch, heads, T, T); mask: True where a score does not count."""
     batch, length = self.shape[0], self.shape[-1]
-    if mask_type == _SRC and mask.shape != self.shape[-2:]:
-        raise RuntimeError("For mask_type == 0 mask shape should be (L, L)")
-    if mask_type == _PADDING and mask.shape != (batch, length):
-        raise RuntimeError("For mask_type == 1 mask shape should be (B, L)")
-    if mask_type == _FULL and mask.shape != self.shape:
-        raise RuntimeError("For mask_type == 2 mask shape should match input shape")
+    shapes = {_SRC: self.shape[-2:], _PADDING: (batch, length), _FULL: self.shape}
+    fits = mask_type in shapes and mask.shape == shapes[mask_type] and mask.dtype == torch.bool
+    if not fits:
+        torch._masked_softmax(_shape_of(self), _shape_of(mask), dim, mask_type)  # PyTorch's error
     if mask_type == _PADDING:
         mask = mask.view(batch, *[1] * (self.dim() - 2), length)
-    scores = self.masked_fill(mask.to(torch.bool), -math.inf)
+    scores = self.masked_fill(mask, -math.inf)
     return scores.softmax(self.dim() - 1 if dim is None else dim)
-
-
-def _check_attention(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    embed_dim: int,
-    num_head: int,
-    qkv_weight: Tensor,
-    qkv_bias: Tensor,
-) -> None:
-    def check(right: bool, message: str) -> None:
-        if not right:
-            raise RuntimeError(message)
-
-    def check_dims(dims: int, name: str, x: Tensor) -> None:
-        check(x.dim() == dims, f"expected {dims}-D `{name}`, got {x.dim()}-D tensor")
-
-    check_dims(3, "query", query)
-    check(
-        query.shape[2] == embed_dim,
-        f"passed-in embed_dim {embed_dim} didn't match last dim of query {query.shape[2]}",
-    )
-    check_dims(3, "key", key)
-    check_dims(3, "value", value)
-    check(
-        query.shape == key.shape == value.shape,
-        "expected `query`/`key`/`value` shapes to match",
-    )
-    check_dims(2, "qkv_weight", qkv_weight)
-    rows, columns = qkv_weight.shape
-    check(rows == 3 * embed_dim, "expected `qkv_weight` first dim to be 3x embed_dim")
-    check(columns == embed_dim, "expected `qkv_weight` second dim to be embed_Dim")
-    check_dims(1, "qkv_bias", qkv_bias)
-    check(
-        len(qkv_bias) == 3 * embed_dim,
-        "expected `qkv_bias` first dim and first dim of query to be equal",
-    )
-    check(embed_dim % num_head == 0, "`embed_dim` must divide evenly by `num_heads`")
 
 
 def multi_head_attention(
@@ -98,7 +52,15 @@ def multi_head_attention(
     average_attn_weights: bool = True,
     mask_type: int | None = None,
 ) -> tuple[Tensor, Tensor | None]:
-    _check_attention(query, key, value, embed_dim, num_head, qkv_weight, qkv_bias)
+    inputs = query, key, value
+    fits = query.dim() == 3 and query.shape == key.shape == value.shape
+    fits = fits and query.shape[2] == embed_dim and embed_dim % num_head == 0
+    fits = fits and qkv_weight.shape == (3 * embed_dim, embed_dim)
+    if not fits or qkv_bias.shape != (3 * embed_dim,):
+        q, k, v = map(_shape_of, inputs)
+        w, b, proj_w, proj_b = map(_shape_of, (qkv_weight, qkv_bias, proj_weight, proj_bias))
+        # PyTorch's error.
+        torch._native_multi_head_attention(q, k, v, embed_dim, num_head, w, b, proj_w, proj_b)
     if not query.numel():
         return torch.empty_like(query), None
     batch, length, _ = query.shape
@@ -106,10 +68,13 @@ def multi_head_attention(
     def heads(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
         return F.linear(x, weight, bias).view(batch, length, num_head, -1).transpose(1, 2)
 
-    inputs = zip((query, key, value), qkv_weight.chunk(3), qkv_bias.chunk(3), strict=True)
-    q, k, v = (heads(*parts) for parts in inputs)
+    parts = zip(inputs, qkv_weight.chunk(3), qkv_bias.chunk(3), strict=True)
+    q, k, v = (heads(*part) for part in parts)
     scores = (q * (embed_dim // num_head) ** -0.5) @ k.transpose(-2, -1)
-    weights = scores.softmax(-1) if mask is None else masked_softmax(scores, mask, -1, mask_type)
+    if mask is None:
+        weights = scores.softmax(-1)
+    else:
+        weights = masked_softmax(scores, mask.to(torch.bool), -1, mask_type)
     found = F.linear((weights @ v).transpose(1, 2).flatten(2), proj_weight, proj_bias)
     if not need_weights:
         return found, None
@@ -184,15 +149,16 @@ def nested_from_mask(t: Tensor, mask: Tensor, mask_check: bool = True) -> Tensor
     return _packed(t, torch._nested_tensor_from_mask(_shape_of(t), mask.cpu(), mask_check))
 
 
-def nested_encoder_layer(src: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+def nested_encoder_layer(src: Tensor, *args: Any) -> Tensor:
     """Padded, with a mask, and packed again."""
+    if args[_PARAMETERS:] and args[_PARAMETERS] is not None:
+        raise RuntimeError("NestedTensor with mask is not supported yet")
     lengths = _lengths(src)
     if not any(lengths):
         return src.clone()
-    padded = src.to_padded_tensor(0.0)
     mask = torch.arange(max(lengths)) >= torch.tensor(lengths).unsqueeze(1)
-    kwargs |= {"mask": mask.to(src.device), "mask_type": _PADDING}
-    return _packed(encoder_layer(padded, *args, **kwargs), src)
+    masked: list[Any] = [*args[:_PARAMETERS], mask.to(src.device), _PADDING]
+    return _packed(encoder_layer(src.to_padded_tensor(0.0), *masked), src)
 
 
 def _shape_of(t: Tensor) -> Tensor:

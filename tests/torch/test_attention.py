@@ -157,3 +157,19 @@ def test_errors(name: str) -> None:
         called("nntile", **WRONG[name])
     assert str(found.value) == str(expected.value)
     assert called("nntile")[0].shape == (BATCH, LENGTH, WIDTH)
+
+
+def test_a_nested_batch_takes_no_mask() -> None:
+    for device in ("cpu", "nntile"):
+        model = layer().to(device)
+        x = torch.nested.as_nested_tensor([torch.ones(n, WIDTH, device=device) for n in (2, 3)])
+        attention, feed = model.self_attn, (model.linear1, model.linear2)
+        with torch.no_grad(), pytest.raises(RuntimeError, match="NestedTensor with mask"):
+            torch._transformer_encoder_layer_fwd(
+                *(x, WIDTH, HEADS, attention.in_proj_weight, attention.in_proj_bias),
+                *(attention.out_proj.weight, attention.out_proj.bias, False, False, 1e-5),
+                *(p for norm in (model.norm1, model.norm2) for p in norm.parameters()),
+                *(p for linear in feed for p in linear.parameters()),
+                FUTURE[:3, :3].to(device),
+                0,
+            )
