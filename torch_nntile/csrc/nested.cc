@@ -4,6 +4,7 @@
 #include <torch/library.h>
 
 #include <chrono>
+#include <cstring>
 #include <set>
 #include <string>
 
@@ -65,13 +66,14 @@ TORCH_LIBRARY_IMPL(aten, NestedTensorPrivateUse1, m) {
     // What is a composition for dense tensors, like linear, does not reach the fallback.
     auto& dispatcher = c10::Dispatcher::singleton();
     for (const c10::OperatorName& name : dispatcher.getAllOpNames()) {
-        if (name.getNamespace() != "aten") continue;
-        const std::string word = toString(name).substr(6);
         const auto op = dispatcher.findOp(name);
         const auto has = [&](c10::DispatchKey key) { return op->hasKernelForDispatchKey(key); };
-        if (has(c10::DispatchKey::NestedTensorCPU) && !moves.count(word) &&
-            (has(c10::DispatchKey::CompositeImplicitAutograd) ||
-             has(c10::DispatchKey::CompositeExplicitAutograd)))
+        if (name.getNamespace() != "aten" || !has(c10::DispatchKey::NestedTensorCPU) ||
+            !(has(c10::DispatchKey::CompositeImplicitAutograd) ||
+              has(c10::DispatchKey::CompositeExplicitAutograd)))
+            continue;
+        const std::string word = toString(name).substr(std::strlen("aten::"));
+        if (!moves.count(word))
             m.impl(word.c_str(), torch::CppFunction::makeFromBoxedFunction<&nested>());
     }
 }
