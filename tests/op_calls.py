@@ -75,8 +75,9 @@ def calls_of(
     op: Any, function: Callable[..., Any], in_place: bool, dtype: torch.dtype | None = None
 ) -> Iterator[tuple[Call, list[Tensor]]]:
     """Calls of all samples, and their tensors; those without any get one that only names the device."""
-    dtype = dtype or dtype_of(op)
-    for sample in op.sample_inputs("cpu", dtype, requires_grad=op.supports_autograd):
+    dtype = dtype or dtype_of(op) or torch.float32
+    grad = op.supports_autograd and (dtype.is_floating_point or dtype.is_complex)
+    for sample in op.sample_inputs("cpu", dtype, requires_grad=grad):
         if in_place and sample.broadcasts_input:
             continue
         tree = ((sample.input, *sample.args), sample.kwargs)

@@ -59,6 +59,8 @@ ARITHMETIC = (
     Row("floor_divide", "div_floor", "self:a other:b"),
     Row("floor_divide.Scalar", "div_floor", "self:a other:b"),
     *_same("pow", "self:a exponent:b", "Tensor_Tensor", "Tensor_Scalar", "Scalar"),
+    *_same("xlogy", "self:a other:b", "Tensor"),
+    *_same("logaddexp", "self:a other:b"),
     *_same("lerp", "self:a end:b weight:w", "Tensor", "Scalar"),
     *_same("addcmul addcdiv", "self:a tensor1:b tensor2:c value"),
     *_same("maximum minimum", "self:a other:b"),

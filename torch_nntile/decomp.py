@@ -15,9 +15,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torch_nntile import decomp_attention, decomp_linalg, decomp_rnn, decomp_train
+from torch_nntile import decomp_attention, decomp_image, decomp_linalg, decomp_rnn, decomp_train
 
-__all__ = ["COMPOSITIONS", "DECOMPOSED", "NESTED", "OWN_OPS"]
+__all__ = ["COMPOSITIONS", "DECOMPOSED", "LIKE_FIRST", "NESTED", "OWN_OPS", "like_first"]
 
 Number = float | int | bool
 
@@ -33,12 +33,23 @@ def clamp(self: Tensor, min: Any = None, max: Any = None) -> Tensor:
 
 
 def hardtanh(self: Tensor, min_val: Number = -1, max_val: Number = 1) -> Tensor:
+    if not self.is_floating_point():  # bounds are cut, and do not promote
+        min_val, max_val = int(min_val), int(max_val)
+        torch.nn.functional.hardtanh(torch.empty(0, dtype=self.dtype), min_val, max_val)  # errors
     return clamp(self, min_val, max_val)
 
 
 def elu(self: Tensor, alpha: Number = 1, scale: Number = 1, input_scale: Number = 1) -> Tensor:
     negative = torch.expm1(self * input_scale) * (alpha * scale)
     return torch.where(self > 0, self * scale, negative)
+
+
+def log_sigmoid_forward(self: Tensor) -> tuple[Tensor, Tensor]:
+    """The second result, exp(-|x|), is what the gradient needs. Both are contiguous on the CPU."""
+    x = decomp_train.wide(self)
+    z = torch.exp(-x.abs())
+    y = torch.clamp_max(x, 0) - torch.log1p(z)
+    return y.to(self.dtype).contiguous(), z.to(self.dtype).contiguous()
 
 
 def shrink_backward(grad_output: Tensor, self: Tensor, lambd: Number) -> Tensor:
@@ -226,6 +237,7 @@ COMPOSITIONS: dict[str, Callable[..., Any]] = {
     "clamp.Tensor": clamp,
     "hardtanh": hardtanh,
     "elu": elu,
+    "log_sigmoid_forward": log_sigmoid_forward,
     "hardshrink_backward": shrink_backward,
     "softshrink_backward": shrink_backward,
     "equal": equal,
@@ -246,6 +258,7 @@ COMPOSITIONS: dict[str, Callable[..., Any]] = {
     "random_": random_,
     "random_.to": random_to_,
     **decomp_attention.COMPOSITIONS,
+    **decomp_image.COMPOSITIONS,
     **decomp_linalg.COMPOSITIONS,
     **decomp_rnn.COMPOSITIONS,
     **decomp_train.COMPOSITIONS,
@@ -268,8 +281,6 @@ DECOMPOSED: tuple[str, ...] = (
         "deg2rad",
         "rad2deg",
         "frac",
-        "xlogy.Tensor",
-        "logaddexp",
         "nan_to_num",
         "sinc",
     ),
@@ -283,14 +294,25 @@ DECOMPOSED: tuple[str, ...] = (
     ),
     *("hardshrink", "softshrink", "mish", "mish_backward", "elu_backward", "softplus_backward"),
     *("celu", "glu", "glu_backward", "logit", "logit_backward"),
-    *("log_sigmoid_forward", "log_sigmoid_backward", "special_entr", "_prelu_kernel"),
+    *("log_sigmoid_backward", "special_entr", "_prelu_kernel"),
     *("_prelu_kernel_backward", "mse_loss", "mse_loss_backward", "smooth_l1_loss"),
     *("smooth_l1_loss_backward", "huber_loss", "huber_loss_backward", "soft_margin_loss"),
     *("soft_margin_loss_backward", "binary_cross_entropy", "binary_cross_entropy_backward"),
     *("binary_cross_entropy_with_logits", "logsumexp", "std.correction", "std_mean.correction"),
     *(
-        "native_group_norm_backward",
         "all.dims",
         "count_nonzero.dim_IntList",
     ),
 )
+
+# Those of them whose result on the CPU is an empty_like() of the first argument.
+LIKE_FIRST = frozenset({"binary_cross_entropy", "huber_loss", "soft_margin_loss"})
+
+
+def like_first(result: Tensor, first: Tensor) -> Tensor:
+    """With the dtype of the first argument, and its strides if it has the shape."""
+    if result.shape != first.shape:
+        return result.to(first.dtype)
+    like = torch.empty_like(first)
+    same = (result.dtype, result.stride()) == (like.dtype, like.stride())
+    return result if same else like.copy_(result)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Compositions for training: losses on images, dropout, normalisation, optimizers, loss scaling."""
+"""Compositions for training: losses on images, dropout, optimizers, loss scaling."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _nll_loss_backward_meta(grad_output: Tensor, self: Tensor, *_: Any) -> Tenso
     return self.new_empty(self.shape)
 
 
-# ---- dropout and normalisation
+# ---- dropout
 
 
 def native_dropout(input: Tensor, p: float, train: bool | None) -> tuple[Tensor, Tensor]:
@@ -82,52 +82,6 @@ def native_dropout(input: Tensor, p: float, train: bool | None) -> tuple[Tensor,
 
 def _dropout_meta(self: Tensor, p: float) -> tuple[Tensor, Tensor]:
     return torch.empty_like(self), torch.empty_like(self, dtype=torch.bool)
-
-
-def native_batch_norm(
-    input: Tensor,
-    weight: Tensor | None,
-    bias: Tensor | None,
-    running_mean: Tensor | None,
-    running_var: Tensor | None,
-    training: bool,
-    momentum: float,
-    eps: float,
-) -> tuple[Tensor, Tensor, Tensor]:
-    channels = [1, input.shape[1], *[1] * (input.dim() - 2)]
-    dims = [dim for dim in range(input.dim()) if dim != 1]
-    x = wide(input)
-    if training:
-        var, mean = torch.var_mean(x, dims, correction=0)
-        count = input.numel() // max(input.shape[1], 1)
-        if running_mean is not None:
-            running_mean.mul_(1 - momentum).add_(mean, alpha=momentum)
-        if running_var is not None:
-            unbiased = momentum * count / max(count - 1, 1)
-            running_var.mul_(1 - momentum).add_(var, alpha=unbiased)
-    elif running_mean is None or running_var is None:
-        raise RuntimeError(
-            "Expected running_mean and running_var to be defined when training=False"
-        )
-    else:
-        mean, var = running_mean.to(x.dtype), running_var.to(x.dtype)
-    rstd = torch.rsqrt(var + eps)
-    y = (x - mean.reshape(channels)) * rstd.reshape(channels)
-    if weight is not None:
-        y = y * weight.reshape(channels)
-    if bias is not None:
-        y = y + bias.reshape(channels)
-    y = y.to(input.dtype)
-    if training:
-        return y, mean, rstd
-    return y, x.new_empty(0), x.new_empty(0)
-
-
-def native_batch_norm_backward(grad_out: Tensor, input: Tensor, *rest: Any) -> Any:
-    from torch._decomp import decompositions  # late: it takes its time to load
-
-    input.size(1)  # raises what the CPU does, where the decomposition asserts
-    return decompositions.native_batch_norm_backward(grad_out, input, *rest)
 
 
 # ---- optimizers
@@ -242,8 +196,6 @@ COMPOSITIONS: dict[str, Callable[..., Any]] = {
     "nll_loss2d_forward": nll_loss2d_forward,
     "nll_loss2d_backward": nll_loss2d_backward,
     "native_dropout": native_dropout,
-    "native_batch_norm": native_batch_norm,
-    "native_batch_norm_backward": native_batch_norm_backward,
     "_fused_sgd_": fused_sgd_,
     "_fused_sgd_.tensor_lr": fused_sgd_,
     "_fused_adam_": _fused_adam("adam"),

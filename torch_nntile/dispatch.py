@@ -88,6 +88,7 @@ def register() -> None:
         _register_composition(library, f"aten::{overload}", _late_decomposition(overload), taken)
     for overload, function in decomp.NESTED.items():
         library.impl(overload, function, "NestedTensorPrivateUse1")
+    _c.call("nntile_stub_register_others")
 
 
 def _library(kind: str, namespace: str) -> torch.library.Library:
@@ -122,13 +123,15 @@ def _adapt(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     schema = schema_of(name)
     outs = [a.name for a in schema.arguments if a.is_out]
     if outs:
+        # The out= forms that PyTorch generates have no kernel of the CPU, and resize without strides.
+        with_strides = torch._C._dispatch_has_kernel_for_dispatch_key(name, "CPU")
 
         def out_kernel(*args: Any, **kwargs: Any) -> Any:
             targets = [kwargs.pop(out) for out in outs]
             results = function(*args, **kwargs)
             results = results if isinstance(results, tuple) else (results,)
             for target, result in zip(targets, results, strict=True):
-                write_out(target, result)
+                write_out(target, result, with_strides)
             return targets[0] if len(targets) == 1 else tuple(targets)
 
         return _guarded(name, out_kernel)
@@ -141,10 +144,12 @@ def _adapt(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     return _guarded(name, function)
 
 
-def write_out(target: torch.Tensor, result: torch.Tensor) -> None:
+def write_out(target: torch.Tensor, result: torch.Tensor, with_strides: bool = False) -> None:
     """Put a result into an out= argument, as ATen does: resize, then cast and copy."""
     if target.shape != result.shape:
         target.resize_(result.shape)
+        if with_strides:
+            target.as_strided_(result.shape, torch.empty_like(result).stride())
     target.copy_(result)
 
 
@@ -177,7 +182,8 @@ def _late_decomposition(overload: str) -> Callable[..., Any]:
 
     def decomposition(*args: Any, **kwargs: Any) -> Any:
         try:
-            return look_up()(*args, **kwargs)
+            result = look_up()(*args, **kwargs)
+            return decomp.like_first(result, args[0]) if overload in decomp.LIKE_FIRST else result
         except AssertionError as error:  # some assert what kernels check
             raise RuntimeError(f"{overload}: {error}") from error
 

@@ -55,3 +55,31 @@ def test_negative_powers_are_refused_each_time(dtype: torch.dtype) -> None:
     for exponent in (-1, -2, -1):
         with pytest.raises(RuntimeError, match="Integers to negative integer powers"):
             x**exponent
+
+
+@pytest.mark.parametrize("factors", [(0.2, 0.6), (1.7, 2.6), (-1.5, -0.5)])
+def test_factors_of_products_count_whole(factors: tuple[float, float]) -> None:
+    """The CPU's matrix product of integers drops the fraction of alpha and beta."""
+    beta, alpha = factors
+    a, v = torch.arange(9, dtype=torch.int32).reshape(3, 3), torch.tensor([4, -5, 7]).int()
+    for op, tensors in (
+        (torch.addmm, (a, a, a)),
+        (torch.addmv, (v, a, v)),
+        (torch.baddbmm, (a[None], a[None], a[None])),
+    ):
+        expected = op(*tensors, beta=beta, alpha=alpha)
+        found = op(*(x.to("nntile") for x in tensors), beta=beta, alpha=alpha)
+        assert found.tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("dtype", [*DTYPES, torch.bool], ids=str)
+@pytest.mark.parametrize("bounds", [(-1, 1), (0.5, 2.7), (1, 3)])
+def test_bounds_of_hardtanh_do_not_promote(dtype: torch.dtype, bounds: tuple[Any, Any]) -> None:
+    def clipped(device: str) -> Any:
+        try:
+            x = torch.nn.functional.hardtanh(torch.arange(5).to(dtype).to(device), *bounds)
+        except RuntimeError as error:
+            return str(error)
+        return x.dtype, x.tolist()
+
+    assert clipped("nntile") == clipped("cpu")

@@ -11,6 +11,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
+from torch.nn.functional import huber_loss
 
 import torch_nntile  # noqa: F401
 
@@ -68,6 +69,15 @@ OPS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "exp": lambda x, y: torch.exp(x),
     "sigmoid": lambda x, y: torch.sigmoid(y),
     "addcmul": lambda x, y: torch.addcmul(x.float(), x.float(), y),
+    "copysign": lambda x, y: torch.copysign(x.float(), y),
+    "floor_divide": lambda x, y: torch.floor_divide(x.float(), y + 1),
+    "logical_xor": torch.logical_xor,
+    "nextafter": lambda x, y: torch.nextafter(x.float(), y.double()),
+    "xlogy": torch.xlogy,
+    "where": lambda x, y: torch.where(x > 0, x, y),
+    "huber_loss": lambda x, y: huber_loss(
+        *torch.broadcast_tensors(x.float(), y.double()), reduction="none"
+    ),
     "lerp": lambda x, y: torch.lerp(x.float(), y.float(), 0.3),
     "sum": lambda x, y: x.sum(-1),
     "amax": lambda x, y: y.amax(0, keepdim=True),

@@ -195,10 +195,13 @@ void reset_fallback_report() {
 TORCH_LIBRARY_IMPL(_, PrivateUse1, m) {
     m.fallback(torch::CppFunction::makeFromBoxedFunction<&fallback>());
 }
-// PyTorch's own kernel for all backends ends in a table that only knows its own devices.
+// PyTorch's own kernels for all backends end in a table that only knows its own devices, or call their
+// out= form with an empty result of other strides.
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
     m.impl("conj_physical.out", torch::CppFunction::makeFromBoxedFunction<&fallback>());
     m.impl("conj_physical_", torch::CppFunction::makeFromBoxedFunction<&fallback>());
+    m.impl("complex", torch::CppFunction::makeFromBoxedFunction<&fallback>());
+    m.impl("polar", torch::CppFunction::makeFromBoxedFunction<&fallback>());
 }
 // Here it ends in convolution_overrideable, which the host does not have.
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {

@@ -14,6 +14,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "cpu_strides.h"
 #include "device.h"
 #include "errors.h"
 #include "fallback.h"
@@ -70,8 +71,15 @@ void use_one_thread() {
     (void)done;
 }
 
-Tensor block(void* data, c10::IntArrayRef sizes, c10::ScalarType dtype) {
-    return at::from_blob(data, sizes, at::TensorOptions(at::kCPU).dtype(dtype));
+// A tensor as its bytes lie: PyTorch's kernels take channels_last as it is, so nobody transposes it.
+Tensor in_memory_order(const Tensor& t) { return is_channels_last(t) ? t.movedim(1, -1) : t; }
+
+Tensor block(void* data, c10::IntArrayRef sizes, c10::ScalarType dtype, bool channels_last) {
+    const at::TensorOptions options = at::TensorOptions(at::kCPU).dtype(dtype);
+    if (!channels_last) return at::from_blob(data, sizes, options);
+    at::DimVector memory(sizes);
+    std::rotate(memory.begin() + 1, memory.begin() + 2, memory.end());
+    return at::from_blob(data, memory, options).movedim(-1, 1);
 }
 
 // A part of a batch has fewer rows.
@@ -89,7 +97,8 @@ Tensor on_block(const HostCall& call, const Tensor& stand_in, bool batched, int6
             return at::from_blob(data, {static_cast<int64_t>(t.storage().nbytes() / t.itemsize())},
                                  at::TensorOptions(at::kCPU).dtype(t.scalar_type()))
                 .as_strided(t.sizes(), t.strides(), t.storage_offset());
-    return block(data, sizes_of_part(stand_in.sizes(), batched, rows), stand_in.scalar_type());
+    return block(data, sizes_of_part(stand_in.sizes(), batched, rows), stand_in.scalar_type(),
+                 is_channels_last(stand_in));
 }
 
 size_t block_bytes(const HostCall& call, const Tensor& stand_in) {
@@ -144,7 +153,8 @@ void run(const HostCall& call, int64_t rows, bool accumulate, void* const* data)
         each_tensor(stack[r], [&](const Tensor& t) {
             const Shape& s = *shape++;
             if (s.dtype == c10::ScalarType::Undefined) return;
-            Tensor to = block(*out++, sizes_of_part(s.sizes, batched, rows), s.dtype);
+            Tensor to = block(*out++, sizes_of_part(s.sizes, batched, rows), s.dtype,
+                              is_channels_last(s));
             if (!t.defined() ||
                 t.numel() == 0) {  // not needed, as the statistics of batch_norm in eval mode
                 if (!accumulate) to.zero_();
@@ -242,7 +252,7 @@ void take_arguments(HostCall& call, const FallbackOp& known, Arguments arguments
             if (!t.defined() || !ours(t)) return;
             const bool overlaps = known.written[k] && may_overlap_itself(t);
             if (reads && overlaps) operands.tensor(whole_storage(t));
-            else if (reads) operands.tensor(t);
+            else if (reads) operands.tensor(in_memory_order(t));
             if (known.written[k]) outputs.push_back(overlaps ? whole_storage(t) : t);
         });
         if (arguments[k].isDevice()) call.arguments.emplace_back(c10::Device(at::kCPU));
@@ -338,7 +348,7 @@ bool record_on_host(const c10::OperatorHandle& op, FallbackOp& known, torch::jit
     std::vector<Tensor> outputs;
     take_arguments(*call, known, arguments, operands, outputs);
     std::vector<IValue> results = make_results(*call, arguments, outputs);
-    for (const Tensor& t : outputs) operands.tensor(t);
+    for (const Tensor& t : outputs) operands.tensor(in_memory_order(t));
     for (size_t i = 0; i < operands.size(); ++i) call->bytes += bytes_of(operands.data()[i]);
     if (known.generator >= 0) {
         call->generator = known.generator;

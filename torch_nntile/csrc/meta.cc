@@ -3,8 +3,6 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/EmptyTensor.h>
-#include <ATen/ExpandUtils.h>
-#include <ATen/native/TypeProperties.h>
 #include <ATen/ops/full.h>
 
 #include <algorithm>
@@ -12,6 +10,7 @@
 #include <bit>
 #include <cstring>
 
+#include "cpu_strides.h"
 #include "device.h"
 #include "storage.h"
 #include "structured.h"
@@ -73,6 +72,14 @@ c10::Storage no_bytes() {
 }
 
 }  // namespace
+
+at::DimVector dense_strides(c10::IntArrayRef sizes) {
+    at::DimVector strides(sizes.size());
+    int64_t stride = 1;
+    for (size_t d = sizes.size(); d-- > 0; stride *= std::max<int64_t>(sizes[d], 1))
+        strides[d] = stride;
+    return strides;
+}
 
 Shape Shape::of(const at::Tensor& t) {
     if (!t.defined()) return {};
@@ -160,29 +167,6 @@ void refuse_as_cpu(const c10::OperatorHandle& op, Arguments arguments, int value
 
 namespace {
 
-// A Meta tensor like the copy that t.to(dtype) is.
-at::Tensor meta_cast(const at::Tensor& t, c10::ScalarType dtype) {
-    const bool keeps = t.scalar_type() == dtype || t.is_non_overlapping_and_dense();
-    at::DimVector strides(t.strides());
-    if (!keeps) strides = at::DimVector(at::infer_dense_strides(t.sizes(), t.strides()));
-    auto impl = c10::make_intrusive<c10::TensorImpl>(
-        no_bytes(), c10::DispatchKeySet(c10::DispatchKey::Meta), c10::scalarTypeToTypeMeta(dtype));
-    impl->set_sizes_and_strides(t.sizes(), strides);
-    if (t.unsafeGetTensorImpl()->is_wrapped_number()) impl->set_wrapped_number(true);
-    return at::Tensor(std::move(impl));
-}
-
-// The dtype that an element-wise op casts its operands to.
-c10::ScalarType promoted(const c10::OperatorHandle& op, Arguments arguments) {
-    at::native::ResultTypeState state{};
-    for (size_t k = 0; k < arguments.size(); ++k)
-        if (!op.schema().arguments()[k].is_out())
-            each_tensor(arguments[k], [&](const at::Tensor& t) {
-                if (t.defined()) state = at::native::update_result_type_state(t, state);
-            });
-    return at::native::result_type(state);
-}
-
 void call_meta(const c10::OperatorHandle& op, Arguments arguments, torch::jit::Stack& stack) {
     const c10::KernelFunction* kernel = structured_meta(op);
     const auto call = [&](c10::ScalarType common) {
@@ -219,6 +203,7 @@ Shapes infer(const c10::OperatorHandle& op, Arguments arguments) {
         auto& list = shapes.emplace_back();
         each_tensor(v, [&list](const at::Tensor& t) { list.push_back(Shape::of(t)); });
     }
+    mend_strides(op, arguments, shapes);
     return shapes;
 }
 

@@ -15,6 +15,8 @@
 
 namespace torch_nntile {
 
+at::DimVector dense_strides(c10::IntArrayRef sizes);
+
 struct Shape {
     at::DimVector sizes, strides;
     c10::ScalarType dtype = c10::ScalarType::Undefined;  // Undefined: an absent tensor

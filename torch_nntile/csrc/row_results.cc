@@ -19,14 +19,6 @@ namespace {
 
 size_t index_of(ScalarType type) { return static_cast<size_t>(type); }
 
-at::DimVector dense_strides(c10::IntArrayRef sizes) {
-    at::DimVector strides(sizes.size());
-    int64_t stride = 1;
-    for (size_t d = sizes.size(); d-- > 0; stride *= std::max<int64_t>(sizes[d], 1))
-        strides[d] = stride;
-    return strides;
-}
-
 // A layout that repeats elements, without the repetition.
 Tensor without_repetition(const Tensor& t) {
     at::DimVector sizes(t.sizes());

@@ -11,4 +11,8 @@ namespace torch_nntile {
 // nullptr for an op that is not structured.
 const c10::KernelFunction* structured_meta(const c10::OperatorHandle& op);
 
+// Those without a kernel of the device run on the host as they are called. PyTorch's kernel for all
+// devices would call their out= form with a result like the operands before they are cast.
+void register_structured_on_host();
+
 }  // namespace torch_nntile

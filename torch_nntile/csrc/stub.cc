@@ -16,6 +16,7 @@
 #include "fallback.h"
 #include "rng.h"
 #include "rows.h"
+#include "structured.h"
 #include "torch_version.h"
 
 using namespace torch_nntile;
@@ -39,6 +40,10 @@ nntile_buffer* nntile_stub_buffer(uint64_t storage_address, int64_t* byte_offset
 nntile_status nntile_stub_register_row(const char* aten_name, const char* overload, const char* op,
                                        const char* arguments, int flags, nntile_error** error) {
     return guarded(error, [&] { register_row(aten_name, overload, op, arguments, flags); });
+}
+
+nntile_status nntile_stub_register_others(nntile_error** error) {
+    return guarded(error, [] { register_structured_on_host(); });
 }
 
 void nntile_stub_fallback_mode(int mode) { set_fallback_mode(mode); }

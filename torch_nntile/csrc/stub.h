@@ -50,6 +50,9 @@ nntile_buffer *nntile_stub_buffer(uint64_t storage_address, int64_t *byte_offset
 nntile_status nntile_stub_register_row(const char *aten_name, const char *overload, const char *op,
                                        const char *arguments, int flags, nntile_error **error);
 
+/** The end of registration: structured ops that nobody registered become kernels on the host. */
+nntile_status nntile_stub_register_others(nntile_error **error);
+
 /** Sets what happens at an op without a row. */
 void nntile_stub_fallback_mode(int mode);
 

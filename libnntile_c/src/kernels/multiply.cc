@@ -47,7 +47,7 @@ void start(const Product& p, int64_t i, int64_t j, int64_t count, T* out) {
         loader(p.c.dtype, compute_type<T>)(p.c.at(i, j), out, p.c.column, count);
         if (p.beta == 1) return;
         for (int64_t l = 0; l < count; ++l)
-            out[l] = static_cast<T>(p.beta * static_cast<double>(out[l]));
+            out[l] *= static_cast<T>(p.beta);  // of integers only its whole part counts
     } else {
         std::fill_n(out, count, T{});
     }

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Compositions for images: normalisation over batches and groups, shuffles of pixels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._prims_common import suggest_memory_format
+
+from torch_nntile import decomp_train
+
+__all__ = ["COMPOSITIONS"]
+
+
+def _dense_format(self: Tensor) -> torch.memory_format:
+    """channels_last if the elements lie so: what the CPU's norms take over."""
+    formats = {4: torch.channels_last, 5: torch.channels_last_3d}
+    last = formats.get(self.dim(), torch.contiguous_format)
+    is_last = not self.is_contiguous() and self.is_contiguous(memory_format=last)
+    return last if is_last else torch.contiguous_format
+
+
+# ---- normalisation
+
+
+def native_batch_norm(
+    input: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    training: bool,
+    momentum: float,
+    eps: float,
+) -> tuple[Tensor, Tensor, Tensor]:
+    channels = [1, input.shape[1], *[1] * (input.dim() - 2)]
+    dims = [dim for dim in range(input.dim()) if dim != 1]
+    x = decomp_train.wide(input)
+    if training:
+        var, mean = torch.var_mean(x, dims, correction=0)
+        count = input.numel() // max(input.shape[1], 1)
+        if running_mean is not None:
+            running_mean.mul_(1 - momentum).add_(mean, alpha=momentum)
+        if running_var is not None:
+            unbiased = momentum * count / max(count - 1, 1)
+            running_var.mul_(1 - momentum).add_(var, alpha=unbiased)
+    elif running_mean is None or running_var is None:
+        raise RuntimeError(
+            "Expected running_mean and running_var to be defined when training=False"
+        )
+    else:
+        mean, var = running_mean.to(x.dtype), running_var.to(x.dtype)
+    rstd = torch.rsqrt(var + eps)
+    y = (x - mean.reshape(channels)) * rstd.reshape(channels)
+    if weight is not None:
+        y = y * weight.reshape(channels)
+    if bias is not None:
+        y = y + bias.reshape(channels)
+    y = y.to(input.dtype).contiguous(memory_format=_dense_format(input))
+    stats = input.dtype if weight is None else weight.dtype
+    if training:
+        return y, mean.to(stats), rstd.to(stats)
+    return y, x.new_empty(0, dtype=stats), x.new_empty(0, dtype=stats)
+
+
+def native_batch_norm_backward(grad_out: Tensor, input: Tensor, *rest: Any) -> Any:
+    from torch._decomp import decompositions  # late: it takes its time to load
+
+    input.size(1)  # raises what the CPU does, where the decomposition asserts
+    dx, dweight, dbias = decompositions.native_batch_norm_backward(grad_out, input, *rest)
+    return dx.contiguous(memory_format=_dense_format(input)), dweight, dbias
+
+
+def native_group_norm(
+    input: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    batch: int,
+    channels: int,
+    pixels: int,
+    group: int,
+    eps: float,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Channels are split, which is a view of any layout and leaves the batch a dim of its own."""
+    if input.shape[:2] != (batch, channels):
+        input = input.reshape(batch, channels, pixels)
+    parts = (group, channels // group)
+    x = decomp_train.wide(input).unflatten(1, parts)
+    var, mean = torch.var_mean(x, list(range(2, x.dim())), correction=0, keepdim=True)
+    rstd = torch.rsqrt(var + eps)
+    y = (x - mean) * rstd
+    shape = [1, *parts, *[1] * (x.dim() - 3)]
+    if weight is not None:
+        y = y * weight.reshape(shape)
+    if bias is not None:
+        y = y + bias.reshape(shape)
+    y = y.flatten(1, 2).to(input.dtype).contiguous(memory_format=_dense_format(input))
+    stats = input.dtype if weight is None else weight.dtype
+    return y, mean.reshape(batch, group).to(stats), rstd.reshape(batch, group).to(stats)
+
+
+def native_group_norm_backward(grad_out: Tensor, input: Tensor, *rest: Any) -> Any:
+    from torch._decomp import decompositions  # late, as above
+
+    dx, dweight, dbias = decompositions.native_group_norm_backward(grad_out, input, *rest)
+    if dx is not None:
+        # PyTorch makes the input contiguous for devices other than the CPU, not the gradient.
+        dx = dx.contiguous(memory_format=suggest_memory_format(grad_out))
+    return dx, dweight, dbias
+
+
+# ---- shuffles
+
+
+def pixel_shuffle(self: Tensor, upscale_factor: int) -> Tensor:
+    r = upscale_factor
+    y = _like_images(self, torch.pixel_shuffle(_no_data(self), r).shape)
+    *_, height, width = self.shape
+    x = self.unflatten(-3, (-1, r, r)).movedim((-4, -3), (-3, -1))
+    y.unflatten(-1, (width, r)).unflatten(-3, (height, r)).copy_(x)
+    return y
+
+
+def pixel_unshuffle(self: Tensor, downscale_factor: int) -> Tensor:
+    r = downscale_factor
+    y = _like_images(self, torch.pixel_unshuffle(_no_data(self), r).shape)
+    *_, channels, height, width = self.shape
+    x = self.unflatten(-1, (width // r, r)).unflatten(-3, (height // r, r))
+    y.unflatten(-3, (channels, r, r)).copy_(x.movedim((-3, -1), (-4, -3)))
+    return y
+
+
+def _like_images(self: Tensor, shape: torch.Size) -> Tensor:
+    return torch.empty(
+        shape, dtype=self.dtype, device=self.device, memory_format=suggest_memory_format(self)
+    )
+
+
+def _no_data(self: Tensor) -> Tensor:
+    """Of the same shape: PyTorch says what the result's is, or raises."""
+    return torch.empty(self.shape, dtype=self.dtype, device="meta")
+
+
+COMPOSITIONS: dict[str, Callable[..., Any]] = {
+    "native_batch_norm": native_batch_norm,
+    "native_batch_norm_backward": native_batch_norm_backward,
+    "native_group_norm": native_group_norm,
+    "native_group_norm_backward": native_group_norm_backward,
+    "pixel_shuffle": pixel_shuffle,
+    "pixel_unshuffle": pixel_unshuffle,
+}
