@@ -77,8 +77,9 @@ Tensor in_memory_order(const Tensor& t) { return is_channels_last(t) ? t.movedim
 Tensor block(void* data, c10::IntArrayRef sizes, c10::ScalarType dtype, bool channels_last) {
     const at::TensorOptions options = at::TensorOptions(at::kCPU).dtype(dtype);
     if (!channels_last) return at::from_blob(data, sizes, options);
-    at::DimVector memory(sizes);
-    std::rotate(memory.begin() + 1, memory.begin() + 2, memory.end());
+    std::vector<int64_t> memory(sizes.begin(), sizes.end());
+    memory.push_back(sizes[1]);
+    memory.erase(memory.begin() + 1);
     return at::from_blob(data, memory, options).movedim(-1, 1);
 }
 
