@@ -29,6 +29,7 @@ class Nature:
     exact: bool = False  # jumps, or is steep: no rounded inputs
     rounds: bool = False  # its results are rounded
     writes: bool = False  # the first argument
+    partial: bool = False  # only a part of the first argument is written
     unchecked: bool = False  # PyTorch does not look whether the first argument overlaps itself
     repeats: bool = False  # may write an element several times: always the same number
     scale: float = 1.0  # by which it enlarges the rounding of its inputs
@@ -47,7 +48,8 @@ class Machine:
     noise: float = 0.0  # eps that rounded results are moved by
     random: torch.Generator = field(default_factory=lambda: torch.Generator().manual_seed(0))
     lost: bool = False  # an index out of range: the device finds it only when it has run
-    rounded: set[int] = field(default_factory=set)  # storages whose numbers are rounded
+    # Storages whose numbers are rounded, by address: kept, or another one might get the address.
+    rounded: dict[int, Any] = field(default_factory=dict)
     magnitude: float = 1.0  # of the largest operand of a rounded call
     eps: float = 0.0  # of the coarsest dtype that was rounded to
 
@@ -110,7 +112,7 @@ class Machine:
         touched += gradients_of(self.tensors.values()) if nature.gradients else []
         for x in touched:
             if rounds or not is_short(x):
-                self.rounded.add(storage_of(x))
+                self.rounded[storage_of(x)] = x.untyped_storage()
                 self.remember([x, *known], nature.scale)
                 if self.noise and x.is_floating_point() and x.numel() and not overlaps_itself(x):
                     self.blur(x, [x, *known])
@@ -215,7 +217,7 @@ def writes_are_ordered(inputs: list[Tensor], nature: Nature) -> bool:
         same = layout_of(other) == layout_of(target)
         if same and other.stride() != target.stride():
             return False  # PyTorch looks at strides of dims of one element, which may be any
-        refused = is_dense(target) and is_dense(other)
+        refused = is_dense(target) and is_dense(other) and not nature.partial
         if nature.unchecked:
             same = refused = False
         if not same and not refused and elements_of(target) & elements_of(other):

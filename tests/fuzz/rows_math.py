@@ -310,7 +310,7 @@ ROWS: list[Row] = [
     *rows("Tensor.lerp_", into(lerp), ADDS, weight=0.5),
     *rows("Tensor.tril_", lambda d: (d.dims(2),), UNCHECKED, weight=0.5),
     *rows("Tensor.masked_fill_", masked_fill, SAME, weight=1.5),
-    Row("setitem", "operator.setitem", set_item, WRITES, weight=5),
+    Row("setitem", "operator.setitem", set_item, replace(WRITES, partial=True), weight=5),
     Row("setitem_mask", "operator.setitem", set_mask, SAME),
     Row("setitem_index", "operator.setitem", set_index, UNCHECKED),
     *rows("Tensor.index_fill_", lambda d: (*(a := indexed_once(d)), d.number(a[0])), SAME),

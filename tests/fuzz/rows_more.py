@@ -70,6 +70,18 @@ def batch_norm(d: Draw) -> tuple[Any, ...]:
     return x, mean, var
 
 
+def group_norm(d: Draw) -> tuple[Any, ...]:
+    x = d.tensor(lambda x: 2 <= x.dim() <= 5 and x.dtype == torch.float32 and x.numel() > 0)
+    n = shape_of(d, x)[1]
+    groups = d.choice([g for g in (1, 2, 3) if n % g == 0])
+    return x, groups, d.new((n,), torch.float32), d.new((n,), torch.float32)
+
+
+def shuffled(d: Draw) -> tuple[Any, ...]:
+    """The gradient of no elements has a wrong shape on the CPU."""
+    return d.tensor(lambda x: x.dim() >= 3 and x.shape[-3] == 4 and x.numel() > 0), 2
+
+
 def einsum(d: Draw) -> tuple[Any, ...]:
     x = d.tensor(lambda x: x.dim() == 3 and x.is_floating_point())
     b, _, k = shape_of(d, x)
@@ -164,6 +176,8 @@ ROWS: list[Row] = [
     *rows("F.cross_entropy", cross_entropy, ROUNDED, weight=1.5),
     *rows("helpers.attention", attention, replace(ROUNDED, scale=10.0), weight=1.5),
     *rows("helpers.batch_norm", batch_norm, replace(SPREAD, scale=400.0)),
+    *rows("F.group_norm", group_norm, replace(SPREAD, scale=400.0)),
+    *rows("F.pixel_shuffle", shuffled, weight=0.5),
     Row("einsum", "helpers.dense", lambda d: ("einsum", *einsum(d)), PRODUCTS),
     *rows("torch.mv", matrix_vector, PRODUCTS),
     *rows("torch.outer", outer, PRODUCTS),

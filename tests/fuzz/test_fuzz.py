@@ -143,6 +143,14 @@ def test_what_may_be_mere_rounding_is_not_normed(kind: str, args: Any) -> None:
     assert run(Program((q, k, v, scores, norm)), "cpu").outcomes[3:] == [DONE, "skipped"]
 
 
+def test_an_item_that_overlaps_the_value_is_skipped() -> None:
+    """Elements 2 and 3 go to 3 and 5: the CPU may read element 3 before or after it is written."""
+    make = Step("numbers", "helpers.numbers", ((6,), torch.float32, 1, DEVICE), (0,))
+    part = Step("narrow", "Tensor.narrow", (Var(0), 0, 2, 2), (1,))
+    item = Step("setitem", "operator.setitem", (Var(0), slice(3, 6, 2), Var(1)), ())
+    assert run(Program((make, part, item)), "cpu").outcomes == [DONE, DONE, "skipped"]
+
+
 def test_an_index_that_became_wrong_is_no_difference() -> None:
     """Nobody counts what is written to a storage: backward uses other indices than forward."""
     leaf = Step("leaf", "helpers.leaf", ((2,), torch.float32, 1, DEVICE), (0,))
@@ -218,6 +226,11 @@ def test_strides_that_may_be_any_decide_nothing() -> None:
     same = Step("view", "Tensor.view", (Var(2), (4, 1, 3)), (1,))
     program = Program((make, mask, same, write))
     assert run(program, "cpu").outcomes == [*[DONE] * 3, "skipped"]
+
+
+def test_a_seed_is_one_program() -> None:
+    """Though addresses differ from run to run."""
+    assert len({repr(draw_program("script/0")) for _ in range(20)}) == 1
 
 
 @pytest.mark.parametrize("k", range(4))
