@@ -55,7 +55,7 @@ FACTORS: dict[str, Rounding] = {
     **dict.fromkeys(("add", "sub", "rsub", "lerp", "addcmul", "addcdiv"), _CANCELS),
     **dict.fromkeys(("_foreach_lerp", "_foreach_addcmul", "_foreach_addcdiv"), _CANCELS),
     **dict.fromkeys(("_foreach_add", "_foreach_sub", "remainder", "fmod"), _CANCELS),
-    **dict.fromkeys(("gelu_backward", "silu_backward"), _CANCELS),
+    **dict.fromkeys(("gelu", "gelu_backward", "silu_backward"), _CANCELS),
 }
 
 
@@ -249,8 +249,12 @@ def compare_bits(found: Outcome, whole: Outcome) -> None:
 
 
 def bits(tensor: Tensor) -> Tensor:
+    """A nan has the same bits as any other: no library says which sign one gets."""
     dense = torch.empty(tensor.numel(), dtype=tensor.dtype)
-    return dense.copy_(tensor.reshape(-1)).view(torch.uint8)
+    dense.copy_(tensor.reshape(-1))
+    if dense.is_floating_point():
+        dense.masked_fill_(dense.isnan(), math.nan)
+    return dense.view(torch.uint8)
 
 
 # ---- the text of a failure

@@ -131,6 +131,8 @@ std::vector<Case> cases() {
         {"cos", ONE(std::cos(x))},
         {"tanh", ONE(std::tanh(x))},
         {"erf", ONE(std::erf(x))},
+        {"xlogy", TWO(a * std::log(b)), 0.1, 9, 8},
+        {"logaddexp", TWO(std::log(std::exp(a) + std::exp(b))), 0, 9, 8},
         {"pow", TWO(std::pow(a, b)), 1, 3},
         {"cast", ONE(x)},
         {"fill", ONE(x)},
