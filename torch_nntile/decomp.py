@@ -284,7 +284,7 @@ DECOMPOSED: tuple[str, ...] = (
         "nan_to_num",
         "sinc",
     ),
-    *("isneginf", "isposinf", "tril", "triu", "threshold", "trace", "eye", "eye.m", "linspace"),
+    *("isneginf", "isposinf", "tril", "triu", "trace", "eye", "eye.m", "linspace"),
     *(
         "hardsigmoid",
         "hardsigmoid_backward",

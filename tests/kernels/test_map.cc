@@ -137,6 +137,7 @@ std::vector<Case> cases() {
         {"cast", ONE(x)},
         {"fill", ONE(x)},
         {"relu", ONE(x > 0 ? x : 0)},
+        {"threshold", ONE(x <= 0.25 ? -3 : x), -2, 2, 0, {real(0.25), real(-3)}},
         {"threshold_backward", TWO(b <= 0 ? 0 : a)},
         {"leaky_relu", ONE(x > 0 ? x : 0.25 * x), -2, 2, 1, {real(0.25)}},
         {"leaky_relu_backward", TWO(b > 0 ? a : 0.25 * a), -2, 2, 1, {real(0.25)}},

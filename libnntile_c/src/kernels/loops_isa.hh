@@ -21,23 +21,28 @@ T* output(const Loop& loop, int i) {
     return static_cast<T*>(loop.out[i]);
 }
 
-// A constant exponent is the usual case: small powers need no logarithm.
+// A number as exponent is the usual case: small powers need no logarithm, and roots are PyTorch's (the
+// power of -inf to 0.5 is nan then, but inf in float16). The elements of a tensor get the same
+// bits whatever their neighbours are.
 template <class T>
 void pow_loop(const Loop& loop) {
     const T *a = input<T>(loop, 0), *b = input<T>(loop, 1);
     T* y = output<T>(loop, 0);
-    const T e = loop.n ? b[0] : T(0);
-    bool constant = true;
-    for (int64_t i = 0; i < loop.n; ++i) constant &= b[i] == e;
-    if (constant && e == T(2)) {
-        for (int64_t i = 0; i < loop.n; ++i) y[i] = a[i] * a[i];
-    } else if (constant && e == T(3)) {
-        for (int64_t i = 0; i < loop.n; ++i) y[i] = a[i] * a[i] * a[i];
-    } else if (constant && e == T(1)) {
-        for (int64_t i = 0; i < loop.n; ++i) y[i] = a[i];
-    } else {
-        for (int64_t i = 0; i < loop.n; ++i) y[i] = pow_of(a[i], b[i]);
+    const auto each = [&](auto&& power) {
+        for (int64_t i = 0; i < loop.n; ++i) y[i] = power(a[i]);
+    };
+    const bool number = loop.params[0].i && loop.n;
+    if (number && b[0] == T(1)) return each([](T x) { return x; });
+    if (number && b[0] == T(2)) return each([](T x) { return x * x; });
+    if (number && b[0] == T(3)) return each([](T x) { return x * x * x; });
+    if constexpr (is_real<T>) {
+        const bool roots = number && loop.result != DType::f16;
+        if (roots && b[0] == T(0.5)) return each([](T x) { return std::sqrt(x); });
+        if (roots && b[0] == T(-0.5)) return each([](T x) { return T(1) / std::sqrt(x); });
+        if (number && b[0] == T(-1)) return each([](T x) { return T(1) / x; });
+        if (number && b[0] == T(-2)) return each([](T x) { return T(1) / (x * x); });
     }
+    for (int64_t i = 0; i < loop.n; ++i) y[i] = pow_of(a[i], b[i]);
 }
 
 template <class T>
