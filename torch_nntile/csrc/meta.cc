@@ -116,12 +116,15 @@ at::Tensor meta_like(const at::Tensor& t, bool resizable) {
 
 namespace {
 
+bool is_lone(const at::Tensor& t) { return t.defined() && t.is_cpu() && t.dim() == 0; }
+
 bool is_generator(const c10::Argument& argument) { return argument.name() == "generator"; }
 
 // Redispatched, not called at the key: composite kernels (_foreach_*) have nothing registered there.
 template <typename Like>
 void call_at(const c10::OperatorHandle& op, Arguments arguments, c10::Device at,
-             torch::jit::Stack& stack, Like&& like, const c10::KernelFunction* kernel = nullptr) {
+             torch::jit::Stack& stack, Like&& like, const c10::KernelFunction* kernel = nullptr,
+             bool lone_too = false) {
     stack.reserve(arguments.size());
     for (size_t k = 0; k < arguments.size(); ++k) {
         if (arguments[k].isDevice()) stack.emplace_back(at);
@@ -129,7 +132,7 @@ void call_at(const c10::OperatorHandle& op, Arguments arguments, c10::Device at,
             stack.emplace_back(at::detail::createCPUGenerator(0));  // not the user's
         else
             stack.push_back(map_tensors(arguments[k], [&](const at::Tensor& t) {
-                return ours(t) ? like(t, op.schema().arguments()[k]) : t;
+                return ours(t) || (lone_too && is_lone(t)) ? like(t, op.schema().arguments()[k]) : t;
             }));
     }
     const c10::DispatchKeySet key(at.is_meta() ? c10::DispatchKey::Meta : c10::DispatchKey::CPU);
@@ -167,14 +170,16 @@ void refuse_as_cpu(const c10::OperatorHandle& op, Arguments arguments, int value
 
 namespace {
 
-void call_meta(const c10::OperatorHandle& op, Arguments arguments, torch::jit::Stack& stack) {
+// lone_too: numbers that are tensors of the CPU are not read but stand for any value.
+void call_meta(const c10::OperatorHandle& op, Arguments arguments, torch::jit::Stack& stack,
+               bool lone_too) {
     const c10::KernelFunction* kernel = structured_meta(op);
     const auto call = [&](c10::ScalarType common) {
         call_at(op, arguments, c10::Device(c10::kMeta), stack,
                 [&](const at::Tensor& t, const c10::Argument& a) {
                     const bool keeps = common == c10::ScalarType::Undefined || writes(a);
                     return keeps ? meta_like(t, writes(a)) : meta_cast(t, common);
-                }, kernel);
+                }, kernel, lone_too);
     };
     if (!kernel || !op.hasTag(at::Tag::pointwise)) return call(c10::ScalarType::Undefined);
     // The CPU compares the strides of what it has cast.
@@ -193,10 +198,15 @@ Shapes infer(const c10::OperatorHandle& op, Arguments arguments) {
     ++calls;
     torch::jit::Stack stack;
     try {
-        call_meta(op, arguments, stack);
+        call_meta(op, arguments, stack, false);
     } catch (...) {
         refuse_as_cpu(op, arguments);
-        throw;
+        bool any_lone = false;
+        for (const c10::IValue& v : arguments)
+            each_tensor(v, [&](const at::Tensor& t) { any_lone |= is_lone(t); });
+        if (!any_lone) throw;
+        stack.clear();  // masked_fill's wants all of its tensors on one device
+        call_meta(op, arguments, stack, true);
     }
     Shapes shapes;
     for (const c10::IValue& v : stack) {

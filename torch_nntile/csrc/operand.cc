@@ -2,6 +2,7 @@
 #include "operand.h"
 
 #include <ATen/core/DimVector.h>
+#include <ATen/core/ivalue.h>
 
 #include <cstring>
 
@@ -109,8 +110,18 @@ Number number_of(const at::Tensor& t) {
     }
 }
 
+bool fits(const Number& number, ScalarType integral) {
+    return c10::isIntegralType(number.type, true) && wrapped(number.i, integral) == number.i;
+}
+
+Number number_of(const c10::IValue& v) {
+    return number_of(v.isTensor() ? v.toTensor().item() : v.toScalar());
+}
+
 int64_t wrapped(int64_t number, ScalarType integral) {
     switch (integral) {
+        case ScalarType::Bool:
+            return number != 0;
         case ScalarType::Byte:
             return static_cast<uint8_t>(number);
         case ScalarType::Char:

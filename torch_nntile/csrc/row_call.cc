@@ -30,7 +30,7 @@ bool Row::call_one(const c10::OperatorHandle& op, torch::jit::Stack* stack, Argu
     if (t_.contract && !in.uniform) refuse_as_cpu(op, arguments);
     Results out;
     if (!infer_fast(view, in, out)) infer_cached(op, view, in, out);
-    if (!numbers_fit(in, out)) refuse_as_cpu(op, arguments, 1, true);  // or they wrap
+    if (!numbers_fit(view, in, out)) refuse_as_cpu(op, arguments, 1, true);  // or they wrap
     try {
         if (!check_writes(in, out) || !record_node(view, in, out)) return false;
     } catch (const c10::Error&) {
@@ -63,13 +63,16 @@ bool Row::call_foreach(const c10::OperatorHandle& op, torch::jit::Stack* stack,
         count = std::max(count, n);
     }
     std::vector<Inputs> inputs(count);
+    bool plain = true;
     for (size_t k = 0; k < count; ++k) {
         read_inputs({*this, arguments, static_cast<int64_t>(k)}, inputs[k]);
+        plain &= inputs[k].uniform && !inputs[k].doubtful && c10::isFloatingType(inputs[k].common);
         const ScalarType type = inputs[k].common;
         const bool fits =
             type == ScalarType::Undefined || takes(type) || c10::isIntegralType(type, true);
         if (inputs[k].foreign || !fits) return false;
     }
+    if (!plain) refuse_as_cpu(op, arguments, 1, true);
     // Without new tensors there is nothing to infer: the op checks the shapes of each element
     // itself.
     const bool makes = std::any_of(t_.returns.begin(), t_.returns.end(),
@@ -79,9 +82,10 @@ bool Row::call_foreach(const c10::OperatorHandle& op, torch::jit::Stack* stack,
     std::vector<std::vector<Tensor>> made(t_.returns.size());
     // Autograd leaves the version counters of lists to the kernel; fused optimizers leave them alone.
     const bool bumps = t_.name.starts_with("aten::_foreach_");
-    for (size_t k = 0; k < count; ++k) {
+    std::vector<Results> outs(count);
+    for (size_t k = 0; k < count; ++k) {  // all, before one of them is written
         const View view{*this, arguments, static_cast<int64_t>(k)};
-        Results out;
+        Results& out = outs[k];
         for (const OutputSource& source : t_.outputs) {
             if (source.argument == no_argument) {
                 out.push_back((*shapes)[source.result][k].make());
@@ -91,7 +95,11 @@ bool Row::call_foreach(const c10::OperatorHandle& op, torch::jit::Stack* stack,
                 out.push_back(written.isNone() ? Tensor() : written.toTensor());
             }
         }
-        if (check_writes(inputs[k], out) && record_node(view, inputs[k], out)) {
+        if (!check_writes(inputs[k], out) || !takes_node(view, inputs[k], out)) return false;
+    }
+    for (size_t k = 0; k < count; ++k) {
+        const Results& out = outs[k];
+        if (record_node({*this, arguments, static_cast<int64_t>(k)}, inputs[k], out)) {
             for (size_t o = 0; o < out.size() && bumps; ++o)
                 if (t_.outputs[o].argument != no_argument && !out[o].is_inference())
                     out[o].unsafeGetTensorImpl()->bump_version();

@@ -87,11 +87,12 @@ void Row::promote(const View& view, Inputs& in) const {
     });
     if (in.common == ScalarType::Undefined) return;
     same &= plain || any_dim;
-    if (!c10::isFloatingType(in.common))  // else no number outranks it
-        each([&](const Value& v, const IValue&) {
-            same &= v.tensor || v.number.type == in.common;
-            in.negative |= !v.tensor && v.number.i < 0;
-        });
+    const bool floating = c10::isFloatingType(in.common);  // no number outranks it
+    each([&](const Value& v, const IValue&) {
+        if (v.tensor) return;
+        same &= floating || v.number.type == in.common;
+        in.doubtful |= v.number.type == ScalarType::Bool || (!floating && v.number.i < 0);
+    });
     in.uniform = same;
     if (same) return;
     at::native::ResultTypeState state;

@@ -5,6 +5,8 @@
 #include "rng.h"
 #include "rows.h"
 
+#include <limits>
+
 namespace torch_nntile {
 namespace {
 
@@ -51,16 +53,28 @@ bool holds(ScalarType type, ScalarType other) {
     return type != ScalarType::Byte && c10::elementSize(other) < c10::elementSize(type);
 }
 
-void read_argument(const AttrSource& source, const IValue& v, Attrs& attrs) {
+bool is_double(const Number& n) {
+    constexpr int64_t most = int64_t{1} << std::numeric_limits<double>::digits;
+    return !c10::isIntegralType(n.type, true) || (-most <= n.i && n.i <= most);
+}
+
+// `type`: dtype of the loop that takes numbers in it, or Undefined.
+void read_argument(const AttrSource& source, const IValue& v, ScalarType type, Attrs& attrs) {
     if (v.isNone()) {
         attrs.add(NNTILE_ATTR_DEFAULT);
         return;
     }
     switch (source.kind) {
-        case NNTILE_ATTR_REAL:
-            attrs.add(NNTILE_ATTR_REAL).f =
-                v.isTensor() ? v.toTensor().item().toDouble() : v.toScalar().toDouble();
+        case NNTILE_ATTR_REAL: {
+            const Number n = number_of(v);
+            const bool integral = c10::isIntegralType(n.type, true);
+            double value = integral ? static_cast<double>(n.i) : n.f;
+            if (c10::isIntegralType(type, true))
+                value = static_cast<double>(
+                    wrapped(integral ? n.i : static_cast<int64_t>(n.f), type));
+            attrs.add(NNTILE_ATTR_REAL).f = value;
             return;
+        }
         case NNTILE_ATTR_INTS: {
             at::DimVector ints;
             if (v.isList())
@@ -94,12 +108,22 @@ void read_constant(const AttrSource& source, Attrs& attrs) {
 
 }  // namespace
 
-bool Row::record_node(const View& view, const Inputs& in, const Results& out) const {
+bool Row::takes_node(const View& view, const Inputs& in, const Results& out) const {
     const ScalarType type = compute_type(in, out);
     if (t_.has_variable && !takes(type)) return false;
     for (const at::Tensor& t : out)
         if (t.defined() && dtype_of(t.scalar_type()) == NNTILE_NONE) return false;
 
+    for (const AttrSource& source : t_.attrs)  // they are doubles in a graph
+        if (t_.map && type == ScalarType::Long && source.is_number_argument() &&
+            !view[source.argument].isNone() && !is_double(number_of(view[source.argument])))
+            return false;
+    return true;
+}
+
+bool Row::record_node(const View& view, const Inputs& in, const Results& out) const {
+    if (!takes_node(view, in, out)) return false;
+    const ScalarType type = compute_type(in, out);
     const nntile_dtype compute = dtype_of(type);
     Operands operands;
     for (size_t i = 0; i < in.values.size(); ++i) {
@@ -133,7 +157,8 @@ bool Row::record_node(const View& view, const Inputs& in, const Results& out) co
                 attrs.add(NNTILE_ATTR_DEFAULT);
                 break;
             case AttrSource::From::argument:
-                read_argument(source, view[source.argument], attrs);
+                read_argument(source, view[source.argument], t_.map ? type : ScalarType::Undefined,
+                              attrs);
                 break;
             case AttrSource::From::constant:
                 read_constant(source, attrs);

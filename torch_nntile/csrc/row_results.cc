@@ -38,7 +38,7 @@ void resize_out(const Tensor& t, const Shape& shape) {
 }  // namespace
 
 bool Row::infer_fast(const View& view, const Inputs& in, Results& out) {
-    if (!t_.map || t_.has_dtype_argument || !in.uniform || in.negative || t_.outputs.size() > 2)
+    if (!t_.map || t_.has_dtype_argument || !in.uniform || in.doubtful || t_.outputs.size() > 2)
         return false;
     bool makes = false;
     for (size_t o = 0; o < t_.outputs.size(); ++o) {
@@ -87,9 +87,9 @@ bool Row::infer_fast(const View& view, const Inputs& in, Results& out) {
 
 void Row::infer_cached(const c10::OperatorHandle& op, const View& view, const Inputs& in,
                        Results& out) {
-    // Meta kernels let pass what the CPU refuses: bool - bool, bool *= int, int ** -1, random_(3, 2).
+    // Meta kernels let pass what the CPU refuses: x - True, bool *= int, int ** -1, random_(3, 2).
     const bool mixed = in.common != ScalarType::Undefined && !in.uniform;
-    const bool doubtful = (t_.map && (mixed || in.negative || in.common == ScalarType::Bool)) ||
+    const bool doubtful = (t_.map && (mixed || in.doubtful || in.common == ScalarType::Bool)) ||
                           t_.generator != no_argument;
     const auto shapes = cache_.shapes(op, view.arguments, doubtful);
     for (size_t r = 0; r < t_.returns.size(); ++r) {
@@ -153,13 +153,21 @@ ScalarType Row::compute_type(const Inputs& in, const Results& out) const {
     return type;
 }
 
-bool Row::numbers_fit(const Inputs& in, const Results& out) const {
+bool Row::numbers_fit(const View& view, const Inputs& in, const Results& out) const {
     const ScalarType type = compute_type(in, out);
+    const bool integral = c10::isIntegralType(type, true);
+    for (const AttrSource& source : t_.attrs) {
+        if (!t_.map || !source.is_number_argument()) continue;
+        const c10::IValue& v = view[source.argument];
+        if (!v.isScalar()) continue;
+        const Number n = number_of(v.toScalar());
+        if (n.type == ScalarType::Bool ? type != n.type : integral && !fits(n, type)) return false;
+    }
     if (!c10::isIntegralType(type, false)) return true;
     for (size_t i = 0; i < in.values.size(); ++i) {
         const Value& v = in.values[i];
-        if (v.tensor || !source_of(i).variable || !c10::isIntegralType(v.number.type, true)) continue;
-        if (wrapped(v.number.i, type) != v.number.i) return false;
+        const bool counts = !v.tensor && source_of(i).variable && c10::isIntegralType(v.number.type, true);
+        if (counts && !fits(v.number, type)) return false;
     }
     return true;
 }

@@ -34,6 +34,9 @@ struct AttrSource {
     std::vector<int64_t> ints;       // constant
     Number number{};                 // constant
     std::vector<std::string> words;  // of a text attribute
+    bool is_number_argument() const {
+        return from == From::argument && kind == NNTILE_ATTR_REAL;
+    }
 };
 
 // An output of the op: a written argument, or a new tensor that is a return.
@@ -95,7 +98,7 @@ private:
         c10::SmallVector<Value, 6> values;                    // the variadic input is the last
         c10::ScalarType common = c10::ScalarType::Undefined;  // promoted type of T
         bool uniform = false;  // all tensors of type T have it
-        bool negative = false;  // a number of T, which is integral: pow refuses some
+        bool doubtful = false;  // a number of T that the CPU may refuse: of bool, or an integer < 0
         bool foreign = false;                                 // a dtype that libnntile_c lacks
     };
     using Results = c10::SmallVector<at::Tensor, 4>;  // one for each output of the op
@@ -118,10 +121,13 @@ private:
     // False: a result overlaps itself in a way that only a loop over its elements can follow.
     bool check_writes(const Inputs& in, Results& out) const;
     c10::ScalarType compute_type(const Inputs& in, const Results& out) const;
-    bool numbers_fit(const Inputs& in, const Results& out) const;
+    // Whether the CPU has nothing to say of a number that an integer dtype does not hold.
+    bool numbers_fit(const View& view, const Inputs& in, const Results& out) const;
     bool takes(c10::ScalarType type) const { return t_.takes >> dtype_of(type) & 1; }
 
-    // False: the op does not take this call, nothing was recorded.
+    // False: the op does not take this call.
+    bool takes_node(const View& view, const Inputs& in, const Results& out) const;
+    // False: likewise, and nothing was recorded.
     bool record_node(const View& view, const Inputs& in, const Results& out) const;
 
     RowTable t_;
