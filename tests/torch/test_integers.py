@@ -83,3 +83,49 @@ def test_bounds_of_hardtanh_do_not_promote(dtype: torch.dtype, bounds: tuple[Any
         return x.dtype, x.tolist()
 
     assert clipped("nntile") == clipped("cpu")
+
+
+FACTORS: dict[str, Callable[[Tensor, Any], Any]] = {
+    "add": lambda x, n: x.add(x, alpha=n),
+    "add a number": lambda x, n: x.add(3, alpha=n),
+    "sub": lambda x, n: x.sub(x, alpha=n),
+    "rsub": lambda x, n: torch.rsub(x, x, alpha=n),
+    "addcmul": lambda x, n: torch.addcmul(x, x, x, value=n),
+    "threshold": lambda x, n: torch.nn.functional.threshold(x, n, 1),
+    "threshold to": lambda x, n: torch.nn.functional.threshold(x, 1, n),
+    "foreach add": lambda x, n: torch._foreach_add([x, x], [x, x], alpha=n),
+    "foreach add_": lambda x, n: torch._foreach_add_([x], [x.clone()], alpha=n) or [x],
+    "foreach addcmul": lambda x, n: torch._foreach_addcmul([x, x], [x, x], [x, x], [1, n]),
+    **{
+        f"foreach {name}": lambda x, n, name=name: getattr(torch, f"_foreach_{name}")(
+            [x, x], [1, n]
+        )
+        for name in ("add", "sub", "mul", "maximum", "pow")
+    },
+    **{
+        f"foreach {name}_": lambda x, n, name=name: (
+            getattr(torch, f"_foreach_{name}_")([x], n) or [x]
+        )
+        for name in ("add", "sub", "mul", "div", "minimum")
+    },
+    "minus": lambda x, n: x - n,
+    "minus_": lambda x, n: x.sub_(n),
+}
+
+
+@pytest.mark.parametrize("name", FACTORS)
+@pytest.mark.parametrize("dtype", [*DTYPES, torch.int64, torch.bool, torch.float32], ids=str)
+def test_factors_that_do_not_fit(name: str, dtype: torch.dtype) -> None:
+    """A number beside the operands, or in a list: taken, wrapped or refused as the CPU does."""
+
+    def outcome(number: Any, device: str) -> Any:
+        x = torch.tensor([1, 2, 100]).to(dtype).to(device)
+        try:
+            found = FACTORS[name](x, number)
+        except (RuntimeError, TypeError) as error:
+            return type(error).__name__, str(error)
+        several = [found] if isinstance(found, Tensor) else found
+        return [(y.dtype, y.tolist()) for y in several]
+
+    for number in (1, 300, -1, 2**33, 2**60 + 1, 2.0, 1.5, True):
+        assert outcome(number, "nntile") == outcome(number, "cpu"), number

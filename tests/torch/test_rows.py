@@ -77,6 +77,8 @@ def test_element_wise_row(name: str, row: aten.Row, data: st.DataObject) -> None
         assume(False)  # PyTorch refuses this dtype; test_errors.py looks at what is refused
     if name == "aten::gelu.out":  # the CPU leaves a strided out= of gelu as it was
         assume(all(x.is_contiguous() for x in example.inputs))
+    if row.op == "gelu":  # oneDNN's gelu of inf is nan, that of the CPU's own loop is inf
+        assume(not any(x.isinf().any() for x in example.inputs))
     assume(on_cpu == dtypes_of(example, "meta"))  # else PyTorch's own devices do not agree
     grad = example.grad and is_differentiable(example)
     assert_parity(
