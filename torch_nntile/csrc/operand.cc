@@ -111,6 +111,7 @@ Number number_of(const at::Tensor& t) {
 }
 
 bool fits(const Number& number, ScalarType integral) {
+    if (integral == ScalarType::Bool && number.i != (number.i != 0)) return false;
     return c10::isIntegralType(number.type, true) && wrapped(number.i, integral) == number.i;
 }
 
@@ -120,8 +121,6 @@ Number number_of(const c10::IValue& v) {
 
 int64_t wrapped(int64_t number, ScalarType integral) {
     switch (integral) {
-        case ScalarType::Bool:
-            return number != 0;
         case ScalarType::Byte:
             return static_cast<uint8_t>(number);
         case ScalarType::Char:

@@ -68,11 +68,12 @@ void read_argument(const AttrSource& source, const IValue& v, ScalarType type, A
         case NNTILE_ATTR_REAL: {
             const Number n = number_of(v);
             const bool integral = c10::isIntegralType(n.type, true);
-            double value = integral ? static_cast<double>(n.i) : n.f;
-            if (c10::isIntegralType(type, true))
-                value = static_cast<double>(
-                    wrapped(integral ? n.i : static_cast<int64_t>(n.f), type));
-            attrs.add(NNTILE_ATTR_REAL).f = value;
+            const int64_t whole = integral ? n.i : static_cast<int64_t>(n.f);
+            double& value = attrs.add(NNTILE_ATTR_REAL).f;
+            if (type == ScalarType::Bool) value = whole != 0;
+            else if (c10::isIntegralType(type, false))
+                value = static_cast<double>(wrapped(whole, type));
+            else value = integral ? static_cast<double>(n.i) : n.f;
             return;
         }
         case NNTILE_ATTR_INTS: {
