@@ -168,11 +168,21 @@ void mend_elementwise(const c10::OperatorHandle& op, Arguments arguments, Shape&
         });
     }
     if (operands.size() == 1) operands.push_back(operands[0]);
-    if (operands.size() == 2)
-        shape.strides = at::DimVector(at::meta::mul(operands[0], operands[1]).strides());
-    if (operands.size() == 3)
-        shape.strides =
-            at::DimVector(at::meta::addcmul(operands[0], operands[1], operands[2], 1).strides());
+    Tensor like;
+    if (operands.size() == 2) like = at::meta::mul(operands[0], operands[1]);
+    if (operands.size() == 3) like = at::meta::addcmul(operands[0], operands[1], operands[2], 1);
+    if (like.defined() && like.sizes() == shape.sizes) shape.strides = at::DimVector(like.strides());
+}
+
+// The CPU calls the op for one element of the lists after the other; Meta kernels make results like the
+// first list.
+void mend_foreach(const c10::OperatorHandle& op, Arguments arguments, Shapes& shapes) {
+    for (size_t k = 0; k < shapes[0].size(); ++k) {
+        std::vector<c10::IValue> element(arguments.begin(), arguments.end());
+        for (c10::IValue& v : element)
+            if (v.isTensorList()) v = v.toTensorVector().at(k);
+        for (auto& list : shapes) mend_elementwise(op, element, list[k]);
+    }
 }
 
 bool is_in_place(const c10::FunctionSchema& schema) {
@@ -213,6 +223,8 @@ c10::ScalarType promoted(const c10::OperatorHandle& op, Arguments arguments) {
 
 void mend_strides(const c10::OperatorHandle& op, Arguments arguments, Shapes& shapes) {
     const auto& schema = op.schema();
+    if (schema.name().starts_with("aten::_foreach_") && !schema.is_mutable())
+        return mend_foreach(op, arguments, shapes);
     const StridesRow* row = find_row(schema);
     if (!row || is_in_place(schema)) return;
     const bool overload = std::string_view(row->op).find('.') != std::string_view::npos;
