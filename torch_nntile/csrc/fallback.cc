@@ -111,8 +111,9 @@ FallbackOp::FallbackOp(const OperatorHandle& op) : batch(batch_dims_of(op.schema
     // Sizes of what only its backward sees: those of CUDA from the Meta kernel, others from the CPU's.
     const bool unlike_meta = schema.name() == "aten::_embedding_bag" ||
                              schema.name() == "aten::_embedding_bag_forward_only";
+    by_mask = schema.name() == "aten::index";
     synchronous = unlike_meta || op.hasTag(at::Tag::data_dependent_output) ||
-                  op.hasTag(at::Tag::dynamic_output_shape) ||
+                  (op.hasTag(at::Tag::dynamic_output_shape) && !by_mask) ||
                   !std::all_of(returns.begin(), returns.end(),
                                [](const c10::Argument& r) { return is_tensor(r.type()); });
 }
@@ -131,9 +132,35 @@ FallbackOp& admit_op(const OperatorHandle& op) {
     return known;
 }
 
+namespace {
+
+bool has_mask(const OperatorHandle& op, const torch::jit::Stack& stack) {
+    bool found = false;
+    for (const c10::IValue& v : torch::jit::last(stack, op.schema().arguments().size()))
+        if (v.isOptionalTensorList() || v.isTensorList())
+            each_tensor(v, [&](const at::Tensor& t) {
+                found |= t.defined() && (t.scalar_type() == at::kBool || t.scalar_type() == at::kByte);
+            });
+    return found;
+}
+
+// A task of no elements does not run, and the CPU may refuse these dtypes all the same.
+bool all_empty(const OperatorHandle& op, const torch::jit::Stack& stack) {
+    bool any = false, empty = true;
+    for (const c10::IValue& v : torch::jit::last(stack, op.schema().arguments().size()))
+        each_tensor(v, [&](const at::Tensor& t) {
+            any |= t.defined();
+            empty &= !t.defined() || t.numel() == 0;
+        });
+    return any && empty;
+}
+
+}  // namespace
+
 void fallback(const OperatorHandle& op, torch::jit::Stack* stack) {
     FallbackOp& known = admit_op(op);
-    if (known.synchronous || !record_on_host(op, known, stack)) run_now(op, known, stack);
+    const bool now = known.synchronous || (known.by_mask && has_mask(op, *stack)) || all_empty(op, *stack);
+    if (now || !record_on_host(op, known, stack)) run_now(op, known, stack);
 }
 
 void fallback_refused(const OperatorHandle& op, torch::jit::Stack* stack) {

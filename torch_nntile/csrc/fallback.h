@@ -28,6 +28,7 @@ struct FallbackOp {
     FallbackCounter counter;
     MetaCache shapes{true};
     bool synchronous;  // the result's shape depends on data, or it is not a tensor
+    bool by_mask;      // it does so where an index is a mask
     bool view;
     int generator = -1;
     std::vector<bool> written;  // arguments, those too that the schema forgets
