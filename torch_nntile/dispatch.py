@@ -16,6 +16,7 @@ from typing import Any
 import torch
 
 from torch_nntile import _c, aten, decomp
+from torch_nntile.cpu_dtypes import complex_on_host, refusing_as_cpu
 from torch_nntile.schemas import is_in_place, schema_of, siblings
 
 __all__ = ["Fallback", "fallback_report", "reset_fallback_report"]
@@ -111,11 +112,14 @@ def _define_own_ops() -> None:
 def _register_composition(
     library: torch.library.Library, name: str, function: Callable[..., Any], taken: set[str]
 ) -> None:
+    function = complex_on_host(name.removeprefix("aten::"), function, cpu_fallback)
     for sibling in siblings(name):
         if sibling in taken:
             continue
         taken.add(sibling)
-        library.impl(sibling.removeprefix("aten::"), _adapt(sibling, function), "PrivateUse1")
+        overload = sibling.removeprefix("aten::")
+        kernel = refusing_as_cpu(overload, _adapt(sibling, function))
+        library.impl(overload, kernel, "PrivateUse1")
 
 
 def _adapt(name: str, function: Callable[..., Any]) -> Callable[..., Any]:

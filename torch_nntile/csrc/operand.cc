@@ -4,6 +4,7 @@
 #include <ATen/core/DimVector.h>
 #include <ATen/core/ivalue.h>
 
+#include <cmath>
 #include <cstring>
 
 #include "storage.h"
@@ -111,8 +112,12 @@ Number number_of(const at::Tensor& t) {
 }
 
 bool fits(const Number& number, ScalarType integral) {
-    if (integral == ScalarType::Bool && number.i != (number.i != 0)) return false;
-    return c10::isIntegralType(number.type, true) && wrapped(number.i, integral) == number.i;
+    constexpr double most = 9e18;  // an int64 has it
+    const auto holds = [&](int64_t i) { return wrapped(i, integral) == i; };
+    if (c10::isIntegralType(number.type, true))
+        return integral == ScalarType::Bool ? number.i == (number.i != 0) : holds(number.i);
+    return std::abs(number.f) < most && holds(static_cast<int64_t>(std::floor(number.f))) &&
+           holds(static_cast<int64_t>(std::ceil(number.f)));
 }
 
 Number number_of(const c10::IValue& v) {
@@ -174,6 +179,7 @@ void Operands::number(const Number& n, nntile_dtype dtype) {
     o.f = n.f;
     if (!c10::isIntegralType(n.type, true)) {
         o.i = static_cast<int64_t>(n.f);
+        if (dtype == NNTILE_BOOL) o.f = static_cast<double>(o.i = n.f != 0);
         return;
     }
     o.i = wrapped(n.i, type_of(dtype));

@@ -161,13 +161,14 @@ bool Row::numbers_fit(const View& view, const Inputs& in, const Results& out) co
         const c10::IValue& v = view[source.argument];
         if (!v.isScalar()) continue;
         const Number n = number_of(v.toScalar());
-        if (n.type == ScalarType::Bool ? type != n.type : integral && !fits(n, type)) return false;
+        if (n.type == ScalarType::Bool && type != n.type) return false;
+        if (integral && (!c10::isIntegralType(n.type, true) || !fits(n, type))) return false;
     }
     if (!c10::isIntegralType(type, false)) return true;
     for (size_t i = 0; i < in.values.size(); ++i) {
         const Value& v = in.values[i];
-        const bool counts = !v.tensor && source_of(i).variable && c10::isIntegralType(v.number.type, true);
-        if (counts && !fits(v.number, type)) return false;
+        const bool counts = !v.tensor && source_of(i).variable && !source_of(i).constant;
+        if (counts && v.number.type != ScalarType::Undefined && !fits(v.number, type)) return false;
     }
     return true;
 }

@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Dtypes of compositions are those of the CPU's kernel: it refuses in its own words, or computes.
+
+A composition is written for real floating operands. PyTorch's parts of it take more (an elu of integers,
+a norm of bools) or give something else (a norm of complex numbers is real).
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils import _pytree as pytree
+
+from torch_nntile.schemas import is_written, schema_of
+
+__all__ = ["complex_on_host", "refusing_as_cpu"]
+
+# Else it is the numbers or the shapes of the stand-ins that are refused.
+_OF_DTYPES = re.compile(
+    "not implemented for|floating|can't be cast|cannot be cast|dtype|scalar type|bool tensor|complex"
+)
+_MOST_ELEMENTS = 10_000  # of stand-ins with the operands' sizes
+_lock = threading.Lock()
+
+
+def complex_on_host(
+    overload: str, function: Callable[..., Any], may_fall_back: Callable[[], bool]
+) -> Callable[..., Any]:
+    """`function` for real operands; of complex ones the CPU's kernel of "vdot" computes.
+
+    Raises:
+        NotImplementedError: an operand is complex, and `may_fall_back()` is False.
+    """
+    if any(is_written(argument) for argument in schema_of(f"aten::{overload}").arguments):
+        return function
+    op = _op(overload)
+    warned = False
+
+    @functools.wraps(function)
+    def chosen(*args: Any, **kwargs: Any) -> Any:
+        nonlocal warned
+        if not any(dtype.is_complex for dtype in _dtypes(args, kwargs)):
+            return function(*args, **kwargs)
+        if not may_fall_back():
+            raise NotImplementedError(
+                f"nntile: 'aten::{overload}' of complex numbers runs on the host, and cpu_fallback is off"
+            )
+        if not warned:
+            warnings.warn(
+                f"nntile: 'aten::{overload}' of complex numbers runs on the host", stacklevel=2
+            )
+            warned = True
+        return _on_host(op, args, kwargs)
+
+    return chosen
+
+
+def refusing_as_cpu(overload: str, kernel: Callable[..., Any]) -> Callable[..., Any]:
+    """`kernel` of one form ("elu", "elu_", "elu.out"), for the dtypes that the CPU's kernel takes.
+
+    Raises:
+        What the CPU raises for operands of such dtypes, asked once with stand-ins.
+    """
+    op = _op(overload)
+    accepted: set[tuple[torch.dtype, ...]] = set()
+
+    @functools.wraps(kernel)
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        dtypes = _dtypes(args, kwargs)
+        if dtypes in accepted or all(dtype.is_floating_point for dtype in dtypes):
+            return kernel(*args, **kwargs)
+        if _ask(op, args, kwargs):
+            with _lock:
+                accepted.add(dtypes)
+        return kernel(*args, **kwargs)
+
+    return checked
+
+
+def _op(overload: str) -> Any:
+    name, _, variant = overload.partition(".")
+    return getattr(getattr(torch.ops.aten, name), variant or "default")
+
+
+def _leaves(values: Any) -> Iterator[Any]:
+    for value in values:
+        if isinstance(value, (list, tuple)):
+            yield from _leaves(value)
+        else:
+            yield value
+
+
+def _tensors(args: Any, kwargs: Any) -> list[Tensor]:
+    return [x for x in _leaves((*args, *kwargs.values())) if isinstance(x, Tensor)]
+
+
+def _dtypes(args: Any, kwargs: Any) -> tuple[torch.dtype, ...]:
+    leaves = _leaves((*args, *kwargs.values()))
+    found = (x.dtype if isinstance(x, Tensor) else x for x in leaves)
+    return tuple(x for x in found if isinstance(x, torch.dtype))
+
+
+def _ask(op: Any, args: Any, kwargs: Any) -> bool:
+    """Raises what the CPU says of these dtypes; False if it did not look. Its generator stays as it is."""
+    tensors = _tensors(args, kwargs)
+    few = sum(x.numel() for x in tensors) <= _MOST_ELEMENTS
+    if any(isinstance(x, torch.Generator) for x in _leaves((*args, *kwargs.values()))):
+        return True
+
+    def stand_in(x: Any) -> Any:
+        if not isinstance(x, Tensor):
+            return _on_cpu(x)
+        return torch.ones([n if few else min(n, 2) for n in x.shape], dtype=x.dtype)
+
+    args, kwargs = pytree.tree_map(stand_in, (args, kwargs))
+    draws = torch.Tag.nondeterministic_seeded in op.tags
+    try:
+        with torch.random.fork_rng(devices=(), enabled=draws):
+            result = op(*args, **kwargs)
+    except (RuntimeError, TypeError, IndexError, ValueError) as error:
+        if _OF_DTYPES.search(str(error)):
+            raise
+        return True
+    return any(x.numel() for x in pytree.tree_leaves(result) if isinstance(x, Tensor))
+
+
+def _on_host(op: Any, args: Any, kwargs: Any) -> Any:
+    given = [x.device for x in _tensors(args, kwargs) if x.device.type != "cpu"]
+    device = given[0] if given else kwargs.get("device", "cpu")
+    args, kwargs = pytree.tree_map(
+        lambda x: x.cpu() if isinstance(x, Tensor) else _on_cpu(x), (args, kwargs)
+    )
+    result = op(*args, **kwargs)
+    return pytree.tree_map(lambda x: x.to(device) if isinstance(x, Tensor) else x, result)
+
+
+def _on_cpu(value: Any) -> Any:
+    return torch.device("cpu") if isinstance(value, torch.device) else value
