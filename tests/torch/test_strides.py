@@ -84,7 +84,9 @@ OPS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "cumsum": lambda x, y: x.cumsum(0),
     "softmax": lambda x, y: x.float().softmax(0),
     "foreach add": lambda x, y: torch._foreach_add([y, x.float()], [x, y])[1],
-    "foreach addcmul": lambda x, y: torch._foreach_addcmul([y, x.float()], [y, y], [y, x.float()])[1],
+    "foreach addcmul": lambda x, y: torch._foreach_addcmul([y, x.float()], [y, y], [y, x.float()])[
+        1
+    ],
     "foreach exp": lambda x, y: torch._foreach_exp([y, x])[1],
     "foreach mul": lambda x, y: torch._foreach_mul([y, x], 1.5)[1],
 }
