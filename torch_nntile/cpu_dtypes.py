@@ -117,7 +117,7 @@ def _ask(op: Any, args: Any, kwargs: Any) -> bool:
     def stand_in(x: Any) -> Any:
         if not isinstance(x, Tensor):
             return _on_cpu(x)
-        return torch.ones([n if few else min(n, 2) for n in x.shape], dtype=x.dtype)
+        return torch.ones([n if few else min(n, 2) for n in x.shape], dtype=x.dtype, device="cpu")
 
     args, kwargs = pytree.tree_map(stand_in, (args, kwargs))
     draws = torch.Tag.nondeterministic_seeded in op.tags

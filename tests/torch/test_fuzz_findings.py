@@ -158,3 +158,13 @@ def test_backward_of_batch_norm_whose_input_got_other_data(device: str) -> None:
     x.data = torch.ones(2, device=device)
     with pytest.raises(IndexError, match="Dimension out of range"):
         y.backward(torch.ones_like(y))
+
+
+def test_strides_of_an_index_of_a_view_that_repeats() -> None:
+    """The index was computed on a copy, which lies otherwise."""
+
+    def strides(device: str) -> tuple[int, ...]:
+        x = torch.arange(8.0, device=device).as_strided((2, 2, 1), (2, 0, 4))
+        return x[:, :, torch.tensor([0], device=device)].stride()
+
+    assert strides("nntile") == strides("cpu")

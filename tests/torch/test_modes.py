@@ -53,6 +53,18 @@ def test_a_host_read_runs_what_is_pending(read: Callable[[Tensor], object]) -> N
         assert x.item() == 2
 
 
+def test_an_index_of_integers_reads_nothing_and_a_mask_does() -> None:
+    rows = torch.tensor([2, 0], device="nntile")
+    with runtime_mode("graph"):
+        x = ones(3, 2).cumsum(0)
+        y = x[rows, 1]
+        assert torch_nntile.has_pending_graph()
+        assert y.tolist() == [3, 1]
+        z = x[x > 2]
+        assert not torch_nntile.has_pending_graph()
+        assert z.tolist() == [3, 3]
+
+
 def test_run_and_compile_with_nothing_pending() -> None:
     with runtime_mode("graph"):
         torch_nntile.compile_graph()
