@@ -168,3 +168,14 @@ def test_strides_of_an_index_of_a_view_that_repeats() -> None:
         return x[:, :, torch.tensor([0], device=device)].stride()
 
     assert strides("nntile") == strides("cpu")
+
+
+def test_strides_of_dims_of_one_element_decide_later() -> None:
+    """The CPU makes a tensor of the number: the result keeps strides that a unary op drops."""
+
+    def strides(device: str) -> list[tuple[int, ...]]:
+        x = torch.zeros(1, 1, 2, device=device).transpose(2, 0)
+        y = x.remainder(1)
+        return [y.stride(), y.expand(2, 2, 1).lt(y).stride()]
+
+    assert strides("nntile") == strides("cpu") == [(1, 2, 2), (1, 2, 4)]

@@ -60,10 +60,10 @@ def operands(draw: st.DrawFn) -> tuple[Operand, Operand]:
 
 
 OPS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
-    "add": torch.add,
-    "mul": torch.mul,
+    "add tensors": torch.add,
+    "mul tensors": torch.mul,
     "ne": torch.ne,
-    "div": torch.true_divide,
+    "div tensors": torch.true_divide,
     "maximum": torch.maximum,
     "pow": lambda x, y: torch.pow(x.float(), y),
     "exp": lambda x, y: torch.exp(x),
@@ -83,9 +83,18 @@ OPS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "amax": lambda x, y: y.amax(0, keepdim=True),
     "cumsum": lambda x, y: x.cumsum(0),
     "softmax": lambda x, y: x.float().softmax(0),
+    **{
+        name: lambda x, y, name=name: getattr(torch, name)(
+            x if x.dtype != torch.bool else x.int(), 3
+        )
+        for name in ("add", "sub", "mul", "div", "remainder", "fmod", "rsub", "ge", "clamp_min")
+    },
+    "bitwise_and": lambda x, y: torch.bitwise_and(x.int(), 3),
+    "masked_fill": lambda x, y: x.masked_fill(y > 0, 3),
+    "relu": lambda x, y: torch.relu(x.float()),
     "foreach add": lambda x, y: torch._foreach_add([y, x.float()], [x, y])[1],
-    "foreach addcmul": lambda x, y: torch._foreach_addcmul([y, x.float()], [y, y], [y, x.float()])[
-        1
+    "foreach addcmul": lambda x, y: torch._foreach_addcmul([x.float()], [y.float()], [x.float()])[
+        0
     ],
     "foreach exp": lambda x, y: torch._foreach_exp([y, x])[1],
     "foreach mul": lambda x, y: torch._foreach_mul([y, x], 1.5)[1],

@@ -40,6 +40,13 @@ constexpr StridesRow rows[] = {
     {"fmod.Scalar_out", Rule::elementwise},
     {"remainder.Scalar_out", Rule::elementwise},
     {"where.self_out", Rule::elementwise},
+    {"remainder.Scalar", Rule::elementwise},
+    {"fmod.Scalar", Rule::elementwise},
+    {"rsub.Scalar", Rule::elementwise},
+    {"bitwise_and.Scalar", Rule::elementwise},
+    {"bitwise_or.Scalar", Rule::elementwise},
+    {"bitwise_xor.Scalar", Rule::elementwise},
+    {"relu", Rule::elementwise},
     {"logical_not", Rule::elementwise},
     {"logical_and", Rule::elementwise},
     {"logical_or", Rule::elementwise},
@@ -49,6 +56,7 @@ constexpr StridesRow rows[] = {
     {"polar", Rule::elementwise},
     {"native_dropout_backward", Rule::elementwise},
 
+    {"masked_fill", Rule::contiguous},
     {"normal", Rule::contiguous},
     {"nonzero_static", Rule::contiguous},
 
@@ -156,6 +164,16 @@ void mend_convolution(const c10::FunctionSchema& schema, Arguments arguments, Sh
         }
 }
 
+// The CPU makes a tensor of no dims of the number, and so has operands of different sizes.
+bool number_is_operand(const c10::FunctionSchema& schema) {
+    constexpr std::string_view names[] = {
+        "aten::remainder",    "aten::fmod",         "aten::rsub",
+        "aten::bitwise_and",  "aten::bitwise_or",   "aten::bitwise_xor",
+        "aten::_foreach_add", "aten::_foreach_sub", "aten::_foreach_mul", "aten::_foreach_div"};
+    return schema.overload_name().starts_with("Scalar") &&
+           std::find(std::begin(names), std::end(names), schema.name()) != std::end(names);
+}
+
 void mend_elementwise(const c10::OperatorHandle& op, Arguments arguments, Shape& shape) {
     const c10::ScalarType common = promoted(op, arguments);
     std::vector<Tensor> operands;
@@ -167,6 +185,8 @@ void mend_elementwise(const c10::OperatorHandle& op, Arguments arguments, Shape&
             operands.push_back(meta_cast(t, choice ? t.scalar_type() : common));
         });
     }
+    if (number_is_operand(op.schema()))
+        operands.push_back(at::detail::empty_strided_meta({}, {}, common));
     if (operands.size() == 1) operands.push_back(operands[0]);
     Tensor like;
     if (operands.size() == 2) like = at::meta::mul(operands[0], operands[1]);

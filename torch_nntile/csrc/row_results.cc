@@ -51,7 +51,10 @@ bool Row::infer_fast(const View& view, const Inputs& in, Results& out) {
     bool first = true, broadcasts = false;
     for (size_t i = 0; i < in.values.size(); ++i) {
         const Tensor* t = in.values[i].tensor;
-        if (!t) continue;
+        if (!t) {  // a number is a tensor of no dims
+            broadcasts |= source_of(i).variable && in.values[i].number.type != ScalarType::Undefined;
+            continue;
+        }
         // An empty tensor counts as contiguous whatever its strides, which the result takes over.
         if (makes && (!t->is_contiguous() || t->numel() == 0)) return false;
         if (!source_of(i).variable && t->scalar_type() != ScalarType::Bool)
