@@ -70,6 +70,7 @@ ARITHMETIC = (
     Row("clamp_max", "clamp_max", "self:x max:hi"),
     Row("clamp_max.Tensor", "clamp_max", "self:x max:hi"),
     Row("nntile::div_trunc", "div_trunc", "self:a other:b"),
+    Row("nntile::div_trunc.Scalar", "div_trunc", "self:a other:b"),
 )
 
 UNARY = (

@@ -267,9 +267,12 @@ COMPOSITIONS: dict[str, Callable[..., Any]] = {
 NESTED = decomp_attention.NESTED
 
 OWN_OPS: dict[str, Callable[..., Any] | None] = {
-    "div_trunc(Tensor self, Tensor other) -> Tensor": lambda self, other: torch.div(
-        self, other, rounding_mode="trunc"
-    ),
+    **{
+        f"div_trunc{overload} other) -> Tensor": lambda self, other: torch.div(
+            self, other, rounding_mode="trunc"
+        )
+        for overload in ("(Tensor self, Tensor", ".Scalar(Tensor self, Scalar")
+    },
     **decomp_train.OWN_OPS,
 }
 

@@ -129,3 +129,18 @@ def test_factors_that_do_not_fit(name: str, dtype: torch.dtype) -> None:
 
     for number in (1, 300, -1, 2**33, 2**60 + 1, 2.0, 1.5, True):
         assert outcome(number, "nntile") == outcome(number, "cpu"), number
+
+
+@pytest.mark.parametrize("rounding", [None, "floor", "trunc"])
+@pytest.mark.parametrize("dtype", [*DTYPES, torch.int64, torch.float32, torch.bfloat16], ids=str)
+def test_division_by_a_number(rounding: str | None, dtype: torch.dtype) -> None:
+    for number in (2, -3, 1.5, True, torch.tensor(2)):
+
+        def divided(device: str, number: Any = number) -> list[Any]:
+            x = torch.tensor([7, 100, 5, 0]).to(dtype).to(device)
+            results = [torch.div(x, number, rounding_mode=rounding)]
+            if results[0].dtype == dtype:
+                results.append(x.div_(number, rounding_mode=rounding))
+            return [(y.dtype, y.tolist()) for y in results]
+
+        assert divided("nntile") == divided("cpu"), number

@@ -18,6 +18,7 @@ from torch_nntile.schemas import siblings
 # Served through compositions, or random: see the tests named here.
 ELSEWHERE = {
     "nntile::div_trunc": "test_compositions.py",
+    "nntile::div_trunc.Scalar": "test_integers.py",
     "nntile::nll_loss": "samples of nll_loss_forward with more dims",
     "nntile::nll_loss_backward": "likewise",
     "nntile::dropout": "test_random.py",
