@@ -53,7 +53,7 @@ def log_sigmoid_forward(self: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def shrink_backward(grad_output: Tensor, self: Tensor, lambd: Number) -> Tensor:
-    return grad_output.masked_fill(self.abs() <= lambd, 0)
+    return torch.where(self.abs() <= lambd, 0, grad_output)
 
 
 def div_mode(self: Tensor, other: Any, *, rounding_mode: str | None) -> Tensor:

@@ -17,6 +17,7 @@ import torch
 
 from torch_nntile import _c, aten, decomp
 from torch_nntile.cpu_dtypes import complex_on_host, refusing_as_cpu
+from torch_nntile.cpu_strides import with_strides_of_cpu
 from torch_nntile.schemas import is_in_place, schema_of, siblings
 
 __all__ = ["Fallback", "fallback_report", "reset_fallback_report"]
@@ -112,6 +113,7 @@ def _define_own_ops() -> None:
 def _register_composition(
     library: torch.library.Library, name: str, function: Callable[..., Any], taken: set[str]
 ) -> None:
+    function = with_strides_of_cpu(name.removeprefix("aten::"), function)
     function = complex_on_host(name.removeprefix("aten::"), function, cpu_fallback)
     for sibling in siblings(name):
         if sibling in taken:

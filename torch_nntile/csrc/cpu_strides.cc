@@ -23,6 +23,7 @@ using at::Tensor;
 enum class Rule {
     elementwise,  // the CPU's kernel is a TensorIterator, Meta's is a function of its own
     contiguous,
+    like_first,
     suggested,  // the format that the first argument suggests
     convolution,
 };
@@ -57,8 +58,11 @@ constexpr StridesRow rows[] = {
     {"native_dropout_backward", Rule::elementwise},
 
     {"masked_fill", Rule::contiguous},
+    {"native_layer_norm", Rule::contiguous},
     {"normal", Rule::contiguous},
     {"nonzero_static", Rule::contiguous},
+
+    {"flip", Rule::like_first},
 
     {"roll", Rule::suggested},
     {"channel_shuffle", Rule::suggested},
@@ -256,6 +260,9 @@ void mend_strides(const c10::OperatorHandle& op, Arguments arguments, Shapes& sh
         return;
     } else if (row->rule == Rule::convolution) {
         mend_convolution(schema, arguments, shapes);
+    } else if (row->rule == Rule::like_first) {
+        const Tensor& first = arguments[0].toTensor();
+        if (first.is_non_overlapping_and_dense()) shapes[0][0].strides = at::DimVector(first.strides());
     } else if (row->rule == Rule::contiguous) {
         set_format(shapes[0][0], MemoryFormat::Contiguous);
     } else {
