@@ -235,4 +235,17 @@ std::shared_ptr<const Shapes> MetaCache::shapes(const c10::OperatorHandle& op,
     return shapes;
 }
 
+void MetaCache::ask_cpu(const c10::OperatorHandle& op, Arguments arguments) {
+    Signature signature;
+    append_signature(arguments, true, signature);
+    {
+        std::shared_lock lock(mutex_);
+        if (asked_.contains(signature)) return;
+    }
+    refuse_as_cpu(op, arguments, 1, true);
+    std::unique_lock lock(mutex_);
+    if (asked_.size() >= most_signatures) asked_.clear();
+    asked_.insert(std::move(signature));
+}
+
 }  // namespace torch_nntile

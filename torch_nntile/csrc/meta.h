@@ -9,6 +9,7 @@
 #include <memory>
 #include <shared_mutex>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "boxed.h"
@@ -53,6 +54,8 @@ public:
     // ask_cpu: a signature that Meta accepts must please the CPU too.
     std::shared_ptr<const Shapes> shapes(const c10::OperatorHandle& op, Arguments arguments,
                                          bool ask_cpu = false);
+    // refuse_as_cpu() with small tensors, once for a signature that the CPU takes.
+    void ask_cpu(const c10::OperatorHandle& op, Arguments arguments);
 
 private:
     struct Hash {
@@ -61,6 +64,7 @@ private:
     bool values_;
     std::shared_mutex mutex_;
     std::unordered_map<Signature, std::shared_ptr<const Shapes>, Hash> known_;
+    std::unordered_set<Signature, Hash> asked_;
 };
 
 }  // namespace torch_nntile

@@ -32,7 +32,8 @@ bool Row::call_one(const c10::OperatorHandle& op, torch::jit::Stack* stack, Argu
     if (!infer_fast(view, in, out)) infer_cached(op, view, in, out);
     if (!numbers_fit(view, in, out)) refuse_as_cpu(op, arguments, 1, true);  // or they wrap
     try {
-        if (!check_writes(in, out) || !record_node(view, in, out)) return false;
+        const bool takes = check_writes(in, out) && takes_node(view, in, out);
+        if (!takes || !record_node(view, in, out)) return false;
     } catch (const c10::Error&) {
         refuse_as_cpu(op, arguments);  // users know its words; Meta has let this pass
         throw;
@@ -66,13 +67,14 @@ bool Row::call_foreach(const c10::OperatorHandle& op, torch::jit::Stack* stack,
     bool plain = true;
     for (size_t k = 0; k < count; ++k) {
         read_inputs({*this, arguments, static_cast<int64_t>(k)}, inputs[k]);
-        plain &= inputs[k].uniform && !inputs[k].doubtful && c10::isFloatingType(inputs[k].common);
         const ScalarType type = inputs[k].common;
+        plain &= type == ScalarType::Undefined ||
+                 (inputs[k].uniform && !inputs[k].doubtful && c10::isFloatingType(type));
         const bool fits =
             type == ScalarType::Undefined || takes(type) || c10::isIntegralType(type, true);
         if (inputs[k].foreign || !fits) return false;
     }
-    if (!plain) refuse_as_cpu(op, arguments, 1, true);
+    if (!plain) cache_.ask_cpu(op, arguments);
     // Without new tensors there is nothing to infer: the op checks the shapes of each element
     // itself.
     const bool makes = std::any_of(t_.returns.begin(), t_.returns.end(),

@@ -123,7 +123,6 @@ bool Row::takes_node(const View& view, const Inputs& in, const Results& out) con
 }
 
 bool Row::record_node(const View& view, const Inputs& in, const Results& out) const {
-    if (!takes_node(view, in, out)) return false;
     const ScalarType type = compute_type(in, out);
     const nntile_dtype compute = dtype_of(type);
     Operands operands;

@@ -125,9 +125,8 @@ private:
     bool numbers_fit(const View& view, const Inputs& in, const Results& out) const;
     bool takes(c10::ScalarType type) const { return t_.takes >> dtype_of(type) & 1; }
 
-    // False: the op does not take this call.
     bool takes_node(const View& view, const Inputs& in, const Results& out) const;
-    // False: likewise, and nothing was recorded.
+    // Of a call that takes_node(). False: the op does not take it after all, nothing was recorded.
     bool record_node(const View& view, const Inputs& in, const Results& out) const;
 
     RowTable t_;
