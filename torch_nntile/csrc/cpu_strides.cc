@@ -22,6 +22,7 @@ using at::Tensor;
 
 enum class Rule {
     elementwise,  // the CPU's kernel is a TensorIterator, Meta's is a function of its own
+    with_number,  // so, and the CPU makes a tensor of no dims of the number
     contiguous,
     like_first,
     suggested,  // the format that the first argument suggests
@@ -41,12 +42,20 @@ constexpr StridesRow rows[] = {
     {"fmod.Scalar_out", Rule::elementwise},
     {"remainder.Scalar_out", Rule::elementwise},
     {"where.self_out", Rule::elementwise},
-    {"remainder.Scalar", Rule::elementwise},
-    {"fmod.Scalar", Rule::elementwise},
-    {"rsub.Scalar", Rule::elementwise},
-    {"bitwise_and.Scalar", Rule::elementwise},
-    {"bitwise_or.Scalar", Rule::elementwise},
-    {"bitwise_xor.Scalar", Rule::elementwise},
+    {"remainder.Scalar", Rule::with_number},
+    {"fmod.Scalar", Rule::with_number},
+    {"rsub.Scalar", Rule::with_number},
+    {"bitwise_and.Scalar", Rule::with_number},
+    {"bitwise_or.Scalar", Rule::with_number},
+    {"bitwise_xor.Scalar", Rule::with_number},
+    {"_foreach_add.Scalar", Rule::with_number},
+    {"_foreach_add.ScalarList", Rule::with_number},
+    {"_foreach_sub.Scalar", Rule::with_number},
+    {"_foreach_sub.ScalarList", Rule::with_number},
+    {"_foreach_mul.Scalar", Rule::with_number},
+    {"_foreach_mul.ScalarList", Rule::with_number},
+    {"_foreach_div.Scalar", Rule::with_number},
+    {"_foreach_div.ScalarList", Rule::with_number},
     {"relu", Rule::elementwise},
     {"logical_not", Rule::elementwise},
     {"logical_and", Rule::elementwise},
@@ -168,17 +177,8 @@ void mend_convolution(const c10::FunctionSchema& schema, Arguments arguments, Sh
         }
 }
 
-// The CPU makes a tensor of no dims of the number, and so has operands of different sizes.
-bool number_is_operand(const c10::FunctionSchema& schema) {
-    constexpr std::string_view names[] = {
-        "aten::remainder",    "aten::fmod",         "aten::rsub",
-        "aten::bitwise_and",  "aten::bitwise_or",   "aten::bitwise_xor",
-        "aten::_foreach_add", "aten::_foreach_sub", "aten::_foreach_mul", "aten::_foreach_div"};
-    return schema.overload_name().starts_with("Scalar") &&
-           std::find(std::begin(names), std::end(names), schema.name()) != std::end(names);
-}
-
-void mend_elementwise(const c10::OperatorHandle& op, Arguments arguments, Shape& shape) {
+void mend_elementwise(const c10::OperatorHandle& op, Arguments arguments, bool with_number,
+                      Shape& shape) {
     const c10::ScalarType common = promoted(op, arguments);
     std::vector<Tensor> operands;
     for (size_t k = 0; k < arguments.size(); ++k) {
@@ -189,8 +189,7 @@ void mend_elementwise(const c10::OperatorHandle& op, Arguments arguments, Shape&
             operands.push_back(meta_cast(t, choice ? t.scalar_type() : common));
         });
     }
-    if (number_is_operand(op.schema()))
-        operands.push_back(at::detail::empty_strided_meta({}, {}, common));
+    if (with_number) operands.push_back(at::detail::empty_strided_meta({}, {}, common));
     if (operands.size() == 1) operands.push_back(operands[0]);
     Tensor like;
     if (operands.size() == 2) like = at::meta::mul(operands[0], operands[1]);
@@ -200,12 +199,13 @@ void mend_elementwise(const c10::OperatorHandle& op, Arguments arguments, Shape&
 
 // The CPU calls the op for one element of the lists after the other; Meta kernels make results like the
 // first list.
-void mend_foreach(const c10::OperatorHandle& op, Arguments arguments, Shapes& shapes) {
+void mend_foreach(const c10::OperatorHandle& op, Arguments arguments, bool with_number,
+                  Shapes& shapes) {
     for (size_t k = 0; k < shapes[0].size(); ++k) {
         std::vector<c10::IValue> element(arguments.begin(), arguments.end());
         for (c10::IValue& v : element)
-            if (v.isTensorList()) v = v.toTensorVector().at(k);
-        for (auto& list : shapes) mend_elementwise(op, element, list[k]);
+            if (v.isTensorList()) v = c10::IValue(v.toListRef().at(k));
+        for (auto& list : shapes) mend_elementwise(op, element, with_number, list[k]);
     }
 }
 
@@ -247,15 +247,16 @@ c10::ScalarType promoted(const c10::OperatorHandle& op, Arguments arguments) {
 
 void mend_strides(const c10::OperatorHandle& op, Arguments arguments, Shapes& shapes) {
     const auto& schema = op.schema();
-    if (schema.name().starts_with("aten::_foreach_") && !schema.is_mutable())
-        return mend_foreach(op, arguments, shapes);
     const StridesRow* row = find_row(schema);
+    const bool with_number = row && row->rule == Rule::with_number;
+    if (schema.name().starts_with("aten::_foreach_") && !schema.is_mutable())
+        return mend_foreach(op, arguments, with_number, shapes);
     if (!row || is_in_place(schema)) return;
     const bool overload = std::string_view(row->op).find('.') != std::string_view::npos;
     // An out= form that PyTorch generates resizes without regard to strides.
     if (schema.is_mutable() && !overload && !op.hasKernelForDispatchKey(c10::DispatchKey::CPU)) return;
-    if (row->rule == Rule::elementwise) {
-        if (!structured_meta(op)) mend_elementwise(op, arguments, shapes[0][0]);
+    if (row->rule == Rule::elementwise || with_number) {
+        if (!structured_meta(op)) mend_elementwise(op, arguments, with_number, shapes[0][0]);
     } else if (schema.is_mutable()) {
         return;
     } else if (row->rule == Rule::convolution) {
