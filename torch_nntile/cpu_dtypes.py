@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import re
-import threading
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -27,7 +26,7 @@ _OF_DTYPES = re.compile(
     "not implemented for|floating|can't be cast|cannot be cast|dtype|scalar type|bool tensor|complex"
 )
 _MOST_ELEMENTS = 10_000  # of stand-ins with the operands' sizes
-_lock = threading.Lock()
+_REAL = frozenset((torch.float32, torch.float64, torch.float16, torch.bfloat16))
 
 
 def complex_on_host(
@@ -46,7 +45,7 @@ def complex_on_host(
     @functools.wraps(function)
     def chosen(*args: Any, **kwargs: Any) -> Any:
         nonlocal warned
-        if not any(dtype.is_complex for dtype in _dtypes(args, kwargs)):
+        if _all_real(args, kwargs) or not any(t.is_complex for t in _dtypes(args, kwargs)):
             return function(*args, **kwargs)
         if not may_fall_back():
             raise NotImplementedError(
@@ -73,12 +72,12 @@ def refusing_as_cpu(overload: str, kernel: Callable[..., Any]) -> Callable[..., 
 
     @functools.wraps(kernel)
     def checked(*args: Any, **kwargs: Any) -> Any:
-        dtypes = _dtypes(args, kwargs)
-        if dtypes in accepted or all(dtype.is_floating_point for dtype in dtypes):
+        if _all_real(args, kwargs):
             return kernel(*args, **kwargs)
-        if _ask(op, args, kwargs):
-            with _lock:
-                accepted.add(dtypes)
+        dtypes = _dtypes(args, kwargs)
+        known = dtypes in accepted or _REAL.issuperset(dtypes)
+        if not known and _ask(op, args, kwargs):
+            accepted.add(dtypes)
         return kernel(*args, **kwargs)
 
     return checked
@@ -87,6 +86,17 @@ def refusing_as_cpu(overload: str, kernel: Callable[..., Any]) -> Callable[..., 
 def _op(overload: str) -> Any:
     name, _, variant = overload.partition(".")
     return getattr(getattr(torch.ops.aten, name), variant or "default")
+
+
+def _all_real(args: Any, kwargs: Any) -> bool:
+    """The usual call, seen in half a microsecond: real floating tensors, no lists of them, no dtypes."""
+    for x in (*args, *kwargs.values()):
+        if isinstance(x, Tensor):
+            if x.dtype not in _REAL:
+                return False
+        elif isinstance(x, torch.dtype) or (isinstance(x, list) and x and isinstance(x[0], Tensor)):
+            return False
+    return True
 
 
 def _leaves(values: Any) -> Iterator[Any]:
@@ -108,7 +118,10 @@ def _dtypes(args: Any, kwargs: Any) -> tuple[torch.dtype, ...]:
 
 
 def _ask(op: Any, args: Any, kwargs: Any) -> bool:
-    """Raises what the CPU says of these dtypes; False if it did not look. Its generator stays as it is."""
+    """Raises what the CPU says of these dtypes. Its own generator stays as it is.
+
+    False: it was a call of no elements, which kernels may take whatever the dtypes are.
+    """
     tensors = _tensors(args, kwargs)
     few = sum(x.numel() for x in tensors) <= _MOST_ELEMENTS
     if any(isinstance(x, torch.Generator) for x in _leaves((*args, *kwargs.values()))):
