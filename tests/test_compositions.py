@@ -248,3 +248,10 @@ def test_every_decomposition_has_a_case() -> None:
     # Reached through other names: torch.vdot, F.softplus, F.elu, F.hardtanh, norm layers, std_mean.
     reached = {"vdot", "eye.m", "elu_backward", "std_mean.correction", "native_batch_norm_backward"}
     assert set(missing) <= reached | {"native_group_norm_backward", "celu"}
+
+
+@pytest.mark.parametrize("value", [2.5, float("nan")])
+def test_masked_fill_takes_a_number_that_is_a_tensor_of_the_cpu(value: float) -> None:
+    x, mask = torch.arange(6.0).reshape(2, 3), torch.tensor([True, False, True])
+    found = x.to("nntile").masked_fill(mask.to("nntile"), torch.tensor(value))
+    torch.testing.assert_close(found.cpu(), x.masked_fill(mask, value), equal_nan=True)
