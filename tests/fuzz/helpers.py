@@ -162,9 +162,12 @@ def mode(x: Tensor, name: str) -> None:
 
 
 def dense(name: str, *args: Any) -> Tensor:
-    """For calls where the strides of PyTorch's Meta and CPU kernels differ, or mean nothing."""
+    """For calls where the strides of PyTorch's Meta and CPU kernels differ, or mean nothing.
+
+    A copy: contiguous() keeps the strides of dims of one element, which choose a memory format later.
+    """
     result: Tensor = getattr(torch, name)(*args)
-    return result.contiguous()
+    return result.clone(memory_format=torch.contiguous_format)
 
 
 def tolist(x: Tensor) -> Any:
@@ -197,7 +200,7 @@ def topk(x: Tensor, k: int, dim: int) -> Tensor:
 def batch_norm(x: Tensor, mean: Tensor, var: Tensor) -> tuple[Tensor, ...]:
     """Returns what it wrote, too. Dense: the strides of Meta and CPU kernels differ."""
     found = torch.nn.functional.batch_norm(x, mean, var, training=x.numel() > x.shape[1])
-    return found.contiguous(), mean, var
+    return found.clone(memory_format=torch.contiguous_format), mean, var
 
 
 def attention(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, ...]:
@@ -206,12 +209,14 @@ def attention(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, ...]:
         q = q.detach().requires_grad_()
         found = torch.nn.functional.scaled_dot_product_attention(q, k.detach(), v.detach())
         (gradient,) = torch.autograd.grad(found.sum(), q)
-    return found.detach().contiguous(), gradient.contiguous()
+    dense = torch.contiguous_format
+    return found.detach().clone(memory_format=dense), gradient.clone(memory_format=dense)
 
 
 def conv2d(x: Tensor, weight: Tensor, stride: int, padding: int) -> Tensor:
     """Dense: whether channels are last is a guess where a dim has one element."""
-    return torch.nn.functional.conv2d(x, weight, None, stride, padding).contiguous()
+    found = torch.nn.functional.conv2d(x, weight, None, stride, padding)
+    return found.clone(memory_format=torch.contiguous_format)
 
 
 def round_trip(x: Tensor, device: str) -> Tensor:
