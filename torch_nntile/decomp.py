@@ -233,6 +233,8 @@ def random_to_(self: Tensor, to: int, *, generator: torch.Generator | None = Non
 
 
 COMPOSITIONS: dict[str, Callable[..., Any]] = {
+    "isneginf": lambda self: self == -math.inf,
+    "isposinf": lambda self: self == math.inf,
     "clamp": clamp,
     "clamp.Tensor": clamp,
     "hardtanh": hardtanh,
@@ -287,7 +289,7 @@ DECOMPOSED: tuple[str, ...] = (
         "nan_to_num",
         "sinc",
     ),
-    *("isneginf", "isposinf", "tril", "triu", "trace", "eye", "eye.m", "linspace"),
+    *("tril", "triu", "trace", "eye", "eye.m", "linspace"),
     *(
         "hardsigmoid",
         "hardsigmoid_backward",
