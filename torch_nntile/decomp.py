@@ -2,8 +2,8 @@
 """Overloads that are compositions of others: ours as functions here, PyTorch's own by name.
 
 A function here has the signature of its aten overload and runs below autograd. Its in-place and
-`out=` forms are made in dispatch.py. `NESTED` are overloads of nested tensors. `OWN_OPS` are ops of
-namespace nntile: what a row needs and aten has no name for.
+`out=` forms are made in dispatch.py. `DIFFERENTIABLE` run above autograd. `NESTED` are overloads of
+nested tensors. `OWN_OPS` are ops of namespace nntile: what a row needs and aten has no name for.
 """
 
 from __future__ import annotations
@@ -17,7 +17,15 @@ from torch import Tensor
 
 from torch_nntile import decomp_attention, decomp_image, decomp_linalg, decomp_rnn, decomp_train
 
-__all__ = ["COMPOSITIONS", "DECOMPOSED", "LIKE_FIRST", "NESTED", "OWN_OPS", "like_first"]
+__all__ = [
+    "COMPOSITIONS",
+    "DECOMPOSED",
+    "DIFFERENTIABLE",
+    "LIKE_FIRST",
+    "NESTED",
+    "OWN_OPS",
+    "like_first",
+]
 
 Number = float | int | bool
 
@@ -266,6 +274,7 @@ COMPOSITIONS: dict[str, Callable[..., Any]] = {
     **decomp_train.COMPOSITIONS,
 }
 
+DIFFERENTIABLE = decomp_attention.DIFFERENTIABLE
 NESTED = decomp_attention.NESTED
 
 OWN_OPS: dict[str, Callable[..., Any] | None] = {

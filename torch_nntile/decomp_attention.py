@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What torch.nn calls for attention when no gradient is wanted (its "fast path").
+"""Attention: the layouts of the CPU's kernel, and torch.nn's "fast path" without gradients.
 
-The formulas are those of torch.nn.MultiheadAttention and torch.nn.TransformerEncoderLayer. As parts
-they are cut like in training; a call as a whole would be one task of the host. Messages of errors
-are PyTorch's.
+The formulas of the latter are those of torch.nn.MultiheadAttention and
+torch.nn.TransformerEncoderLayer. As parts they are cut like in training; a call as a whole would be
+one task of the host. Messages of errors are PyTorch's.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -15,11 +16,85 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn import functional as F
+from torch.nn.attention import SDPBackend
 
-__all__ = ["COMPOSITIONS", "NESTED"]
+__all__ = ["COMPOSITIONS", "DIFFERENTIABLE", "NESTED"]
 
 _SRC, _PADDING, _FULL = range(3)  # kinds of masks: (T, T), (batch, T), as the scores
 _PARAMETERS = 17  # of encoder_layer(), between src and mask
+_FLASH = SDPBackend.FLASH_ATTENTION.value
+
+
+def scaled_dot_product_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:
+    """PyTorch's formula; where the CPU has a kernel of its own for it, the strides of that kernel.
+
+    Its result is like `query`, of shape (batch, heads, length, size), and its gradients are
+    (batch, length, heads, size) in memory, whatever the operands are. So a model that makes heads by
+    view() and transpose() undoes both without a copy, here as there.
+    """
+    inputs = (query, key, value)
+    operands = (*inputs, *(() if attn_mask is None else (attn_mask,)))
+    learned = attn_mask is not None and attn_mask.requires_grad
+    fast = not learned and _cpu_has_kernel(
+        tuple(map(_signature, operands)),
+        dropout_p,
+        is_causal,
+        enable_gqa,
+        torch.backends.cuda.flash_sdp_enabled(),
+    )
+    if fast and torch.is_grad_enabled():
+        query, key, value = map(_gradient_by_length, inputs)
+    formula = torch.ops.aten.scaled_dot_product_attention.default.decompose
+    result: Tensor = formula(
+        *(query, key, value, attn_mask, dropout_p, is_causal), scale=scale, enable_gqa=enable_gqa
+    )
+    if not fast:
+        return result
+    like = torch.empty_like(inputs[0])
+    return result if result.stride() == like.stride() else like.copy_(result)
+
+
+def _gradient_by_length(x: Tensor) -> Tensor:
+    """x itself. The gradient of a slice is made anew, here while heads and length are swapped."""
+    return x.transpose(1, 2).narrow(0, 0, len(x)).transpose(1, 2) if x.requires_grad else x
+
+
+def _signature(x: Tensor) -> tuple[Any, ...]:
+    return tuple(x.shape), x.dim() > 0 and x.stride(-1) == 1, x.dtype
+
+
+@functools.lru_cache(4096)
+def _cpu_has_kernel(
+    signatures: tuple[Any, ...], dropout_p: float, is_causal: bool, enable_gqa: bool, _: bool
+) -> bool:
+    """PyTorch decides by shapes, dtypes, and whether last dims are dense; stand-ins have no data.
+
+    The last argument is the user's setting, which PyTorch reads itself.
+    """
+
+    def stand_in(shape: tuple[int, ...], dense: bool, dtype: torch.dtype) -> Tensor:
+        data = torch.zeros(shape[-1] if dense else 1, dtype=dtype, device="cpu")
+        return data.as_strided(shape, (*[0] * len(shape[1:]), int(dense))[: len(shape)])
+
+    query, key, value, *masks = (stand_in(*signature) for signature in signatures)
+    mask = masks[0] if masks else None
+    try:
+        choice = torch._fused_sdp_choice(
+            query, key, value, mask, dropout_p, is_causal, enable_gqa=enable_gqa
+        )
+    except RuntimeError:  # the formula will say it
+        return False
+    return choice == _FLASH
 
 
 def masked_softmax(
@@ -188,6 +263,11 @@ COMPOSITIONS: dict[str, Callable[..., Any]] = {
     "_transformer_encoder_layer_fwd": encoder_layer,
     "_nested_tensor_from_mask": nested_from_mask,
     "_nested_tensor_from_mask_left_aligned": left_aligned,
+}
+
+# Made of ops that autograd knows, so that they run above it.
+DIFFERENTIABLE: dict[str, Callable[..., Any]] = {
+    "scaled_dot_product_attention": scaled_dot_product_attention
 }
 
 # Of nested tensors: other calls of theirs are PyTorch's views, or run on the host.

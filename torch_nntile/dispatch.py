@@ -88,6 +88,9 @@ def register() -> None:
         _register_composition(library, f"aten::{overload}", function, taken)
     for overload in decomp.DECOMPOSED:
         _register_composition(library, f"aten::{overload}", _late_decomposition(overload), taken)
+    for overload, function in decomp.DIFFERENTIABLE.items():
+        for key in ("PrivateUse1", "AutogradPrivateUse1"):
+            library.impl(overload, function, key)
     for overload, function in decomp.NESTED.items():
         library.impl(overload, function, "NestedTensorPrivateUse1")
     _c.call("nntile_stub_register_others")

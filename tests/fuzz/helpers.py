@@ -204,13 +204,15 @@ def batch_norm(x: Tensor, mean: Tensor, var: Tensor) -> tuple[Tensor, ...]:
 
 
 def attention(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, ...]:
-    """With its gradient, since the CPU's fast kernel has no second one; dense, for its strides."""
+    """With a copy of its gradient, since the CPU's fast kernel has no second one.
+
+    The gradient itself is a view here and none on the CPU, which in-place calls see.
+    """
     with torch.enable_grad():
         q = q.detach().requires_grad_()
         found = torch.nn.functional.scaled_dot_product_attention(q, k.detach(), v.detach())
         (gradient,) = torch.autograd.grad(found.sum(), q)
-    dense = torch.contiguous_format
-    return found.detach().clone(memory_format=dense), gradient.clone(memory_format=dense)
+    return found.detach(), gradient.clone()
 
 
 def conv2d(x: Tensor, weight: Tensor, stride: int, padding: int) -> Tensor:

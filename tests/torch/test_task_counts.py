@@ -242,9 +242,9 @@ PROGRAMS: dict[str, Program] = {
         tasks=58,
         copies=0,
     ),
-    "encoder layer": trained(lambda: encoder(True), TOKENS, tasks=142, copies=0),
+    "encoder layer": trained(lambda: encoder(True), TOKENS, tasks=156, copies=0),
     "encoder layer, inner batch": trained(
-        lambda: encoder(False), ((5, 6, 8), {1: 3}), tasks=136, copies=0
+        lambda: encoder(False), ((5, 6, 8), {1: 3}), tasks=150, copies=0
     ),
     "GPT block": trained(Block, TOKENS, tasks=109, copies=2, needed=0),
     "GPT block, batch and mlp": trained(
