@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 from torch.nn.attention import SDPBackend
+from torch.utils._python_dispatch import _disable_current_modes
 
 __all__ = ["COMPOSITIONS", "DIFFERENTIABLE", "NESTED"]
 
@@ -66,11 +67,13 @@ def scaled_dot_product_attention(
 
 def _gradient_by_length(x: Tensor) -> Tensor:
     """x itself. The gradient of a slice is made anew, here while heads and length are swapped."""
-    return x.transpose(1, 2).narrow(0, 0, len(x)).transpose(1, 2) if x.requires_grad else x
+    return x.transpose(1, 2).narrow(0, 0, x.shape[0]).transpose(1, 2) if x.requires_grad else x
 
 
 def _signature(x: Tensor) -> tuple[Any, ...]:
-    return tuple(x.shape), x.dim() > 0 and x.stride(-1) == 1, x.dtype
+    """A size that torch.compile() keeps open counts as that of its example, None if it has none."""
+    shape = tuple(n.node.hint if isinstance(n, torch.SymInt) else n for n in x.shape)
+    return shape, bool(x.dim() > 0 and x.stride(-1) == 1), x.dtype
 
 
 @functools.lru_cache(4096)
@@ -81,17 +84,20 @@ def _cpu_has_kernel(
 
     The last argument is the user's setting, which PyTorch reads itself.
     """
+    if any(None in shape for shape, _, _ in signatures):
+        return False
 
     def stand_in(shape: tuple[int, ...], dense: bool, dtype: torch.dtype) -> Tensor:
         data = torch.zeros(shape[-1] if dense else 1, dtype=dtype, device="cpu")
         return data.as_strided(shape, (*[0] * len(shape[1:]), int(dense))[: len(shape)])
 
-    query, key, value, *masks = (stand_in(*signature) for signature in signatures)
-    mask = masks[0] if masks else None
     try:
-        choice = torch._fused_sdp_choice(
-            query, key, value, mask, dropout_p, is_causal, enable_gqa=enable_gqa
-        )
+        with _disable_current_modes():  # who traces should not see it
+            query, key, value, *masks = (stand_in(*signature) for signature in signatures)
+            mask = masks[0] if masks else None
+            choice = torch._fused_sdp_choice(
+                query, key, value, mask, dropout_p, is_causal, enable_gqa=enable_gqa
+            )
     except RuntimeError:  # the formula will say it
         return False
     return choice == _FLASH

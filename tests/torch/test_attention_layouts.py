@@ -137,6 +137,25 @@ def test_transforms_go_through() -> None:
     torch.testing.assert_close(found.cpu(), expected)
 
 
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_compiled_for_several_lengths(dynamic: bool) -> None:
+    def merged(qkv: Tensor) -> Tensor:
+        batch, length, _, heads, size = qkv.shape
+        q, k, v = (x.transpose(1, 2) for x in qkv.unbind(2))
+        result = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return result.transpose(1, 2).view(batch, length, heads * size)
+
+    compiled = torch.compile(merged, backend="aot_eager", dynamic=dynamic)
+    for length in (5, 7, 9):
+        qkv = torch.randn(2, length, 3, 2, 4)
+        on_device = qkv.to("nntile").requires_grad_()
+        expected, found = merged(qkv.requires_grad_()), compiled(on_device)
+        for result in (expected, found):
+            result.square().sum().backward()
+        torch.testing.assert_close(found.cpu(), expected)
+        torch.testing.assert_close(on_device.grad.cpu(), qkv.grad)
+
+
 def test_second_derivatives() -> None:
     """The CPU has none of its fast kernel."""
 
