@@ -115,12 +115,12 @@ class Machine:
                 self.rounded[storage_of(x)] = x.untyped_storage()
                 self.remember([x, *known], nature.scale)
                 if self.noise and x.is_floating_point() and x.numel() and not overlaps_itself(x):
-                    self.blur(x, [x, *known])
+                    self.blur(x, [x, *known], nature.scale)
         return result
 
-    def blur(self, x: Tensor, operands: list[Tensor]) -> None:
+    def blur(self, x: Tensor, operands: list[Tensor], scale: float) -> None:
         """Move each number as other orders of summation might; autograd does not see it."""
-        size = self.noise * torch.finfo(x.dtype).eps * largest_of(operands)
+        size = self.noise * torch.finfo(x.dtype).eps * largest_of(operands) * scale
         x.data.add_((torch.rand(x.shape, generator=self.random) * 2 - 1) * size)
 
     def is_defined(self, inputs: list[Tensor], nature: Nature) -> bool:

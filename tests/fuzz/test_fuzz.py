@@ -205,6 +205,16 @@ def test_what_hangs_on_rounding_has_no_answer() -> None:
     assert not has_no_answer(plain, run(plain, "cpu"), Verdict("numbers", place="v4"))
 
 
+def test_a_layer_that_enlarges_rounding_has_no_answer() -> None:
+    """The CPU's group norm of equal numbers is that far from them, and squares enlarge it."""
+    step = Step("numbers", "helpers.numbers", ((3, 3), torch.float32, 0, DEVICE), (0,))
+    bias = Step("numbers", "helpers.numbers", ((3,), torch.float32, 0, DEVICE), (1,))
+    norm = Step("group_norm", "F.group_norm", (Var(0), 1, Var(1), Var(1)), (2,))
+    square, again = (Step("square", "Tensor.square", (Var(n),), (n + 1,)) for n in (2, 3))
+    program = Program((step, bias, norm, square, again))
+    assert not check(program, "eager")
+
+
 def test_undefined_bytes_have_no_answer() -> None:
     """A view with an offset grows its storage: what is before it, nobody set."""
     make = Step("numbers", "helpers.numbers", ((1, 0), torch.uint8, 0, DEVICE), (0,))
