@@ -90,6 +90,21 @@ class Block(nn.Module):
         return x + self.mlp(self.after(x))
 
 
+class Fused(nn.Module):
+    """Heads made, attended and merged as nearly all models do it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.qkv, self.out = nn.Linear(8, 24), nn.Linear(8, 8)
+
+    def forward(self, x: Tensor) -> Tensor:
+        batch, length, width = x.shape
+        q, k, v = (y.view(batch, length, 2, 4).transpose(1, 2) for y in self.qkv(x).split(width, 2))
+        found = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        result: Tensor = x + self.out(found.transpose(1, 2).reshape(batch, length, width))
+        return result
+
+
 def trained(
     make: Callable[[], nn.Module],
     x: tuple[tuple[int, ...], Dims],
@@ -246,6 +261,7 @@ PROGRAMS: dict[str, Program] = {
     "encoder layer, inner batch": trained(
         lambda: encoder(False), ((5, 6, 8), {1: 3}), tasks=150, copies=0
     ),
+    "fused attention": trained(Fused, TOKENS, tasks=93, copies=0),
     "GPT block": trained(Block, TOKENS, tasks=109, copies=2, needed=0),
     "GPT block, batch and mlp": trained(
         Block,
