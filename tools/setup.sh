@@ -67,7 +67,7 @@ with open("pyproject.toml", "rb") as file:
     project = tomllib.load(file)
 groups = project["project"]["optional-dependencies"]
 print("\n".join([*project["build-system"]["requires"], *project["project"]["dependencies"],
-                 *groups["test"], *groups["lint"]]))
+                 *groups["test"], *groups["ecosystem"], *groups["lint"]]))
 REQUIREMENTS
 
 setup="-Ddebug=true -Dtests=enabled"
