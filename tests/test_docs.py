@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import check_layers
+import doc_tables
 import make_docs
 import pytest
 
@@ -60,6 +62,23 @@ def test_environment_has_all_variables_that_code_reads() -> None:
     names = {name for path in sources for name in reads.findall(path.read_text())}
     assert {"STARPU_NCPU", "NNTILE_RUNTIME_MODE"} <= names
     assert not sorted(name for name in names if f"`{name}`" not in text)
+
+
+def test_counts_of_ops_are_those_of_the_rows() -> None:
+    """README and changelog say "more than 110 ops ... more than 450": true, and not far off."""
+    rows, overloads = doc_tables.op_counts()
+    for page in ("README.md", "CHANGELOG.md"):
+        found = re.search(
+            r"ore than (\d+) ops .*?more than (\d+) overloads", (ROOT / page).read_text()
+        )
+        assert found, page
+        for said, true in zip(map(int, found.groups()), (rows, overloads), strict=True):
+            assert said < true < said + 50, f"{page}: more than {said}, in truth {true}"
+
+
+def test_layout_shows_the_floors_of_the_lint_step() -> None:
+    floors = " <- ".join(", ".join(sorted(floor)) for floor in check_layers.FLOORS)
+    assert f"\n{floors}\n" in (ROOT / "docs/develop/layout.md").read_text()
 
 
 def test_readme_shows_make_targets_that_exist() -> None:

@@ -46,6 +46,11 @@ def _overloads() -> dict[str, list[str]]:
     return {op: sorted(set(names)) for op, names in found.items()}
 
 
+def op_counts() -> tuple[int, int]:
+    """(ops, overloads of PyTorch that they serve)."""
+    return int(_c.get("nntile_op_count")), sum(len(names) for names in _overloads().values())
+
+
 def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
     def line(cells: tuple[str, ...]) -> str:
         return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
@@ -117,11 +122,11 @@ def op_pages() -> Iterator[tuple[str, str]]:
         rows.append(
             (f"[{name}]({name}.md)", f"`{doc}`", _text("nntile_op_rule", op), str(len(served)))
         )
-    total = sum(len(names) for names in overloads.values())
+    count, total = op_counts()
     rules = "\n".join(f"* `{name}`: {text}" for name, text in RULES.items())
     yield (
         "README.md",
-        f"# Ops\n\n{len(ops)} ops serve {total} overloads of PyTorch (in-place, `out=` and foreach "
+        f"# Ops\n\n{count} ops serve {total} overloads of PyTorch (in-place, `out=` and foreach "
         "forms included). Compositions of these, and PyTorch's own decompositions, serve more; what "
         "is left runs on the host, as a task.\n\n"
         + _table(("op", "formula", "rule", "overloads"), rows)

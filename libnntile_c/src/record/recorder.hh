@@ -22,7 +22,7 @@ struct HostCall {
     std::function<int(int64_t batch, bool accumulate, void* const* data, char* error_text)> function;
 };
 
-// What runs graphs; pipeline.cc implements it, so that record/ needs neither tiles nor StarPU.
+// What runs graphs; executor.cc implements it, so that record/ needs neither tiles nor StarPU.
 class Executor {
 public:
     virtual ~Executor() = default;
