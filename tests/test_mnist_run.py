@@ -133,7 +133,8 @@ def test_it_learns(train: Run, tmp_path: Path) -> None:
     assert record_of(tmp_path)["weight_difference"] is None  # no comparison was asked for
 
 
-@pytest.mark.parametrize("mode", ["eager", pytest.param("graph", marks=pytest.mark.slow)])
+@pytest.mark.slow  # quick, and other models: tests/torch/test_worker_bits.py
+@pytest.mark.parametrize("mode", ["eager", "graph"])
 def test_workers_do_not_change_a_bit(train: Run, tmp_path: Path, mode: str) -> None:
     found = {}
     for workers in ("1", "2"):
