@@ -115,3 +115,26 @@ def test_exit_with_an_error_nobody_read() -> None:
         torch.nn.functional.embedding(torch.tensor([9], device="nntile"), torch.ones(2, 2, device="nntile"))
     """)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [
+        {"HWLOC_SYNTHETIC": "numa:1(memory=1000000000) core:2 pu:1"},
+        {"STARPU_USE_NUMA": "1", "STARPU_LIMIT_CPU_NUMA_0_MEM": "300"},
+    ],
+    ids=["a machine of 1 GB", "a limit"],
+)
+def test_starpu_knows_of_less_memory(environment: dict[str, str]) -> None:
+    """The budget bounds memory; what StarPU thinks there is must not."""
+    done = python(
+        """
+        torch_nntile.init_context(ncpu=2, memory="4GiB")
+        tiles = [torch.empty(32 << 20, device="nntile") for _ in range(12)]  # pages stay untouched
+        for x in tiles: x[:4].fill_(1).cpu()
+        assert torch.nntile.memory_reserved() > 1_200_000_000
+        """,
+        timeout=60,
+        **environment,
+    )
+    assert done.returncode == 0, done.stderr

@@ -65,8 +65,7 @@ int64_t memory_budget() {
 StartEnvironment::StartEnvironment(bool verbose) : folder_(fresh_folder()) {
     if (!verbose) set("STARPU_SILENT", "1");
     if (!std::getenv("STARPU_WORKERS_NOBIND")) set("STARPU_WORKERS_NOBIND", "1");
-    for (const char* name : {"STARPU_LIMIT_CPU_MEM", "STARPU_LIMIT_CPU_NUMA_MEM",
-                             "STARPU_PERF_MODEL_DIR", "STARPU_PERF_MODEL_PATH"})
+    for (const char* name : {"STARPU_PERF_MODEL_DIR", "STARPU_PERF_MODEL_PATH"})
         if (std::getenv(name)) set(name, nullptr);
     if (folder_.empty()) return;
     set("XDG_CACHE_HOME",

@@ -19,8 +19,7 @@ int64_t memory_budget();  // 90 % of physical memory, or of the control group's 
 // user says so;
 // - a private, empty folder for the bus model, which StarPU otherwise keeps in the user's home: it
 // aborts if
-//   that cannot be written and reads half-written files if two processes start at once;
-// - no memory limit: StarPU waits for ever when it meets one; the budget is kept by pool.cc.
+//   that cannot be written and reads half-written files if two processes start at once.
 class StartEnvironment {
 public:
     explicit StartEnvironment(bool verbose);

@@ -105,7 +105,14 @@ int64_t class_bytes(uint32_t size_class) {
     return static_cast<int64_t>((mantissa << exponent) * unit);
 }
 
-void install_hooks() { starpu_malloc_set_hooks(malloc_hook, free_hook); }
+void install_hooks() {
+    starpu_malloc_set_hooks(malloc_hook, free_hook);
+    // The pool's budget counts. StarPU would count, too, up to what it takes for the machine's
+    // memory, which may be less, and then try for ever to evict tiles.
+    for (unsigned node = 0; node < starpu_memory_nodes_get_count(); ++node)
+        if (starpu_node_get_kind(node) == STARPU_CPU_RAM)
+            starpu_malloc_on_node_set_default_flags(node, STARPU_MALLOC_PINNED);
+}
 
 bool prepare(uint32_t size_class) {
     Cache& c = cache();
