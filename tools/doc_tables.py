@@ -153,7 +153,7 @@ The runtime sets some of StarPU's own variables for its start, and puts them bac
 | `STARPU_WORKERS_NOBIND` | 1 unless you set it: workers are not bound to cores |
 | `STARPU_SILENT` | 1 unless `init_context(verbose=1)` |
 | `STARPU_HOME`, `XDG_CACHE_HOME` | a fresh folder, removed again: StarPU writes no files into yours |
-| `STARPU_LIMIT_CPU_MEM`, `STARPU_LIMIT_CPU_NUMA_MEM` | ignored: use `init_context(memory="8GiB")` |
+| `STARPU_LIMIT_CPU_MEM`, `STARPU_LIMIT_CPU_NUMA_...` | ignored: use `init_context(memory="8GiB")` |
 | `STARPU_PERF_MODEL_DIR`, `STARPU_PERF_MODEL_PATH` | ignored |
 """
 

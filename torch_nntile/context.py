@@ -142,6 +142,8 @@ def apply_environment() -> None:
 def stop_at_exit() -> None:
     """Leave in order: autograd threads first, then the runtime. A forked child owns neither."""
     if _c.get("nntile_context_forked"):
+        # PyTorch's engine would wait ten seconds for threads that only the parent has.
+        os.environ["TORCH_AUTOGRAD_SHUTDOWN_WAIT_LIMIT"] = "0"
         return
     _c.get("nntile_stub_drain")
     if _c.get("nntile_context_active"):

@@ -78,14 +78,20 @@ def test_bad_settings(arguments: str, words: str) -> None:
 def test_fork() -> None:
     passes("""
         import os
-        x = torch.ones(2, device="nntile"); x.cpu()
+        import sys, time
+        x = torch.ones(2, device="nntile", requires_grad=True)
+        (x * x).sum().backward()
+        x.grad.cpu()
+        begin = time.monotonic()
         child = os.fork()
         if child == 0:
-            code = 1
-            try: (x + 1).cpu()
-            except RuntimeError as error: code = 0 if "fork" in str(error) else 2
-            os._exit(code)
+            for call in (lambda: (x + 1).cpu(), lambda: torch.ones(2, device="nntile"), x.cpu):
+                try: call()
+                except RuntimeError as error: assert "fork" in str(error)
+                else: os._exit(1)
+            sys.exit(0)
         assert os.waitpid(child, 0)[1] == 0
+        assert time.monotonic() - begin < 8, "a child waits for threads of autograd that it lacks"
         assert (x + 1).tolist() == [2.0, 2.0]
     """)
 

@@ -13,7 +13,9 @@
 namespace torch_nntile {
 namespace {
 
+// A forked child leaks it: a thread of the parent may hold the lock of the addresses.
 void release(void* context) {
+    if (nntile_context_forked()) return;
     auto* home = static_cast<Home*>(context);
     nntile_buffer_destroy(home->buffer);
     address_space().give(*home);
@@ -23,6 +25,7 @@ void release(void* context) {
 class Allocator final : public c10::DeviceAllocator {
 public:
     c10::DataPtr allocate(size_t nbytes) override {
+        check_not_forked();
         auto home = std::make_unique<Home>();
         nntile_error* error = nullptr;
         address_space().take(nbytes, *home);

@@ -33,6 +33,7 @@ Known& known() {
 }
 
 FallbackOp& known_op(const OperatorHandle& op) {
+    check_not_forked();
     Known& k = known();
     const std::string name = toString(op.operator_name());
     {

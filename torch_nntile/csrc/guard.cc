@@ -74,6 +74,13 @@ void check_index(c10::DeviceIndex index) {
         " does not exist; the only device is nntile:0 (StarPU places its tasks on cores and GPUs)");
 }
 
+void check_not_forked() {
+    if (!nntile_context_forked()) [[likely]]
+        return;
+    nntile_error* error = nullptr;
+    check(nntile_record_run(record(), &error), error);
+}
+
 bool busy() {
     if (nntile_record_pending(record())) return true;
     if (!nntile_context_active()) return false;

@@ -221,6 +221,7 @@ int64_t infer_calls() { return calls; }
 
 std::shared_ptr<const Shapes> MetaCache::shapes(const c10::OperatorHandle& op,
                                                 Arguments arguments, bool ask_cpu) {
+    check_not_forked();
     Signature signature;
     append_signature(arguments, values_, signature);
     {
@@ -236,6 +237,7 @@ std::shared_ptr<const Shapes> MetaCache::shapes(const c10::OperatorHandle& op,
 }
 
 void MetaCache::ask_cpu(const c10::OperatorHandle& op, Arguments arguments) {
+    check_not_forked();
     Signature signature;
     append_signature(arguments, true, signature);
     {

@@ -9,14 +9,14 @@ using namespace nntile::abi;
 
 nntile_status nntile_buffer_create(nntile_record* record, int64_t nbytes, nntile_buffer** out, nntile_error** error) {
     return guard(error, [&] {
-        need(record, "nntile_buffer_create", "record");
+        record::Recorder& recorder = recorder_of(record, "nntile_buffer_create");
         need(out, "nntile_buffer_create", "out");
-        *out = handle_of(record->recorder->create_buffer(nbytes));
+        *out = handle_of(recorder.create_buffer(nbytes));
     });
 }
 
 void nntile_buffer_destroy(nntile_buffer* buffer) {
-    if (!buffer) return;
+    if (!buffer || runtime::forked()) return;  // a child leaks it: the parent's threads hold locks there
     record::Buffer* b = buffer_of(buffer);
     guard(nullptr, [&] { b->owner->destroy_buffer(b); });
 }

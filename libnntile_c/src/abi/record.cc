@@ -45,11 +45,6 @@ std::vector<record::Operand> operands_of(const nntile_operand* operands, size_t 
     return out;
 }
 
-record::Recorder& recorder_of(nntile_record* record, const char* function) {
-    need(record, function, "record");
-    return *record->recorder;
-}
-
 const schema::OpRow& row_of(uint32_t op) {
     check(op < schema::op_rows().size(), Status::not_found, "nntile_record_op: no op number ", op);
     return schema::op_rows()[op];
@@ -82,7 +77,7 @@ nntile_status nntile_record_create(nntile_record** out, nntile_error** error) {
 }
 
 void nntile_record_destroy(nntile_record* record) {
-    if (!record) return;
+    if (!record || runtime::forked()) return;
     guard(nullptr, [&] {
         record->recorder->reset();
         if (runtime::active()) runtime::wait();
@@ -169,7 +164,7 @@ nntile_mode nntile_record_mode(nntile_record* record) {
 }
 
 size_t nntile_record_pending(nntile_record* record) {
-    return guard_value<size_t>(0, [&] { return record ? record->recorder->pending() : 0; });
+    return guard_value<size_t>(0, [&] { return recorder_of(record, "nntile_record_pending").pending(); });
 }
 
 nntile_status nntile_record_compile(nntile_record* record, nntile_error** error) {
@@ -181,13 +176,12 @@ nntile_status nntile_record_run(nntile_record* record, nntile_error** error) {
 }
 
 void nntile_record_reset(nntile_record* record) {
-    if (record) guard(nullptr, [&] { record->recorder->reset(); });
+    guard(nullptr, [&] { recorder_of(record, "nntile_record_reset").reset(); });
 }
 
 void nntile_record_trim(nntile_record* record) {
-    if (!record) return;
     guard(nullptr, [&] {
-        record->recorder->forget_dead();
+        recorder_of(record, "nntile_record_trim").forget_dead();
         runtime::trim();
     });
 }

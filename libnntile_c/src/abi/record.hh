@@ -2,6 +2,7 @@
 // What stands behind nntile_record and nntile_buffer.
 #pragma once
 
+#include "base/error.hh"
 #include "executor.hh"
 #include "nntile/record.h"
 
@@ -11,6 +12,13 @@ struct nntile_record {
 };
 
 namespace nntile::abi {
+
+// In a forked child the recorder's mutexes may be held by threads that do not exist there.
+inline record::Recorder& recorder_of(nntile_record* record, const char* function) {
+    check(record, Status::invalid_argument, function, ": record is NULL");
+    runtime::check_not_forked();
+    return *record->recorder;
+}
 
 inline record::Buffer* buffer_of(nntile_buffer* b) { return reinterpret_cast<record::Buffer*>(b); }
 inline nntile_buffer* handle_of(record::Buffer* b) { return reinterpret_cast<nntile_buffer*>(b); }

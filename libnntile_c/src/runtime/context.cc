@@ -106,17 +106,16 @@ void start_locked(const Config& config) {
                      static_cast<long long>(e.pool.budget));
 }
 
+}  // namespace
+
+bool active() { return context().active.load() && !forked(); }
+bool forked() { return context().forked.load(); }
 void check_not_forked() {
     check(
         !forked(), Status::invalid_state,
         "the runtime cannot be used in a forked child process; use multiprocessing with the spawn "
         "start method");
 }
-
-}  // namespace
-
-bool active() { return context().active.load() && !forked(); }
-bool forked() { return context().forked.load(); }
 uint64_t generation() { return context().generation.load(); }
 
 void start(const Config& config) {

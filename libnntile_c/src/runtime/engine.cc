@@ -33,10 +33,7 @@ std::string Engine::last_error() {
 }
 
 void Engine::check_open() const {
-    check(
-        !forked(), Status::invalid_state,
-        "the runtime cannot be used in a forked child process; use multiprocessing with the spawn "
-        "start method");
+    check_not_forked();
     check(open, Status::invalid_state, "no context is active");
 }
 
@@ -70,10 +67,7 @@ void Engine::drain(std::unique_lock<std::mutex>& lock) {
 }
 
 Guest::Guest(Engine& engine, uint64_t generation) : engine_(engine) {
-    check(
-        !forked(), Status::invalid_state,
-        "the runtime cannot be used in a forked child process; use multiprocessing with the spawn "
-        "start method");
+    check_not_forked();
     std::lock_guard lock(engine_.mutex);
     check(engine_.open && generation == runtime::generation(), Status::invalid_state,
           "this value belongs to a context that has been shut down");

@@ -31,6 +31,7 @@ void ensure_started();                 // start({}) if there is no context; inva
 void shutdown();                       // waits, stops; stored tiles become unusable; no-op if not running
 bool active();
 bool forked();
+void check_not_forked();               // throws invalid_state in a forked child
 void wait();                           // all submitted tasks; throws and forgets the first task error
 void trim();                           // gives free tiles of the pool back to the system
 void restrict_to(std::string_view where);
