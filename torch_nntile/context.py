@@ -53,7 +53,8 @@ def init_context(
         cpu_fallback: whether an op without a row runs on PyTorch's CPU kernel.
         runtime_mode: "eager" runs each op at once, "graph" waits for `run()` or a host read.
         verbose: 1 prints a line at start and stop.
-        memory: budget for data in main memory, bytes or "8GiB"; None: 90 % of the machine.
+        memory: budget for data in main memory, bytes or "8GiB"; None: 90 % of the machine,
+            at most half of what `ulimit -v` leaves.
 
     Raises:
         RuntimeError: a runtime is already running, or this is a forked child.

@@ -144,3 +144,33 @@ def test_starpu_knows_of_less_memory(environment: dict[str, str]) -> None:
         **environment,
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_limited_address_space() -> None:
+    """`ulimit -v`: an OutOfMemoryError, whatever the budget, and room for threads that start later."""
+    passes("""
+        import resource, threading
+        pages = int(open("/proc/self/statm").read().split()[0])
+        limit = pages * resource.getpagesize() + (3 << 30)
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+        for memory in (None, "64GiB"):
+            torch_nntile.init_context(ncpu=2, memory=memory)
+            tensors = []
+            try:
+                while len(tensors) < 400:
+                    tensors.append(torch.empty(4 << 20, device="nntile"))
+                    tensors[-1][:1].fill_(1).cpu()
+            except torch.OutOfMemoryError: pass
+            else: raise SystemExit("6 GiB fitted into 3")
+            assert len(tensors) > 50
+            seen = []
+            thread = threading.Thread(target=lambda: seen.append(bytearray(16 << 20)))
+            thread.start(); thread.join()
+            assert seen
+            tensors.clear()
+            x = torch.ones(64, 64, device="nntile", requires_grad=True)
+            (x @ x).sum().backward()  # begins a thread of autograd
+            assert x.grad.cpu()[0, 0] == 128
+            del x
+            torch_nntile.shutdown_context()
+    """)

@@ -2,7 +2,6 @@
 #include "address_space.h"
 
 #include <c10/util/Exception.h>
-#include <sys/mman.h>
 
 #include <algorithm>
 #include <bit>
@@ -10,8 +9,7 @@
 namespace torch_nntile {
 namespace {
 
-constexpr size_t largest_region = size_t{1} << 44;
-constexpr size_t smallest_region = size_t{1} << 26;
+constexpr size_t largest = size_t{1} << 44;
 
 // Eight size classes for each doubling, so that freed ranges fit again.
 size_t size_class(size_t nbytes) {
@@ -22,33 +20,18 @@ size_t size_class(size_t nbytes) {
 
 }  // namespace
 
-// Containers and `ulimit -v` bound address space: each failure asks for a quarter.
-void AddressSpace::reserve(size_t room) {
-    const size_t least = std::max(room, smallest_region);
-    for (size_t size = std::max(largest_region, least);; size = std::max(size / 4, least)) {
-        void* region =
-            mmap(nullptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        if (region != MAP_FAILED) {
-            next_ = static_cast<char*>(region);
-            end_ = next_ + size;
-            return;
-        }
-        TORCH_CHECK_WITH(OutOfMemoryError, size > least, "nntile: cannot reserve ", room,
-                         " bytes of address space");
-    }
-}
-
 void AddressSpace::take(size_t nbytes, Home& home) {
-    TORCH_CHECK_WITH(OutOfMemoryError, nbytes <= largest_region, "nntile: a storage of ", nbytes,
-                     " bytes is larger than the address space");
+    TORCH_CHECK_WITH(OutOfMemoryError, nbytes <= largest, "nntile: a storage of ", nbytes,
+                     " bytes is larger than any memory");
     home.room = size_class(nbytes);
     std::lock_guard lock(mutex_);
     if (auto it = free_.find(home.room); it != free_.end() && !it->second.empty()) {
         home.address = it->second.back();
         it->second.pop_back();
     } else {
-        if (home.room > static_cast<size_t>(end_ - next_)) reserve(home.room);
-        home.address = next_;
+        TORCH_CHECK_WITH(OutOfMemoryError, home.room <= end - next_,
+                         "nntile: no address is left for a storage of ", nbytes, " bytes");
+        home.address = reinterpret_cast<char*>(next_);
         next_ += home.room;
     }
     live_[home.address] = &home;

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Unique addresses for storages. The ranges are reserved, never readable (PROT_NONE) and cost no
-// memory: PyTorch compares and subtracts data pointers, so each live storage needs a range of its
-// own.
+// Unique addresses for storages: PyTorch compares and subtracts data pointers, so each live storage
+// needs a range of its own. No process can have memory there, so nothing is reserved and a limit on
+// the address space does not count them; whoever follows one gets a segmentation fault.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <mutex>
 #include <unordered_map>
@@ -30,10 +31,12 @@ public:
     const Home* find(const void* address);
 
 private:
-    void reserve(size_t room);
+    // Where no mapping of a process can be: bit 55 is that of the kernel's half on aarch64, and bits
+    // 63 to 55 are not all equal, as they are in every address on x86-64.
+    static constexpr uintptr_t begin = 0x4080'0000'0000'0000, end = 0x4100'0000'0000'0000;
 
     std::mutex mutex_;
-    char *next_ = nullptr, *end_ = nullptr;
+    uintptr_t next_ = begin;
     std::unordered_map<size_t, std::vector<char*>> free_;
     std::map<const char*, const Home*> live_;
 };

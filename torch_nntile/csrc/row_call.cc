@@ -34,6 +34,8 @@ bool Row::call_one(const c10::OperatorHandle& op, torch::jit::Stack* stack, Argu
     try {
         const bool takes = check_writes(in, out) && takes_node(view, in, out);
         if (!takes || !record_node(view, in, out)) return false;
+    } catch (const c10::OutOfMemoryError&) {
+        throw;  // the CPU would only ask for as much again
     } catch (const c10::Error&) {
         refuse_as_cpu(op, arguments);  // users know its words; Meta has let this pass
         throw;

@@ -68,6 +68,11 @@ void start_locked(const Config& config) {
     check(ncpu > 0, Status::invalid_argument, "context: no worker at all (ncpu = 0, ncuda = 0)");
     check(config.memory_bytes >= 0, Status::invalid_argument, "context: memory of ",
           config.memory_bytes, " bytes");
+    constexpr int64_t stack = 8 << 20;
+    const int64_t left = memory::address_space_left();
+    check(left / stack > ncpu && left > memory::spared_address_space, Status::out_of_memory,
+          "context: the limit on the address space (ulimit -v) leaves ", left, " bytes, too few for ",
+          ncpu, " workers");
     starpu_conf conf;
     starpu_conf_init(&conf);
     conf.precedence_over_environment_variables = 1;

@@ -10,6 +10,8 @@
 #include <fstream>
 #include <thread>
 
+#include "runtime/memory.hh"
+
 namespace nntile::runtime {
 
 namespace {
@@ -59,7 +61,7 @@ int cuda_workers() { return std::max(0, number_of("STARPU_NCUDA")); }
 
 int64_t memory_budget() {
     const int64_t physical = int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
-    return std::min(physical, group_limit()) / 10 * 9;
+    return std::min(std::min(physical, group_limit()) / 10 * 9, memory::address_space_left() / 2);
 }
 
 StartEnvironment::StartEnvironment(bool verbose) : folder_(fresh_folder()) {

@@ -12,7 +12,9 @@ namespace nntile::runtime {
 
 int cpu_workers();        // STARPU_NCPU, else the cores of this process's affinity mask
 int cuda_workers();       // STARPU_NCUDA, else 0
-int64_t memory_budget();  // 90 % of physical memory, or of the control group's limit if lower
+// 90 % of physical memory, or of the control group's limit if lower; at most half of what a limit on
+// the address space leaves.
+int64_t memory_budget();
 
 // Environment variables that StarPU reads at its start, set for the lifetime of the object:
 // - no banners, no binding of workers to cores (a neighbour's load then moves them), unless the

@@ -3,10 +3,13 @@
 
 #include <starpu.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <bit>
 #include <cerrno>
 #include <cstdlib>
+#include <fstream>
 #include <mutex>
 #include <vector>
 
@@ -20,6 +23,7 @@ constexpr size_t huge_page = size_t{2} << 20;
 constexpr size_t cache_limit = size_t{64} << 20;
 
 void* from_system(size_t bytes) {
+    if (address_space_left() - static_cast<int64_t>(bytes) < spared_address_space) return nullptr;
     if (bytes < map_from) return std::aligned_alloc(unit, bytes);
     // Blocks of several huge pages are aligned to them, or the kernel could not use them.
     size_t extra = bytes >= 2 * huge_page ? huge_page : 0;
@@ -87,6 +91,14 @@ int free_hook(unsigned, void* block, size_t bytes, int) {
 }
 
 }  // namespace
+
+int64_t address_space_left() {
+    rlimit limit{};
+    if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return INT64_MAX;
+    int64_t pages = 0;
+    std::ifstream("/proc/self/statm") >> pages;
+    return static_cast<int64_t>(limit.rlim_cur) - pages * sysconf(_SC_PAGESIZE);
+}
 
 uint32_t class_of(int64_t bytes) {
     const uint64_t units = bytes <= 0 ? 1 : (static_cast<uint64_t>(bytes) + unit - 1) / unit;

@@ -59,7 +59,11 @@ Physical* Pool::take_oldest(uint32_t size_class) {
 }
 
 Physical* Pool::make(uint32_t size_class) {
-    if (!memory::prepare(size_class)) return nullptr;
+    if (!memory::prepare(size_class)) {  // the system has less than the budget
+        trim(INT64_MAX);
+        memory::release_all();
+        if (!memory::prepare(size_class)) return nullptr;
+    }
     auto* tile = new Physical;
     tile->size_class = size_class;
     starpu_variable_data_register(&tile->handle, -1, 0, static_cast<size_t>(tile->bytes()));
