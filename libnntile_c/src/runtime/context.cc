@@ -87,7 +87,6 @@ void start_locked(const Config& config) {
         const int result = starpu_init(&conf);
         check(result == 0, Status::runtime, "context: StarPU does not start (", result, ")");
     }
-    memory::install_hooks();
     c.ncpu = static_cast<int>(starpu_cpu_worker_get_count());
     c.verbose = config.verbose;
     if (!c.hooked) {
@@ -156,7 +155,6 @@ void shutdown() {
     e.forget_error();
     keep_awake();
     starpu_shutdown();
-    memory::release_all();
     c.active = false;
     if (c.verbose) std::fprintf(stderr, "nntile: stopped\n");
 }
@@ -184,8 +182,7 @@ void trim() {
     if (!active()) return;
     Engine& e = engine();
     std::lock_guard lock(e.mutex);
-    e.pool.trim(INT64_MAX);
-    memory::release_all();
+    e.pool.trim();
 }
 
 Stats stats() {
@@ -197,8 +194,8 @@ Stats stats() {
     s.launches = e.launches;
     s.in_flight = e.submitted - s.tasks;
     s.tiles = e.pool.tiles;
-    s.tile_bytes = e.pool.bytes;
-    s.pool_bytes = e.pool.bytes - e.pool.used_bytes;
+    s.tile_bytes = e.pool.reserved();
+    s.pool_bytes = e.pool.reserved() - e.pool.used_bytes;
     s.peak_bytes = e.pool.peak_bytes;
     s.ncpu = context().ncpu;
     return s;

@@ -1,94 +1,25 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "runtime/memory.hh"
 
-#include <starpu.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <bit>
-#include <cerrno>
 #include <cstdlib>
 #include <fstream>
-#include <mutex>
-#include <vector>
 
 namespace nntile::runtime::memory {
 
 namespace {
 
 constexpr size_t unit = 64;
-constexpr size_t map_from = size_t{128} << 10;  // smaller blocks come from the C library
-constexpr size_t huge_page = size_t{2} << 20;
-constexpr size_t cache_limit = size_t{64} << 20;
+constexpr int64_t page = int64_t{2} << 20;           // a huge page: what the kernel fills at once
+constexpr int64_t region_bytes = int64_t{64} << 20;
+constexpr int candidates = 16;  // free blocks looked at for one whose pages are resident
 
-void* from_system(size_t bytes) {
-    if (address_space_left() - static_cast<int64_t>(bytes) < spared_address_space) return nullptr;
-    if (bytes < map_from) return std::aligned_alloc(unit, bytes);
-    // Blocks of several huge pages are aligned to them, or the kernel could not use them.
-    size_t extra = bytes >= 2 * huge_page ? huge_page : 0;
-    void* raw = mmap(nullptr, bytes + extra, PROT_READ | PROT_WRITE,
-                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (raw == MAP_FAILED) return nullptr;
-    if (!extra) return raw;
-    auto start = reinterpret_cast<uintptr_t>(raw);
-    uintptr_t aligned = (start + huge_page - 1) / huge_page * huge_page;
-    constexpr uintptr_t page = 4096;
-    uintptr_t end = (aligned + bytes + page - 1) / page * page;
-    if (aligned > start) munmap(raw, aligned - start);
-    if (start + bytes + extra > end)
-        munmap(reinterpret_cast<void*>(end), start + bytes + extra - end);
-    madvise(reinterpret_cast<void*>(aligned), bytes, MADV_HUGEPAGE);
-    return reinterpret_cast<void*>(aligned);
-}
-
-void to_system(void* block, size_t bytes) {
-    if (bytes < map_from) std::free(block);
-    else munmap(block, bytes);
-}
-
-struct Cache {
-    std::mutex mutex;
-    std::vector<void*> free[class_count];
-    size_t bytes = 0;
-};
-
-Cache& cache() {
-    static Cache* const c = new Cache;  // never destroyed: workers may outlive static objects
-    return *c;
-}
-
-int malloc_hook(unsigned, void** block, size_t bytes, int) {
-    const uint32_t k = class_of(static_cast<int64_t>(bytes));
-    Cache& c = cache();
-    {
-        std::lock_guard lock(c.mutex);
-        if (!c.free[k].empty()) {
-            *block = c.free[k].back();
-            c.free[k].pop_back();
-            c.bytes -= static_cast<size_t>(class_bytes(k));
-            return 0;
-        }
-    }
-    *block = from_system(static_cast<size_t>(class_bytes(k)));
-    return *block ? 0 : -ENOMEM;
-}
-
-int free_hook(unsigned, void* block, size_t bytes, int) {
-    const uint32_t k = class_of(static_cast<int64_t>(bytes));
-    const auto size = static_cast<size_t>(class_bytes(k));
-    Cache& c = cache();
-    {
-        std::lock_guard lock(c.mutex);
-        if (c.bytes + size <= cache_limit) {
-            c.free[k].push_back(block);
-            c.bytes += size;
-            return 0;
-        }
-    }
-    to_system(block, size);
-    return 0;
-}
+bool spares(int64_t bytes) { return address_space_left() - bytes >= spared_address_space; }
 
 }  // namespace
 
@@ -117,36 +48,161 @@ int64_t class_bytes(uint32_t size_class) {
     return static_cast<int64_t>((mantissa << exponent) * unit);
 }
 
-void install_hooks() {
-    starpu_malloc_set_hooks(malloc_hook, free_hook);
-    // The pool's budget counts. StarPU would count, too, up to what it takes for the machine's
-    // memory, which may be less, and then try for ever to evict tiles.
-    for (unsigned node = 0; node < starpu_memory_nodes_get_count(); ++node)
-        if (starpu_node_get_kind(node) == STARPU_CPU_RAM)
-            starpu_malloc_on_node_set_default_flags(node, STARPU_MALLOC_PINNED);
+Blocks::~Blocks() {
+    for (const auto& [address, region] : regions_) munmap(region.mapped, region.mapped_bytes);
 }
 
-bool prepare(uint32_t size_class) {
-    Cache& c = cache();
-    const auto size = static_cast<size_t>(class_bytes(size_class));
-    std::lock_guard lock(c.mutex);
-    if (!c.free[size_class].empty()) return true;
-    void* block = from_system(size);
-    if (!block) return false;
-    c.free[size_class].push_back(block);
-    c.bytes += size;
+Blocks::Regions::iterator Blocks::region_of(uintptr_t address) {
+    return std::prev(regions_.upper_bound(address));
+}
+
+bool Blocks::add_region(int64_t bytes) {
+    Region region;
+    region.bytes = (std::max(bytes, region_bytes) + page - 1) / page * page;
+    region.mapped_bytes = static_cast<size_t>(region.bytes + page);  // to begin with a huge page
+    if (!spares(region.bytes + page)) return false;
+    region.mapped = mmap(nullptr, region.mapped_bytes, PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (region.mapped == MAP_FAILED) return false;
+    const auto start = (reinterpret_cast<uintptr_t>(region.mapped) + page - 1) / page * page;
+    madvise(reinterpret_cast<void*>(start), static_cast<size_t>(region.bytes), MADV_HUGEPAGE);
+    region.pages.resize(static_cast<size_t>(region.bytes / page));
+    add_free(start, region.bytes);
+    regions_.emplace(start, std::move(region));
     return true;
 }
 
-void release_all() {
-    Cache& c = cache();
-    std::lock_guard lock(c.mutex);
-    for (uint32_t k = 0; k < class_count; ++k) {
-        for (void* block : c.free[k]) to_system(block, static_cast<size_t>(class_bytes(k)));
-        c.free[k].clear();
-        c.free[k].shrink_to_fit();
+template <class Change>
+void Blocks::for_pages(uintptr_t address, int64_t bytes, Change&& change) {
+    auto& [start, region] = *region_of(address);
+    const auto first = static_cast<int64_t>(address - start) / page;
+    const auto last = (static_cast<int64_t>(address - start) + bytes - 1) / page;
+    for (int64_t p = first; p <= last; ++p) change(region.pages[static_cast<size_t>(p)]);
+}
+
+int64_t Blocks::new_pages(uintptr_t address, int64_t bytes) {
+    int64_t n = 0;
+    for_pages(address, bytes, [&](const Page& p) { n += !p.resident; });
+    return n;
+}
+
+// The smallest that fits without a fresh page, among a few; else that with the fewest.
+uintptr_t Blocks::find(int64_t bytes, Pages pages) {
+    uintptr_t best = 0;
+    int64_t fewest = INT64_MAX;
+    int left = candidates;
+    for (auto it = by_size_.lower_bound({bytes, 0}); it != by_size_.end() && left > 0; ++it, --left) {
+        const int64_t fresh = new_pages(it->second, bytes);
+        if (fresh >= fewest) continue;
+        best = it->second;
+        fewest = fresh;
+        if (fresh == 0) break;
     }
-    c.bytes = 0;
+    return pages == Pages::any || fewest == 0 ? best : 0;
+}
+
+void Blocks::add_free(uintptr_t address, int64_t bytes) {
+    free_.emplace(address, bytes);
+    by_size_.emplace(bytes, address);
+}
+
+void Blocks::remove_free(uintptr_t address, int64_t bytes) {
+    free_.erase(address);
+    by_size_.erase({bytes, address});
+}
+
+void* Blocks::take(int64_t bytes, Pages pages) {
+    if (bytes < small_below) {
+        void* block = spares(bytes) ? std::aligned_alloc(unit, static_cast<size_t>(bytes)) : nullptr;
+        if (block) small_ += bytes;
+        return block;
+    }
+    uintptr_t at = find(bytes, pages);
+    if (!at && pages == Pages::any) {
+        if (!add_region(bytes)) {
+            release_regions();  // where addresses are few
+            if (!add_region(bytes)) return nullptr;
+        }
+        at = find(bytes, pages);
+    }
+    if (!at) return nullptr;
+    const int64_t all = free_[at];
+    remove_free(at, all);
+    if (all > bytes) add_free(at + static_cast<uintptr_t>(bytes), all - bytes);
+    region_of(at)->second.taken += bytes;
+    for_pages(at, bytes, [&](Page& p) {
+        if (!p.resident) resident_ += page;
+        else if (p.blocks == 0) idle_ -= page;
+        p.resident = true;
+        ++p.blocks;
+    });
+    return reinterpret_cast<void*>(at);
+}
+
+void Blocks::give(void* block, int64_t bytes) {
+    if (bytes < small_below) {
+        std::free(block);
+        small_ -= bytes;
+        return;
+    }
+    auto at = reinterpret_cast<uintptr_t>(block);
+    for_pages(at, bytes, [&](Page& p) {
+        if (--p.blocks == 0) idle_ += page;
+    });
+    auto& [start, region] = *region_of(at);
+    region.taken -= bytes;
+    const uintptr_t end = start + static_cast<uintptr_t>(region.bytes);
+    auto next = free_.lower_bound(at);
+    if (next != free_.end() && next->first == at + static_cast<uintptr_t>(bytes) &&
+        next->first != end) {
+        const auto [address, more] = *next;
+        remove_free(address, more);
+        bytes += more;
+    }
+    auto before = free_.lower_bound(at);
+    if (before != free_.begin() && at != start) {
+        const auto [address, more] = *std::prev(before);
+        if (address + static_cast<uintptr_t>(more) == at) {
+            remove_free(address, more);
+            at = address;
+            bytes += more;
+        }
+    }
+    add_free(at, bytes);
+}
+
+void Blocks::release(int64_t bytes) {
+    for (auto region = regions_.rbegin(); region != regions_.rend() && bytes > 0; ++region) {
+        std::vector<Page>& pages = region->second.pages;
+        for (size_t p = 0, end; p < pages.size() && bytes > 0; p = end + 1) {
+            for (end = p; end < pages.size() && pages[end].resident && pages[end].blocks == 0; ++end)
+                pages[end].resident = false;
+            if (end == p) continue;
+            const int64_t run = static_cast<int64_t>(end - p) * page;
+            madvise(reinterpret_cast<void*>(region->first + p * page), static_cast<size_t>(run),
+                    MADV_DONTNEED);
+            resident_ -= run;
+            idle_ -= run;
+            bytes -= run;
+        }
+    }
+}
+
+void Blocks::release_regions() {
+    for (auto it = regions_.begin(); it != regions_.end();) {
+        if (it->second.taken > 0) {
+            ++it;
+            continue;
+        }
+        for (const Page& p : it->second.pages)
+            if (p.resident) {
+                resident_ -= page;
+                idle_ -= page;
+            }
+        remove_free(it->first, it->second.bytes);
+        munmap(it->second.mapped, it->second.mapped_bytes);
+        it = regions_.erase(it);
+    }
 }
 
 }  // namespace nntile::runtime::memory

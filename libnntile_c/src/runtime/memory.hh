@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Where StarPU's main memory for tiles comes from: blocks of size classes, a few of them cached,
-// because fresh pages cost 0.33 ms per MiB. StarPU reaches it through starpu_malloc_set_hooks.
+// Main memory for tiles: blocks of size classes, cut from regions, with free neighbours joined. So
+// memory of one size serves any other, and its pages, which cost 0.33 ms per MiB when fresh, stay.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
+#include <set>
+#include <utility>
+#include <vector>
 
 namespace nntile::runtime::memory {
 
@@ -18,10 +22,54 @@ int64_t class_bytes(uint32_t size_class);
 int64_t address_space_left();
 inline constexpr int64_t spared_address_space = int64_t{512} << 20;
 
-void install_hooks();  // after starpu_init
-// Makes sure that the next request of StarPU for this size is served; false: the system has no
-// memory. StarPU itself would retry for ever.
-bool prepare(uint32_t size_class);
-void release_all();  // gives cached blocks back to the system
+inline constexpr int64_t small_below = int64_t{128} << 10;  // smaller blocks: the C library's
+enum class Pages { resident, any };
+
+// Bytes are those of a size class.
+class Blocks {
+public:
+    Blocks() = default;
+    Blocks(const Blocks&) = delete;
+    Blocks& operator=(const Blocks&) = delete;
+    ~Blocks();
+
+    // nullptr: no free block whose pages are all resident; of any: the system has no memory.
+    void* take(int64_t bytes, Pages pages);
+    void give(void* block, int64_t bytes);
+    // Gives pages that lie in no block back to the system, so many bytes of them if there are.
+    void release(int64_t bytes);
+    void release_regions();  // those without a block, with their addresses
+
+    int64_t resident() const { return small_ + resident_; }
+    int64_t idle() const { return idle_; }  // resident, but in no block
+
+private:
+    struct Page {
+        uint16_t blocks = 0;  // that lie in it, at least partly
+        bool resident = false;
+    };
+    struct Region {
+        int64_t bytes = 0;
+        int64_t taken = 0;
+        void* mapped = nullptr;  // as the system gave it, for the way back
+        size_t mapped_bytes = 0;
+        std::vector<Page> pages;
+    };
+    using Regions = std::map<uintptr_t, Region>;
+
+    Regions::iterator region_of(uintptr_t address);
+    bool add_region(int64_t bytes);
+    int64_t new_pages(uintptr_t address, int64_t bytes);
+    uintptr_t find(int64_t bytes, Pages pages);
+    void add_free(uintptr_t address, int64_t bytes);
+    void remove_free(uintptr_t address, int64_t bytes);
+    template <class Change>
+    void for_pages(uintptr_t address, int64_t bytes, Change&& change);
+
+    Regions regions_;
+    std::map<uintptr_t, int64_t> free_;
+    std::set<std::pair<int64_t, uintptr_t>> by_size_;
+    int64_t small_ = 0, resident_ = 0, idle_ = 0;
+};
 
 }  // namespace nntile::runtime::memory

@@ -12,6 +12,9 @@ namespace {
 
 constexpr int scan_limit = 8;  // tiles looked at for an idle one: the oldest are idle first
 constexpr int64_t mib = 1 << 20;
+constexpr int64_t slack = 32 * mib;     // beyond the peak in use: what a small process may keep
+constexpr size_t bare_limit = 1024;     // handles without memory
+const uint32_t large_class = memory::class_of(memory::small_below);
 
 // Runs when the last owner is gone: any thread, any time, also after a shutdown or in a forked
 // child.
@@ -58,39 +61,103 @@ Physical* Pool::take_oldest(uint32_t size_class) {
     return list.oldest ? unlink(list, list.oldest) : nullptr;
 }
 
-Physical* Pool::make(uint32_t size_class) {
-    if (!memory::prepare(size_class)) {  // the system has less than the budget
-        trim(INT64_MAX);
-        memory::release_all();
-        if (!memory::prepare(size_class)) return nullptr;
-    }
-    auto* tile = new Physical;
+// The memory of a tile is ours, so StarPU neither allocates nor counts, and a handle may change its
+// memory while no task uses it.
+void Pool::bind(Physical* tile, uint32_t size_class, void* block) {
     tile->size_class = size_class;
-    starpu_variable_data_register(&tile->handle, -1, 0, static_cast<size_t>(tile->bytes()));
-    // Acquired once for writing: StarPU allocates now, in this thread, and takes the tile for
-    // initialised, so that a task may read it whatever was written before (StarPU would abort
-    // otherwise).
-    starpu_data_acquire(tile->handle, STARPU_W);
-    starpu_data_release(tile->handle);
-    starpu_data_set_sequential_consistency_flag(tile->handle, 0);  // dependencies are ours
+    tile->block = block;
+    const auto size = static_cast<size_t>(tile->bytes());
+    const auto address = reinterpret_cast<uintptr_t>(block);
+    if (tile->handle) {
+        auto* variable = static_cast<starpu_variable_interface*>(
+            starpu_data_get_interface_on_node(tile->handle, STARPU_MAIN_RAM));
+        variable->ptr = variable->dev_handle = address;
+        variable->elemsize = size;
+    } else {
+        starpu_variable_data_register(&tile->handle, -1, 0, size);
+        starpu_variable_ptr_register(tile->handle, STARPU_MAIN_RAM, address, address, 0);
+        // Acquired once for writing: StarPU takes the tile for initialised, so that a task may read
+        // it whatever was written before (StarPU would abort otherwise).
+        starpu_data_acquire(tile->handle, STARPU_W);
+        starpu_data_release(tile->handle);
+        starpu_data_set_sequential_consistency_flag(tile->handle, 0);  // dependencies are ours
+    }
     tile->next = all_;
     if (all_) all_->previous = tile;
     all_ = tile;
     ++tiles;
     bytes += tile->bytes();
-    return tile;
+}
+
+void Pool::strip(Physical* tile) {
+    blocks_.give(tile->block, tile->bytes());
+    tile->block = nullptr;
+    tile->writer = {};
+    tile->readers.clear();
+    (tile->previous ? tile->previous->next : all_) = tile->next;
+    if (tile->next) tile->next->previous = tile->previous;
+    tile->previous = tile->next = nullptr;
+    --tiles;
+    bytes -= tile->bytes();
 }
 
 void Pool::end(Physical* tile) {
     starpu_data_unregister(tile->handle);
     tile->handle = nullptr;
-    tile->writer = {};
-    tile->readers.clear();
-    (tile->previous ? tile->previous->next : all_) = tile->next;
-    if (tile->next) tile->next->previous = tile->previous;
-    --tiles;
-    bytes -= tile->bytes();
     if (!tile->owned) delete tile;
+}
+
+// Of each class the oldest is looked at: it is idle first.
+int64_t Pool::strip_idle(uint32_t first_class, uint32_t end_class) {
+    Physical* longest = nullptr;
+    for (uint32_t k = first_class; k < end_class; ++k) {
+        Physical* tile = lists_[k].oldest;
+        if (tile && (!longest || tile->given < longest->given) && tile->idle()) longest = tile;
+    }
+    if (!longest) return 0;
+    const int64_t size = longest->bytes();
+    strip(unlink(lists_[longest->size_class], longest));
+    if (bare_.size() < bare_limit) bare_.push_back(longest);
+    else end(longest);
+    return size;
+}
+
+void* Pool::block_of(int64_t size) {
+    const bool large = size >= memory::small_below;
+    if (large)
+        if (void* block = blocks_.take(size, memory::Pages::resident)) return block;
+    // Memory in pieces that lie between tiles in use is worth no more than a few trials.
+    const int64_t limit = needed_ + needed_ / 4 + slack;
+    int64_t left = large ? 4 * size : size;
+    while (blocks_.resident() + size > limit && left > 0) {
+        const int64_t stripped = large ? strip_idle(large_class, memory::class_count)
+                                       : strip_idle(0, large_class);
+        if (stripped == 0) break;
+        left -= stripped;
+        if (large)
+            if (void* block = blocks_.take(size, memory::Pages::resident)) return block;
+    }
+    void* block = blocks_.take(size, memory::Pages::any);
+    if (!block) {  // the system has less than the budget
+        trim();
+        block = blocks_.take(size, memory::Pages::any);
+    }
+    if (const int64_t over = blocks_.resident() - limit - limit / 8; over > 0) blocks_.release(over);
+    return block;
+}
+
+Physical* Pool::make(uint32_t size_class) {
+    void* block = block_of(memory::class_bytes(size_class));
+    if (!block) return nullptr;
+    Physical* tile = nullptr;
+    if (bare_.empty()) {
+        tile = new Physical;
+    } else {
+        tile = bare_.back();
+        bare_.pop_back();
+    }
+    bind(tile, size_class, block);
+    return tile;
 }
 
 // So many tiles in use by tasks wait in the pool before one of them is taken instead of a fresh
@@ -107,7 +174,7 @@ uint32_t Pool::busy_limit(const Need& need, bool prefer_idle) const {
 bool Pool::reserve(const std::vector<Need>& needs, bool prefer_idle, std::vector<Physical*>& out) {
     out.clear();
     std::vector<uint32_t> fresh;
-    int64_t fresh_bytes = 0;
+    int64_t fresh_bytes = 0, need_bytes = 0;
     for (const Need& need : needs) {
         Physical* tile = take_idle(need.size_class);
         if (!tile && lists_[need.size_class].size >= busy_limit(need, prefer_idle))
@@ -116,22 +183,24 @@ bool Pool::reserve(const std::vector<Need>& needs, bool prefer_idle, std::vector
             fresh.push_back(static_cast<uint32_t>(out.size()));
             fresh_bytes += memory::class_bytes(need.size_class);
         }
+        need_bytes += memory::class_bytes(need.size_class);
         out.push_back(tile);
     }
-    if (bytes + fresh_bytes > budget) trim(bytes + fresh_bytes - budget);
-    else if (fresh_bytes > 0 && bytes - used_bytes > budget / 2)
-        trim(bytes - used_bytes - budget / 2);
+    while (bytes + fresh_bytes > budget && strip_idle(0, memory::class_count) > 0) {
+    }
     for (uint32_t i : fresh) {
         const uint32_t k = needs[i].size_class;
         if (bytes + fresh_bytes > budget) out[i] = take_oldest(k);
         if (out[i]) fresh_bytes -= memory::class_bytes(k);
     }
     bool fits = bytes + fresh_bytes <= budget;
+    if (fits) needed_ = std::max(needed_, used_bytes + need_bytes);
     for (uint32_t i : fresh) {
         if (!fits) break;
         if (!out[i]) out[i] = make(needs[i].size_class);
         fits = out[i] != nullptr;
     }
+    if (reserved() > budget) blocks_.release(reserved() - budget);
     if (fits) return true;
     for (Physical* tile : out)
         if (tile) give(tile);
@@ -141,6 +210,7 @@ bool Pool::reserve(const std::vector<Need>& needs, bool prefer_idle, std::vector
 
 void Pool::give(Physical* tile) {
     List& list = lists_[tile->size_class];
+    tile->given = ++gives_;
     tile->older = list.newest;
     (list.newest ? list.newest->newer : list.oldest) = tile;
     list.newest = tile;
@@ -174,20 +244,30 @@ void Pool::count_end(Physical* tile) {
     if (--tile->runs == 0 && !tile->owned) used_bytes -= tile->bytes();
 }
 
-void Pool::trim(int64_t wanted) {
-    for (uint32_t k = memory::class_count; k-- > 0 && wanted > 0;)
-        for (Physical *tile = lists_[k].oldest, *newer; tile && wanted > 0; tile = newer) {
-            newer = tile->newer;
-            if (!tile->idle()) continue;
-            wanted -= tile->bytes();
-            end(unlink(lists_[k], tile));
-        }
+void Pool::trim() {
+    while (strip_idle(0, memory::class_count) > 0) {
+    }
+    end_bare();
+    blocks_.release_regions();
+    blocks_.release(INT64_MAX);
+    needed_ = used_bytes;
+}
+
+void Pool::end_bare() {
+    for (Physical* tile : bare_) end(tile);
+    bare_.clear();
 }
 
 void Pool::end_all() {
     for (List& list : lists_) list = {};
-    while (all_) end(all_);
-    used_bytes = 0;
+    while (all_) {
+        Physical* tile = all_;
+        strip(tile);
+        end(tile);
+    }
+    end_bare();
+    blocks_.release_regions();
+    used_bytes = needed_ = 0;
 }
 
 std::string Pool::holders() const {

@@ -5,6 +5,10 @@
 // still use it: it keeps their references, and whoever takes it next depends on them. So runs that
 // follow each other closely pace themselves through dependencies and need no second copy of
 // everything.
+//
+// What is resident stays near the peak of what was in use: beyond it, a fresh tile takes the memory
+// of tiles that have been idle for longest, whatever their size; their handles wait for other
+// memory.
 #pragma once
 
 #include <starpu.h>
@@ -20,7 +24,9 @@ namespace nntile::runtime {
 class Physical {
 public:
     starpu_data_handle_t handle = nullptr;  // nullptr: its context has been shut down
+    void* block = nullptr;                  // its memory; nullptr: only the handle is kept
     uint32_t size_class = 0;
+    uint64_t given = 0;  // when it came into the pool
     uint32_t runs = 0;   // runs in flight that use it as a slot
     bool owned = false;  // by a PhysicalRef; else it is in the pool
     // The task that should have written it failed, or was skipped because its own data was lost.
@@ -50,7 +56,7 @@ public:
     void give(Physical* tile);  // back into the pool
     PhysicalRef own(Physical* tile, DType dtype, const Dims& sizes);
     void disown(Physical* tile);  // back into the pool from its last owner
-    void trim(int64_t bytes);     // ends idle tiles of the pool, the largest classes first
+    void trim();                  // gives what is idle back to the system
     void end_all();               // at shutdown, when no task is left
 
     void count_use(Physical* tile);  // a run in flight uses it as a slot
@@ -58,9 +64,10 @@ public:
 
     int64_t budget = 0;
     int workers = 1;
-    int64_t tiles = 0, bytes = 0;            // alive
+    int64_t tiles = 0, bytes = 0;            // with memory
     int64_t used_bytes = 0, peak_bytes = 0;  // owned or in use by runs
-    std::string holders() const;             // "f32 (1024, 784): 3.2 MB in 4 tiles, ..."
+    int64_t reserved() const { return bytes + blocks_.idle(); }
+    std::string holders() const;  // "f32 (1024, 784): 3.2 MB in 4 tiles, ..."
 
 private:
     struct List {
@@ -71,12 +78,22 @@ private:
     Physical* take_idle(uint32_t size_class);
     Physical* take_oldest(uint32_t size_class);
     Physical* unlink(List& list, Physical* tile);
-    Physical* make(uint32_t size_class);  // nullptr: the system has no memory
-    void end(Physical* tile);
+    void bind(Physical* tile, uint32_t size_class, void* block);
+    void strip(Physical* tile);  // of its memory
+    // Strips the tile of these classes that has been idle for longest; its bytes, 0: there is none.
+    int64_t strip_idle(uint32_t first_class, uint32_t end_class);
+    void* block_of(int64_t bytes);        // nullptr: the system has no memory
+    Physical* make(uint32_t size_class);  // likewise
+    void end(Physical* tile);             // and its handle
+    void end_bare();
     void use(int64_t bytes);
 
-    Physical* all_ = nullptr;
+    memory::Blocks blocks_;
+    Physical* all_ = nullptr;      // with memory
+    std::vector<Physical*> bare_;  // without
     List lists_[memory::class_count];
+    uint64_t gives_ = 0;
+    int64_t needed_ = 0;  // highest number of bytes in use, with those that are being reserved
 };
 
 }  // namespace nntile::runtime
