@@ -117,11 +117,17 @@ graph::StoredRef PlanExecutor::write(DType dtype, std::span<const int64_t> sizes
     return storage;
 }
 
-void PlanExecutor::read(const graph::Stored& stored, void* host) {
+static const runtime::Storage& open_storage(const graph::Stored& stored) {
     const auto& storage = static_cast<const runtime::Storage&>(stored);
     check(storage.generation == runtime::generation(), Status::invalid_state,
           "the data of a tensor was dropped when the context was shut down");
-    runtime::read(storage, host);
+    return storage;
+}
+
+void PlanExecutor::read(const graph::Stored& stored, void* host) { runtime::read(open_storage(stored), host); }
+
+bool PlanExecutor::read_view(const graph::Stored& stored, DType dtype, const Layout& view, void* host) {
+    return runtime::read_view(open_storage(stored), dtype, view, host);
 }
 
 std::string PlanExecutor::axes(const graph::Graph& graph, const graph::AxisCuts& cuts) {

@@ -2,6 +2,7 @@
 // What a call gives the recorder: buffers with layouts, and numbers.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <optional>
 
@@ -11,12 +12,13 @@ namespace nntile::record {
 
 class Recorder;
 
-// What a torch storage is to us. Its fields belong to the recorder's mutex.
+// What a torch storage is to us. Its fields belong to the recorder's mutex; once it is destroyed, and no holder knows
+// it, to whoever destroys it.
 struct Buffer {
     std::shared_ptr<Recorder> owner;
     int64_t bytes = 0;
     graph::StoredRef stored;            // data of finished or submitted graphs; nullptr: never written
-    int32_t holder = -1;                // index in the open graph's holders
+    std::atomic<int32_t> holder{-1};    // index in the open graph's holders
 };
 
 struct Operand {

@@ -40,6 +40,10 @@ void Recorder::destroy_buffer(Buffer* buffer) {
     --buffers;
     buffer_bytes -= buffer->bytes;
     auto self = std::move(buffer->owner);       // may be the last reference to this recorder
+    if (buffer->holder.load(std::memory_order_acquire) < 0) {   // nearly always: no pending graph knows it
+        delete buffer;
+        return;
+    }
     std::lock_guard lock(dead_mutex_);
     dead_.push_back(buffer);
     any_dead_.store(true, std::memory_order_release);
@@ -163,30 +167,33 @@ void Recorder::read(const Operand& source, void* host, size_t bytes) {
     check_operand("read", source, this);
     check_bytes("read", source, bytes);
     if (bytes == 0) return;
+    Buffer& buffer = *source.buffer;
     graph::StoredRef stored;
     {
         std::lock_guard lock(mutex_);
         bury();
         flush();
-        Buffer& buffer = *source.buffer;
-        const bool whole = buffer.stored && !buffer.stored->undefined && source.dense() && source.fills_buffer();
-        if (whole)
-            stored = buffer.stored->dtype == source.dtype ? buffer.stored
-                                                          : buffer.stored->as(source.dtype, source.sizes);
-        if (!stored) {                          // a view: let a graph of its own make it dense
-            const uint32_t v = graph_.add_view(current_value(buffer, source.dtype, &source), source.layout());
-            const uint32_t dense = graph_.add(*schema::find_op("copy"), std::vector<uint32_t>{v}, {}, source.dtype)[0];
-            Buffer target;
-            target.bytes = static_cast<int64_t>(bytes);
-            hold(target).current = dense;
-            OnExit exit{[&] {
-                if (target.holder >= 0) holders_[target.holder].buffer = nullptr;
-            }};
-            flush();
-            stored = std::move(target.stored);
-        }
+        if (buffer.stored && !buffer.stored->undefined) stored = buffer.stored;
     }
-    executor_->read(*stored, host);             // without the mutex: others may record meanwhile
+    // Without the mutex: others may record meanwhile. A later write makes another value.
+    if (stored && stored->dtype == source.dtype && source.dense() && source.fills_buffer())
+        return executor_->read(*stored, host);
+    if (stored && executor_->read_view(*stored, source.dtype, source.layout(), host)) return;
+    {                                           // let a graph of its own make it dense
+        std::lock_guard lock(mutex_);
+        flush();
+        const uint32_t v = graph_.add_view(current_value(buffer, source.dtype, &source), source.layout());
+        const uint32_t dense = graph_.add(*schema::find_op("copy"), std::vector<uint32_t>{v}, {}, source.dtype)[0];
+        Buffer target;
+        target.bytes = static_cast<int64_t>(bytes);
+        hold(target).current = dense;
+        OnExit exit{[&] {
+            if (target.holder >= 0) holders_[target.holder].buffer = nullptr;
+        }};
+        flush();
+        stored = std::move(target.stored);
+    }
+    executor_->read(*stored, host);
 }
 
 // ---- running
@@ -211,7 +218,7 @@ void Recorder::mark_outputs() {
 
 void Recorder::drop_graph() {
     for (Holder& h : holders_)
-        if (h.buffer) h.buffer->holder = -1;
+        if (h.buffer) h.buffer->holder.store(-1, std::memory_order_release);
     holders_.clear();
     graph_ = {};
     calls_.clear();

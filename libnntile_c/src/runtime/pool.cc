@@ -14,6 +14,7 @@ constexpr int scan_limit = 8;  // tiles looked at for an idle one: the oldest ar
 constexpr int64_t mib = 1 << 20;
 constexpr int64_t slack = 32 * mib;     // beyond the peak in use: what a small process may keep
 constexpr size_t bare_limit = 1024;     // handles without memory
+constexpr int64_t small_need = 64 << 10;
 const uint32_t large_class = memory::class_of(memory::small_below);
 
 // Runs when the last owner is gone: any thread, any time, also after a shutdown or in a forked
@@ -186,14 +187,16 @@ bool Pool::reserve(const std::vector<Need>& needs, bool prefer_idle, std::vector
         need_bytes += memory::class_bytes(need.size_class);
         out.push_back(tile);
     }
-    while (bytes + fresh_bytes > budget && strip_idle(0, memory::class_count) > 0) {
+    // A few numbers may go over it, so that a full memory can still be looked at: a sum, a norm.
+    const int64_t most = budget + (need_bytes <= small_need ? budget / 64 : 0);
+    while (bytes + fresh_bytes > most && strip_idle(0, memory::class_count) > 0) {
     }
     for (uint32_t i : fresh) {
         const uint32_t k = needs[i].size_class;
-        if (bytes + fresh_bytes > budget) out[i] = take_oldest(k);
+        if (bytes + fresh_bytes > most) out[i] = take_oldest(k);
         if (out[i]) fresh_bytes -= memory::class_bytes(k);
     }
-    bool fits = bytes + fresh_bytes <= budget;
+    bool fits = bytes + fresh_bytes <= most;
     if (fits) needed_ = std::max(needed_, used_bytes + need_bytes);
     for (uint32_t i : fresh) {
         if (!fits) break;

@@ -57,6 +57,9 @@ void allocate(Storage& storage);
 void write(Storage& storage, const void* host);
 // Waits for the tasks that write these tiles, copies to dense row-major host bytes; throws the first task error.
 void read(const Storage& storage, void* host);
+// A view of the dense value, in its order, straight from the tiles: no task, no memory. False, and nothing is done,
+// where tasks would be faster or the tiles hold another dtype.
+bool read_view(const Storage& storage, DType dtype, const Layout& view, void* host);
 
 // ---- plans (plan.cc)
 struct HostCall {
