@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -161,3 +161,42 @@ def test_determinants_of_what_is_not_square(call: Case, shape: tuple[int, ...]) 
     with pytest.raises(RuntimeError) as found:
         call(torch.ones(shape, device="nntile"))
     assert str(found.value) == str(expected.value)
+
+
+@pytest.fixture
+def library() -> Iterator[torch.library.Library]:
+    with torch.library._scoped_library("nntile_host_test", "FRAGMENT") as made:
+        yield made
+
+
+def test_a_kernel_sees_the_values_of_its_user_only(library: torch.library.Library) -> None:
+    """PyTorch's CPU kernels trust indices, so that invented ones may lead anywhere."""
+    seen: list[list[float]] = []
+
+    def double(x: Tensor) -> Tensor:
+        seen.append(x.flatten().tolist())
+        return x * 2
+
+    library.define("double(Tensor x) -> Tensor")
+    library.impl("double", double, "CPU")  # and nothing for Meta
+    x = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
+    y = torch.ops.nntile_host_test.double(x.to("nntile"))
+    assert torch.equal(y.cpu(), x * 2)
+    assert seen == [[1.0, 2.0, 3.0, 4.0]]
+
+
+def test_ctc_loss() -> None:
+    torch.manual_seed(16)
+    x = torch.randn(49, 2, 32, dtype=torch.float64)
+    labels, steps, lengths = (
+        torch.randint(1, 32, (12,)),
+        torch.tensor([49, 40]),
+        torch.tensor([7, 5]),
+    )
+
+    def loss(x: Tensor) -> Tensor:
+        of = [t.to(x.device) for t in (labels, steps, lengths)]
+        return F.ctc_loss(x.log_softmax(-1), of[0], of[1], of[2], reduction="sum")
+
+    for found, expected in zip(run(loss, x.to("nntile")), run(loss, x.clone()), strict=True):
+        torch.testing.assert_close(host(found), host(expected))

@@ -26,7 +26,7 @@ struct FallbackOp {
     explicit FallbackOp(const c10::OperatorHandle& op);
 
     FallbackCounter counter;
-    MetaCache shapes{true};
+    MetaCache shapes{true, Refusal::by_caller};  // the host's kernel gets the values themselves
     bool synchronous;  // the result's shape depends on data, or it is not a tensor
     bool by_mask;      // it does so where an index is a mask
     bool view;

@@ -194,13 +194,13 @@ void call_meta(const c10::OperatorHandle& op, Arguments arguments, torch::jit::S
 
 }  // namespace
 
-Shapes infer(const c10::OperatorHandle& op, Arguments arguments) {
+Shapes infer(const c10::OperatorHandle& op, Arguments arguments, Refusal refusal) {
     ++calls;
     torch::jit::Stack stack;
     try {
         call_meta(op, arguments, stack, false);
     } catch (...) {
-        refuse_as_cpu(op, arguments);
+        if (refusal == Refusal::by_cpu) refuse_as_cpu(op, arguments);
         bool any_lone = false;
         for (const c10::IValue& v : arguments)
             each_tensor(v, [&](const at::Tensor& t) { any_lone |= is_lone(t); });
@@ -228,7 +228,7 @@ std::shared_ptr<const Shapes> MetaCache::shapes(const c10::OperatorHandle& op,
         std::shared_lock lock(mutex_);
         if (auto it = known_.find(signature); it != known_.end()) return it->second;
     }
-    auto shapes = std::make_shared<const Shapes>(infer(op, arguments));
+    auto shapes = std::make_shared<const Shapes>(infer(op, arguments, refusal_));
     if (ask_cpu) refuse_as_cpu(op, arguments, 1);  // 1: also a divisor
     std::unique_lock lock(mutex_);
     if (known_.size() >= most_signatures) known_.clear();

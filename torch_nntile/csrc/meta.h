@@ -43,14 +43,20 @@ at::Tensor meta_like(const at::Tensor& t, bool resizable);
 void refuse_as_cpu(const c10::OperatorHandle& op, Arguments arguments, int value = 0,
                    bool small = false);
 
-// Asks the Meta kernel. What it refuses, it refuses with the CPU's exception.
-Shapes infer(const c10::OperatorHandle& op, Arguments arguments);
+// Who says what is wrong with a call that the Meta kernel refuses, or that has none: PyTorch's CPU kernel on
+// invented values, or the caller. Invented values are for ops with a row only, whose CPU kernels are known:
+// others trust labels and lengths, and lead anywhere.
+enum class Refusal { by_cpu, by_caller };
+
+// Asks the Meta kernel.
+Shapes infer(const c10::OperatorHandle& op, Arguments arguments, Refusal refusal);
 int64_t infer_calls();
 
 class MetaCache {
 public:
     // values: shapes depend on numbers too (arange).
-    explicit MetaCache(bool values) : values_(values) {}
+    explicit MetaCache(bool values, Refusal refusal = Refusal::by_cpu)
+        : values_(values), refusal_(refusal) {}
     // ask_cpu: a signature that Meta accepts must please the CPU too.
     std::shared_ptr<const Shapes> shapes(const c10::OperatorHandle& op, Arguments arguments,
                                          bool ask_cpu = false);
@@ -62,6 +68,7 @@ private:
         size_t operator()(const Signature& s) const { return hash_of(s); }
     };
     bool values_;
+    Refusal refusal_;
     std::shared_mutex mutex_;
     std::unordered_map<Signature, std::shared_ptr<const Shapes>, Hash> known_;
     std::unordered_set<Signature, Hash> asked_;
