@@ -151,6 +151,10 @@ def synchronize(device: _Device = None) -> None:
 
 # ---- random numbers: Philox by (seed, offset, element), the same for any cut
 
+# Checkpointing keeps the generator's state if the device says that it has one. Ours is there from
+# import on, before a runtime.
+_initialized = True
+
 
 def manual_seed(seed: int) -> None:
     _c.get("nntile_stub_rng_set", int(seed) & (2**64 - 1), 0)

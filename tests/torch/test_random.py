@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from parity import runtime_mode
 from torch import Tensor
+from torch.utils.checkpoint import checkpoint, checkpoint_sequential
 
 import torch_nntile
 
@@ -100,3 +103,63 @@ def test_dropout_backward_uses_the_mask() -> None:
     y = torch.nn.functional.dropout(x, 0.4)
     y.sum().backward()
     assert torch.equal(x.grad.cpu(), y.detach().cpu())
+
+
+class Noisy(torch.nn.Module):
+    """Its output is its gradient, mask by mask."""
+
+    def forward(self, x: Tensor, *others: object) -> Tensor:
+        return torch.nn.functional.dropout(x, 0.5) + torch.bernoulli(torch.full_like(x, 0.5)) * x
+
+
+@pytest.mark.parametrize("reentrant", [True, False])
+@pytest.mark.parametrize("mode", ["eager", "graph"])
+def test_checkpoint_replays_the_masks(mode: str, reentrant: bool) -> None:
+    with runtime_mode(mode):
+        x = torch.ones(1000, device="nntile", requires_grad=True)
+        beside = torch.ones(2)  # of the CPU: its generator is kept too
+        y = checkpoint(Noisy(), x, x, beside, use_reentrant=reentrant)
+        after = torch.nntile.get_rng_state()
+        y.sum().backward()
+        assert torch.equal(x.grad.cpu(), y.detach().cpu())
+        assert torch.equal(torch.nntile.get_rng_state(), after)
+
+
+@pytest.mark.parametrize("reentrant", [True, False])
+def test_checkpoint_of_a_sequence(reentrant: bool) -> None:
+    layers = [torch.nn.Linear(4, 4), torch.nn.Dropout(0.5), torch.nn.Linear(4, 4), Noisy()]
+    model = torch.nn.Sequential(*layers).to("nntile")
+    x = torch.randn(64, 4, device="nntile", requires_grad=True)
+    gradients = []
+    for run in (model, lambda x: checkpoint_sequential(model, 2, x, use_reentrant=reentrant)):
+        torch.manual_seed(8)
+        run(x).square().sum().backward()
+        gradients.append(x.grad.cpu())
+        x.grad = None
+    assert torch.equal(*gradients)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"device_type": "nntile"},
+        {"devices": [0]},
+        {"devices": ["nntile", torch.device("nntile:0")], "device_type": "nntile"},
+    ],
+    ids=str,
+)
+def test_fork_rng(options: dict[str, Any]) -> None:
+    def draw() -> tuple[Tensor, Tensor]:
+        return torch.rand(8), torch.rand(8, device="nntile").cpu()
+
+    torch.manual_seed(21)
+    with torch.random.fork_rng(**options):
+        inside = draw()
+    after = draw()
+    assert all(map(torch.equal, inside, after))
+    torch.manual_seed(21)
+    with torch.random.fork_rng(devices=[], device_type="nntile"):
+        inside = draw()
+    after = draw()
+    assert [torch.equal(*pair) for pair in zip(inside, after, strict=True)] == [True, False]
