@@ -35,7 +35,7 @@ def check_torch(found: str = torch.__version__, built: str = _torch_build.VERSIO
 check_torch()
 
 # Only now: importing them loads the stub.
-from torch_nntile import _c, autocast, context, device, dispatch  # noqa: E402
+from torch_nntile import _c, autocast, context, device, dispatch, processes  # noqa: E402
 
 
 def version() -> str:
@@ -48,5 +48,6 @@ torch._register_device_module("nntile", device)
 torch.utils.generate_methods_for_privateuse1_backend(for_storage=True)
 dispatch.register()
 autocast.register()
+processes.register()
 context.apply_environment()
 atexit.register(context.stop_at_exit)
