@@ -15,6 +15,7 @@ import torch
 
 from torch_nntile import _c, context, modes
 from torch_nntile.errors import IndexRangeError, InvalidArgumentError
+from torch_nntile.integrations.compiler import NoInductor
 from torch_nntile.memory import (  # noqa: F401 - part of this module's face
     empty_cache,
     max_memory_allocated,
@@ -229,3 +230,8 @@ def is_autocast_enabled() -> bool:
 
 def get_autocast_dtype() -> torch.dtype:
     return torch.get_autocast_dtype("nntile")
+
+
+# ---- code generators, by the names under which Inductor looks for them
+
+Scheduling = PythonWrapperCodegen = CppWrapperCodegen = WrapperFxCodegen = NoInductor

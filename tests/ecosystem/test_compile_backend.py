@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""torch.compile as a user writes it: backend="nntile", and what the default backend says."""
+
+from __future__ import annotations
+
+import copy
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+import torch
+import torch._dynamo.testing
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+import torch_nntile
+
+
+class Net(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.n, self.b = nn.Linear(6, 8), nn.LayerNorm(8), nn.Linear(8, 3)
+
+    def forward(self, x: Tensor, breaks: bool = False) -> Tensor:
+        x = F.gelu(self.n(self.a(x)))
+        if breaks and x.sum().item() > -1e9:  # Dynamo has to know the number: a graph break
+            x = x * 2
+        return self.b(x)
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> None:
+    torch._dynamo.reset()
+
+
+def losses_of(model: nn.Module, call: Any, device: str, **kwargs: bool) -> list[float]:
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    losses = []
+    for rows in (4, 5, 7):  # a new size each time
+        x = (torch.arange(6.0 * rows).reshape(rows, 6) % 5).to(device)
+        loss = F.cross_entropy(call(x, **kwargs), (torch.arange(rows) % 3).to(device))
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        losses.append(loss.item())
+    return losses
+
+
+@pytest.mark.parametrize(
+    ("settings", "breaks"),
+    [({}, False), ({}, True), ({"fullgraph": True, "dynamic": True}, False)],
+    ids=["plain", "graph break", "fullgraph dynamic"],
+)
+def test_a_model_trains_as_without_compile(settings: dict[str, bool], breaks: bool) -> None:
+    torch.manual_seed(0)
+    plain = Net()
+    model = copy.deepcopy(plain).to("nntile")
+    compiled = torch.compile(model, backend="nntile", **settings)
+    expected = losses_of(plain, plain, "cpu", breaks=breaks)
+    assert losses_of(model, compiled, "nntile", breaks=breaks) == pytest.approx(expected, rel=1e-5)
+
+
+def test_dynamic_shapes_share_a_graph() -> None:
+    model = nn.Linear(6, 3).to("nntile")
+    counter = torch._dynamo.testing.CompileCounterWithBackend("nntile")
+    compiled = torch.compile(model, backend=counter, dynamic=True, fullgraph=True)
+    for rows in (4, 5, 7):
+        assert compiled(torch.ones(rows, 6, device="nntile")).shape == (rows, 3)
+    assert counter.frame_count == 1
+
+
+def test_fullgraph_refuses_a_break() -> None:
+    compiled = torch.compile(Net().to("nntile"), backend="nntile", fullgraph=True)
+    with pytest.raises(torch._dynamo.exc.TorchDynamoException):
+        compiled(torch.ones(2, 6, device="nntile"), breaks=True)
+
+
+def test_it_is_listed() -> None:
+    assert "nntile" in torch._dynamo.list_backends()
+
+
+@pytest.mark.parametrize(
+    "setting", [{"mode": "max-autotune"}, {"options": {"trace.enabled": True}}]
+)
+def test_settings_of_inductor_are_refused(setting: Any) -> None:
+    compiled = torch.compile(Net().to("nntile"), backend="nntile", **setting)
+    name = next(iter(setting))
+    with pytest.raises(torch._dynamo.exc.BackendCompilerFailed, match=f"has no {name}"):
+        compiled(torch.ones(2, 6, device="nntile"))
+    torch._dynamo.reset()
+    default = torch.compile(Net().to("nntile"), backend="nntile", mode="default")
+    assert default(torch.ones(2, 6, device="nntile")).shape == (2, 3)
+
+
+@pytest.mark.parametrize("grad", [True, False])
+@pytest.mark.parametrize("program", ["model", "pointwise"])
+def test_the_default_backend_names_those_that_work(grad: bool, program: str) -> None:
+    x = torch.ones(2, 6, device="nntile", requires_grad=grad)
+    function: Any = Net().to("nntile") if program == "model" else lambda x: x.sin() + 1
+    with (
+        torch.set_grad_enabled(grad),
+        pytest.raises(torch._dynamo.exc.BackendCompilerFailed) as caught,
+    ):
+        torch.compile(function)(x)
+    sentence = next(line for line in str(caught.value).splitlines() if "UnsupportedError" in line)
+    assert "backend='nntile'" in sentence and "aot_eager" in sentence
+    assert str(caught.value).count("\n") < 6  # not the stack, not the operands
+    inner = caught.value.inner_exception
+    assert isinstance(inner, torch_nntile.errors.UnsupportedError)
+    assert isinstance(inner, NotImplementedError)
+    assert (x + 1).sum().item() == 24  # the next call works
+
+
+def test_inductor_is_not_imported_with_the_device() -> None:
+    code = (
+        "import torch, torch_nntile, sys; torch.ones(2, device='nntile') + 1; print(*sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    modules = done.stdout.split()
+    heavy = ("torch._inductor", "torch._dynamo", "accelerate", "transformers", "lightning")
+    assert not [m for m in modules if m.startswith(heavy)]
