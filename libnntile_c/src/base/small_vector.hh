@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A vector of trivially copyable elements whose first N live inside the object: shapes, strides and
-// operand lists are short, and recording an op must not allocate.
+// A vector whose first N elements live inside the object: shapes, strides, cuts and operand lists are short, and
+// recording or lowering an op must hardly allocate. Elements beyond the size stay constructed, so they are for
+// types that are cheap to have: numbers, and small structs of them.
 #pragma once
 
 #include <algorithm>
@@ -9,14 +10,16 @@
 #include <cstdint>
 #include <cstring>
 #include <initializer_list>
+#include <iterator>
 #include <span>
 #include <type_traits>
+#include <utility>
 
 namespace nntile {
 
 template <class T, size_t N>
 class SmallVector {
-    static_assert(std::is_trivially_copyable_v<T>);
+    static_assert(std::is_nothrow_default_constructible_v<T> && std::is_nothrow_move_assignable_v<T>);
 
 public:
     using value_type = T;
@@ -57,6 +60,8 @@ public:
     T* end() { return data_ + size_; }
     const T* begin() const { return data_; }
     const T* end() const { return data_ + size_; }
+    std::reverse_iterator<const T*> rbegin() const { return std::reverse_iterator<const T*>(end()); }
+    std::reverse_iterator<const T*> rend() const { return std::reverse_iterator<const T*>(begin()); }
     T& operator[](size_t i) {
         assert(i < size_);
         return data_[i];
@@ -76,7 +81,7 @@ public:
     }
     void push_back(T value) {
         if (size_ == capacity_) grow(size_ + 1);
-        data_[size_++] = value;
+        data_[size_++] = std::move(value);
     }
     void pop_back() {
         assert(size_ > 0);
@@ -97,12 +102,12 @@ public:
         for (; first != last; ++first) data_[size_++] = static_cast<T>(*first);
     }
     void insert(size_t at, T value) {
-        push_back(value);
+        push_back(std::move(value));
         std::rotate(begin() + at, end() - 1, end());
     }
     void erase(size_t at) {
         assert(at < size_);
-        std::copy(begin() + at + 1, end(), begin() + at);
+        std::move(begin() + at + 1, end(), begin() + at);
         --size_;
     }
 
@@ -115,7 +120,7 @@ private:
     void grow(size_t n) {
         size_t capacity = std::max<size_t>(n, size_t{capacity_} * 2);
         T* fresh = new T[capacity];
-        std::copy(begin(), end(), fresh);
+        std::move(begin(), end(), fresh);
         drop();
         data_ = fresh;
         capacity_ = static_cast<uint32_t>(capacity);
@@ -128,7 +133,7 @@ private:
         if (other.data_ == other.inline_) {
             data_ = inline_;
             capacity_ = N;
-            std::copy(other.begin(), other.end(), data_);
+            std::move(other.begin(), other.end(), data_);
         } else {
             data_ = other.data_;
             capacity_ = other.capacity_;

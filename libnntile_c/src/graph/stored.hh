@@ -19,7 +19,7 @@ struct Factor {
     std::vector<int64_t> positions;
     friend bool operator==(const Factor&, const Factor&) = default;
 };
-using Cut = std::vector<Factor>;
+using Cut = SmallVector<Factor, 1>;
 
 struct Stored {
     DType dtype = DType::none;

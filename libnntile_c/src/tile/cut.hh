@@ -17,7 +17,7 @@ using graph::Factor;
 struct GridDim {
     int64_t extent = 0;
     uint32_t dim = 0;                   // dim of the value that it refines
-    std::vector<int64_t> starts;
+    SmallVector<int64_t, 2> starts;
     int64_t segments() const { return static_cast<int64_t>(starts.size()); }
     int64_t size(int64_t s) const { return (s + 1 < segments() ? starts[s + 1] : extent) - starts[s]; }
 };
@@ -25,7 +25,7 @@ struct GridDim {
 // The refined dims of a value, in storage order: every factor of every dim's cut. A dim of extent 1 or 0, or
 // without factors, gives one whole refined dim of that extent, so that no dim disappears.
 struct Grid {
-    std::vector<GridDim> dims;
+    SmallVector<GridDim, 4> dims;
 
     int64_t tiles() const {
         int64_t n = 1;
@@ -55,7 +55,7 @@ inline Grid grid_of(std::span<const int64_t> sizes, const std::vector<Cut>& cuts
         }
         for (const Factor& f : cuts[d]) {
             GridDim g{f.extent, d, {0}};
-            g.starts.insert(g.starts.end(), f.positions.begin(), f.positions.end());
+            g.starts.append(f.positions.begin(), f.positions.end());
             grid.dims.push_back(std::move(g));
         }
     }

@@ -145,7 +145,7 @@ std::optional<std::vector<Cut>> split(const Cut& cut, std::span<const int64_t> r
 
 Cut merge(std::span<const Cut> cuts) {
     Cut all;
-    for (const Cut& c : cuts) all.insert(all.end(), c.begin(), c.end());
+    for (const Cut& c : cuts) all.append(c.begin(), c.end());
     return normal(all);
 }
 
@@ -189,8 +189,8 @@ std::optional<Cut> join(const Cut& a, const Cut& b) {
         right = std::move(q->outer);
     }
     Cut all = left;
-    all.insert(all.end(), right.begin(), right.end());
-    all.insert(all.end(), out.rbegin(), out.rend());
+    all.append(right.begin(), right.end());
+    all.append(out.rbegin(), out.rend());
     return normal(all);
 }
 

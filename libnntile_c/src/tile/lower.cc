@@ -10,7 +10,7 @@ using graph::no_value;
 Lowering::Lowering(const graph::Graph& graph, const Tiling& tiling)
     : graph_(graph), tiling_(tiling), live_(live_of(graph)), grids_(graph.values.size()),
       tiles_(graph.values.size()), last_use_(graph.values.size(), none), is_output_(graph.values.size()),
-      overwritable_(graph.values.size()), copy_(kernels::find_kernel("copy")) {
+      overwritable_(graph.values.size()), seen_(graph.values.size()), copy_(kernels::find_kernel("copy")) {
     for (uint32_t v = 0; v < graph.values.size(); ++v)
         if (live_.values[v]) grids_[v] = grid_of(graph.value(v).sizes, tiling.values[v].cuts);
     order_ = order();

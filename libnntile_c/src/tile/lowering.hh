@@ -100,7 +100,12 @@ private:
     std::vector<std::vector<uint32_t>> tiles_;  // by value; empty until it is made
     std::vector<uint32_t> last_use_;    // by base value: last live node that reads it
     std::vector<bool> is_output_, overwritable_;
-    std::map<std::pair<uint32_t, Cuts>, OperandTiles> operands_, dense_operands_;
+    struct Seen {                       // an operand as some node has wanted it
+        Cuts cuts;
+        bool dense;
+        OperandTiles tiles;
+    };
+    std::vector<std::vector<std::unique_ptr<Seen>>> seen_;  // by value; few ways each
     std::map<uint32_t, uint32_t> whole_;
     const kernels::KernelRow* copy_;
     uint32_t node_ = none;              // being lowered; tasks carry it; none: stored data is retiled
@@ -113,9 +118,3 @@ private:
 std::vector<size_t> coalesce_task(Task& task, const std::vector<bool>& may_merge, const std::vector<bool>& keep);
 
 }  // namespace nntile::tile
-
-namespace nntile::graph {
-inline bool operator<(const Factor& a, const Factor& b) {
-    return a.extent != b.extent ? a.extent < b.extent : a.positions < b.positions;
-}
-}  // namespace nntile::graph

@@ -176,12 +176,12 @@ OperandTiles Lowering::gather(uint32_t v, const Grid& grid, bool dense) {
 }
 
 const OperandTiles& Lowering::operand(uint32_t v, const Cuts& cuts, bool dense) {
-    auto& cache = dense ? dense_operands_ : operands_;
-    auto [at, fresh] = cache.try_emplace({v, cuts});
-    if (!fresh) return at->second;
+    for (const auto& seen : seen_[v])
+        if (seen->dense == dense && seen->cuts == cuts) return seen->tiles;
+    seen_[v].push_back(std::make_unique<Seen>(Seen{cuts, dense, {}}));
+    OperandTiles& result = seen_[v].back()->tiles;
     const uint32_t base = graph_.base_of(v);
     const Layout layout = graph_.layout_of(v);
-    OperandTiles& result = at->second;
     const Grid grid = grid_of(layout.sizes, cuts);
     if (v == base && cuts == tiling_.values[v].cuts) {
         result = {grid, dense_tiles(grid, tiles_[v]), true};

@@ -103,7 +103,7 @@ private:
             int64_t step = move(order_[a], c);
             if (step == 0 || segment_[a * n + c] >= 0) continue;
             int64_t low = low_[a * n + c], inner = inner_[a * n + c];
-            const std::vector<int64_t>& starts = constraints_[c]->starts;
+            const auto& starts = constraints_[c]->starts;
             auto edge = std::upper_bound(starts.begin(), starts.end(), low);
             for (; edge != starts.end() && *edge <= low + step * (size - 1) + inner; ++edge)
                 for (int64_t mark :

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What it costs to make a plan, by stage. `test_lowering N` repeats N times and prints; without N it only has to work.
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <string>
+
+#include "check.hh"
+#include "pipeline.hh"
+#include "tile/cuts.hh"
+
+namespace nntile {
+
+namespace {
+
+using Graph = graph::Graph;
+using Clock = std::chrono::steady_clock;
+
+graph::StoredRef stored(DType dtype, const Dims& sizes) {
+    auto s = std::make_shared<graph::Stored>();
+    s->dtype = dtype;
+    s->sizes = sizes;
+    for (int64_t n : sizes) s->cuts.push_back(tile::whole(n));
+    s->names.resize(sizes.size());
+    return s;
+}
+
+uint32_t input(Graph& g, const Dims& sizes, DType dtype = DType::f32) {
+    return g.add_input(dtype, sizes, {}, stored(dtype, sizes));
+}
+
+uint32_t add(Graph& g, const char* op, std::vector<uint32_t> inputs, std::vector<graph::Attr> attrs = {}) {
+    return g.add(*schema::find_op(op), inputs, std::move(attrs))[0];
+}
+
+Graph one_add(int64_t n) {
+    Graph g;
+    g.set_output(add(g, "add", {input(g, {n, 64}), input(g, {n, 64})}));
+    return g;
+}
+
+Graph one_product(int64_t n) {
+    Graph g;
+    const uint32_t a = input(g, {n, 64}), b = input(g, {64, 64});
+    g.set_output(add(g, "matmul", {a, g.add_view(b, {{64, 64}, {1, 64}, 0}), graph::no_value}));
+    return g;
+}
+
+// Products and maps in turn: tasks of a training step.
+Graph chain(int64_t n, int length) {
+    Graph g;
+    uint32_t x = input(g, {n, 64});
+    const uint32_t w = input(g, {64, 64});
+    for (int i = 0; i < length; ++i) x = i % 2 ? add(g, "matmul", {x, w, graph::no_value}) : add(g, "relu", {x});
+    g.set_output(x);
+    return g;
+}
+
+void measure(const char* name, const Graph& recorded, int repeats) {
+    double tiling_us = 0, lower_us = 0, plan_us = 0, all_us = 0;
+    size_t tasks = 0;
+    const auto since = [](Clock::time_point from) {
+        return std::chrono::duration<double, std::micro>(Clock::now() - from).count();
+    };
+    for (int r = 0; r < repeats; ++r) {
+        Graph g = recorded;
+        g.own_outputs();
+        auto from = Clock::now();
+        const tile::Tiling tiling = tile::choose_tiling(g, {});
+        tiling_us += since(from);
+        from = Clock::now();
+        const tile::Lowered lowered = tile::lower(g, tiling);
+        lower_us += since(from);
+        from = Clock::now();
+        const auto plan = runtime::make_plan(lowered.tiles, lowered.inputs, lowered.outputs);
+        plan_us += since(from);
+        from = Clock::now();
+        tasks = compile(recorded, {})->plan->task_count();
+        all_us += since(from);
+        CHECK(plan->task_count() == tasks);
+    }
+    const double each = 1.0 / repeats;
+    if (repeats > 1)
+        std::printf("%s tasks %zu tiling %.2f lower %.2f plan %.2f all %.2f us, %.2f us a task\n", name, tasks,
+                    tiling_us * each, lower_us * each, plan_us * each, all_us * each,
+                    all_us * each / static_cast<double>(tasks));
+}
+
+}  // namespace
+}  // namespace nntile
+
+int main(int argc, char** argv) {
+    const int repeats = argc > 1 ? std::atoi(argv[1]) : 1;
+    nntile::runtime::start({.ncpu = 1, .ncuda = 0});
+    nntile::measure("add", nntile::one_add(37), repeats);
+    nntile::measure("product", nntile::one_product(37), repeats);
+    nntile::measure("chain", nntile::chain(37, 1000), std::max(1, repeats / 500));
+    nntile::runtime::shutdown();
+    return nntile::test::result();
+}
