@@ -37,6 +37,15 @@ std::shared_ptr<runtime::Storage> storage_of(const graph::StoredRef& stored) {
     return s;
 }
 
+std::shared_ptr<runtime::Storage> whole_storage(DType dtype, std::span<const int64_t> sizes) {
+    auto storage = std::make_shared<runtime::Storage>();
+    storage->dtype = dtype;
+    storage->sizes = Dims(sizes);
+    for (int64_t n : sizes) storage->cuts.push_back(tile::whole(n));
+    storage->names.resize(sizes.size());
+    return storage;
+}
+
 graph::Graph without_data(graph::Graph graph) {
     for (graph::Input& in : graph.inputs)
         if (in.stored) in.stored = std::make_shared<graph::Stored>(*in.stored);     // what is known of it, no tiles
@@ -107,11 +116,7 @@ record::Executor::Result PlanExecutor::run(const graph::Graph& graph, std::vecto
 
 graph::StoredRef PlanExecutor::write(DType dtype, std::span<const int64_t> sizes, const void* host) {
     runtime::ensure_started();
-    auto storage = std::make_shared<runtime::Storage>();
-    storage->dtype = dtype;
-    storage->sizes = Dims(sizes);
-    for (int64_t n : sizes) storage->cuts.push_back(tile::whole(n));    // the first graph that reads it knows better
-    storage->names.resize(sizes.size());
+    auto storage = whole_storage(dtype, sizes);     // the first graph that reads it knows better
     runtime::allocate(*storage);
     runtime::write(*storage, host);
     return storage;
@@ -128,6 +133,12 @@ void PlanExecutor::read(const graph::Stored& stored, void* host) { runtime::read
 
 bool PlanExecutor::read_view(const graph::Stored& stored, DType dtype, const Layout& view, void* host) {
     return runtime::read_view(open_storage(stored), dtype, view, host);
+}
+
+graph::StoredRef PlanExecutor::lost(DType dtype, std::span<const int64_t> sizes) {
+    auto storage = whole_storage(dtype, sizes);
+    storage->generation = UINT64_MAX;               // of no context
+    return storage;
 }
 
 std::string PlanExecutor::axes(const graph::Graph& graph, const graph::AxisCuts& cuts) {

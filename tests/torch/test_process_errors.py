@@ -59,6 +59,26 @@ def test_use_after_shutdown() -> None:
     """)
 
 
+def test_pending_at_shutdown() -> None:
+    """Graph mode: what was recorded and never run is lost like all other data, not unwritten memory."""
+    passes("""
+        torch_nntile.init_context(ncpu=1, runtime_mode="graph")
+        uploaded, ran = torch.arange(3.0).to("nntile"), torch.ones(3, device="nntile") * 5
+        ran.cpu()
+        made = torch.ones(1, 3, device="nntile")
+        lost = [uploaded, ran, made, made + ran, (made * 2)[0, 1:], ran.add_(1)]
+        assert torch_nntile.has_pending_graph()
+        torch_nntile.shutdown_context()
+        for x in lost:
+            for read in (lambda: x.cpu(), lambda: repr(x), lambda: (x + 1).cpu()):
+                try: read()
+                except RuntimeError as error: assert "shut down" in str(error), error
+                else: raise SystemExit("data outlived its runtime")
+                assert torch.ones(2, device="nntile").sum().item() == 2
+        assert made.fill_(3).tolist() == [[3.0] * 3]
+    """)
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -274,6 +274,11 @@ void Recorder::run() {
 void Recorder::reset() {
     std::lock_guard lock(mutex_);
     bury();
+    for (const Holder& h : holders_) {          // what never ran must not look like what was never written
+        if (!h.buffer || h.current == no_value || h.current == h.leaf) continue;
+        const graph::Value& value = graph_.value(h.current);
+        h.buffer->stored = executor_->lost(value.dtype, value.sizes);
+    }
     drop_graph();
     executor_->reset();
 }

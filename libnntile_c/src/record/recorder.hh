@@ -39,6 +39,7 @@ public:
     virtual void read(const graph::Stored& stored, void* host) = 0;        // waits; throws a task's error
     // Likewise a view of the value; false, and nothing is done: it takes a graph.
     virtual bool read_view(const graph::Stored& stored, DType dtype, const Layout& view, void* host) = 0;
+    virtual graph::StoredRef lost(DType dtype, std::span<const int64_t> sizes) = 0;    // to read it is an error
     virtual std::string axes(const graph::Graph& graph, const graph::AxisCuts& cuts) = 0;
     virtual std::string text(std::string_view stage) = 0;                   // of the last lowering
     virtual void reset() = 0;                                               // forget plans
