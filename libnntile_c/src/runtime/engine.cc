@@ -51,7 +51,7 @@ std::vector<Physical*> Engine::reserve(const std::vector<Pool::Need>& needs, int
         check_open();
     }
     std::vector<Physical*> taken;
-    while (!pool.reserve(needs, prefer_idle, taken)) {
+    while (!pool.reserve(needs, prefer_idle, active_runs > 0, taken)) {
         if (need_bytes > pool.budget || active_runs == 0)
             fail(Status::out_of_memory, "out of memory: ", need_bytes, " bytes in ", needs.size(),
                  " tiles are asked for, the budget is ", pool.budget, " bytes, ", pool.used_bytes,

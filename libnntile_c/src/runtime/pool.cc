@@ -123,13 +123,12 @@ int64_t Pool::strip_idle(uint32_t first_class, uint32_t end_class) {
     return size;
 }
 
-void* Pool::block_of(int64_t size) {
+void* Pool::block_of(int64_t size, bool patient) {
     const bool large = size >= memory::small_below;
     if (large)
         if (void* block = blocks_.take(size, memory::Pages::resident)) return block;
-    // Memory in pieces that lie between tiles in use is worth no more than a few trials.
     const int64_t limit = needed_ + needed_ / 4 + slack;
-    int64_t left = large ? 4 * size : size;
+    int64_t left = large ? INT64_MAX : size;
     while (blocks_.resident() + size > limit && left > 0) {
         const int64_t stripped = large ? strip_idle(large_class, memory::class_count)
                                        : strip_idle(0, large_class);
@@ -138,6 +137,9 @@ void* Pool::block_of(int64_t size) {
         if (large)
             if (void* block = blocks_.take(size, memory::Pages::resident)) return block;
     }
+    // Freed, but used by tasks in flight: their end is nearer than fresh pages are cheap.
+    if (large && patient && blocks_.resident() + size > limit && bytes - used_bytes > needed_ / 4)
+        return nullptr;
     void* block = blocks_.take(size, memory::Pages::any);
     if (!block) {  // the system has less than the budget
         trim();
@@ -147,8 +149,8 @@ void* Pool::block_of(int64_t size) {
     return block;
 }
 
-Physical* Pool::make(uint32_t size_class) {
-    void* block = block_of(memory::class_bytes(size_class));
+Physical* Pool::make(uint32_t size_class, bool patient) {
+    void* block = block_of(memory::class_bytes(size_class), patient);
     if (!block) return nullptr;
     Physical* tile = nullptr;
     if (bare_.empty()) {
@@ -172,7 +174,8 @@ uint32_t Pool::busy_limit(const Need& need, bool prefer_idle) const {
                      static_cast<uint32_t>(std::min<int64_t>(mib / size, 1024))});
 }
 
-bool Pool::reserve(const std::vector<Need>& needs, bool prefer_idle, std::vector<Physical*>& out) {
+bool Pool::reserve(const std::vector<Need>& needs, bool prefer_idle, bool patient,
+                   std::vector<Physical*>& out) {
     out.clear();
     std::vector<uint32_t> fresh;
     int64_t fresh_bytes = 0, need_bytes = 0;
@@ -200,7 +203,7 @@ bool Pool::reserve(const std::vector<Need>& needs, bool prefer_idle, std::vector
     if (fits) needed_ = std::max(needed_, used_bytes + need_bytes);
     for (uint32_t i : fresh) {
         if (!fits) break;
-        if (!out[i]) out[i] = make(needs[i].size_class);
+        if (!out[i]) out[i] = make(needs[i].size_class, patient);
         fits = out[i] != nullptr;
     }
     if (reserved() > budget) blocks_.release(reserved() - budget);

@@ -51,8 +51,10 @@ public:
         uint32_t same_class = 1;  // tiles of this class that the caller takes together
     };
     // Takes one tile per need, or nothing (false: over the budget, now). prefer_idle: for the host,
-    // which would have to wait for the tasks that use a tile.
-    bool reserve(const std::vector<Need>& needs, bool prefer_idle, std::vector<Physical*>& out);
+    // which would have to wait for the tasks that use a tile. patient: the caller can wait for tasks
+    // in flight, so nothing, too, where they use much that is free already.
+    bool reserve(const std::vector<Need>& needs, bool prefer_idle, bool patient,
+                 std::vector<Physical*>& out);
     void give(Physical* tile);  // back into the pool
     PhysicalRef own(Physical* tile, DType dtype, const Dims& sizes);
     void disown(Physical* tile);  // back into the pool from its last owner
@@ -82,9 +84,9 @@ private:
     void strip(Physical* tile);  // of its memory
     // Strips the tile of these classes that has been idle for longest; its bytes, 0: there is none.
     int64_t strip_idle(uint32_t first_class, uint32_t end_class);
-    void* block_of(int64_t bytes);        // nullptr: the system has no memory
-    Physical* make(uint32_t size_class);  // likewise
-    void end(Physical* tile);             // and its handle
+    void* block_of(int64_t bytes, bool patient);  // nullptr: the system has no memory, or: not now
+    Physical* make(uint32_t size_class, bool patient);  // likewise
+    void end(Physical* tile);                           // and its handle
     void end_bare();
     void use(int64_t bytes);
 
