@@ -102,6 +102,7 @@ CASES: dict[str, Case] = {
         three(x), x[0], torch.tensor([0, 2]).to(x.device), mode="mean"
     ),
     "fold": lambda x: F.fold(F.unfold(x[None], 2), (5, 6), 2),
+    "isin": lambda x: (torch.isin(x.round(), three(x)), torch.isin(1, x.round())),
     "renorm": lambda x: x.renorm(2, 0, 1.0),
     "pad_sequence": lambda x: torch.nn.utils.rnn.pad_sequence([x[0], x[1, :2]]),
 }
@@ -161,6 +162,16 @@ def test_determinants_of_what_is_not_square(call: Case, shape: tuple[int, ...]) 
     with pytest.raises(RuntimeError) as found:
         call(torch.ones(shape, device="nntile"))
     assert str(found.value) == str(expected.value)
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int32, torch.int64])
+def test_integers_are_counted(dtype: torch.dtype) -> None:
+    """The CPU refuses; routers of experts count this way on all other devices."""
+    x = torch.tensor([[0, 3, 3], [7, 9, 4]], dtype=dtype)
+    counts = torch.histc(x.to("nntile"), bins=8, min=0, max=7)
+    assert counts.cpu().tolist() == [1, 0, 0, 2, 1, 0, 0, 1]
+    assert counts.dtype == dtype
+    assert torch.histc(x.to("nntile"), bins=3).cpu().tolist() == [1, 3, 2]
 
 
 @pytest.fixture

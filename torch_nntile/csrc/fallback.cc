@@ -112,8 +112,10 @@ FallbackOp::FallbackOp(const OperatorHandle& op) : batch(batch_dims_of(op.schema
     // Sizes of what only its backward sees: those of CUDA from the Meta kernel, others from the CPU's.
     const bool unlike_meta = schema.name() == "aten::_embedding_bag" ||
                              schema.name() == "aten::_embedding_bag_forward_only";
+    // The Meta kernel of a number says "no elements", and leaves it to the CPU's to resize.
+    const bool resized = schema.name() == "aten::isin" && schema.arguments()[0].name() == "element";
     by_mask = schema.name() == "aten::index";
-    synchronous = unlike_meta || op.hasTag(at::Tag::data_dependent_output) ||
+    synchronous = unlike_meta || resized || op.hasTag(at::Tag::data_dependent_output) ||
                   (op.hasTag(at::Tag::dynamic_output_shape) && !by_mask) ||
                   !std::all_of(returns.begin(), returns.end(),
                                [](const c10::Argument& r) { return is_tensor(r.type()); });
@@ -198,6 +200,17 @@ void convolution_backward(const OperatorHandle& op, torch::jit::Stack* stack) {
     torch::jit::push(*stack, input[0], sums[1], sums[2]);
 }
 
+// The CPU counts floating numbers only. Other devices count integers too, and models do: the tokens of each
+// expert. All of 32 bits are doubles, and small numbers of 64.
+void histc(const OperatorHandle& op, torch::jit::Stack* stack) {
+    const size_t n = op.schema().arguments().size();
+    const c10::ScalarType type = torch::jit::peek(*stack, 0, n).toTensor().scalar_type();
+    if (!c10::isIntegralType(type, /*includeBool=*/false)) return fallback(op, stack);
+    torch::jit::peek(*stack, 0, n) = torch::jit::peek(*stack, 0, n).toTensor().to(at::kDouble);
+    fallback(op, stack);
+    stack->back() = stack->back().toTensor().to(type);
+}
+
 }  // namespace
 
 void set_fallback_mode(int value) { mode = value; }
@@ -230,6 +243,9 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
     m.impl("conj_physical_", torch::CppFunction::makeFromBoxedFunction<&fallback>());
     m.impl("complex", torch::CppFunction::makeFromBoxedFunction<&fallback>());
     m.impl("polar", torch::CppFunction::makeFromBoxedFunction<&fallback>());
+}
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+    m.impl("histc", torch::CppFunction::makeFromBoxedFunction<&histc>());
 }
 // Here it ends in convolution_overrideable, which the host does not have.
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
