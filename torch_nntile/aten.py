@@ -88,6 +88,7 @@ FUNCTIONS = (
     *_same("gelu_backward", "grad_output:dy self:x approximate"),
     *_same("silu_backward", "grad_output:dy self:x"),
     *_same("sigmoid_backward tanh_backward", "grad_output:dy output:y"),
+    Row("nntile::binary_cross_entropy", "binary_cross_entropy", "self:x target:t"),
     # The slope is positive where self may be the result, so both have one sign.
     *_same("leaky_relu_backward", "grad_output:dy self:x negative_slope self_is_result:-"),
 )

@@ -15,7 +15,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torch_nntile import decomp_attention, decomp_image, decomp_linalg, decomp_rnn, decomp_train
+from torch_nntile import (
+    decomp_attention,
+    decomp_image,
+    decomp_linalg,
+    decomp_loss,
+    decomp_rnn,
+    decomp_train,
+)
+from torch_nntile.decomp_loss import like_first
 
 __all__ = [
     "COMPOSITIONS",
@@ -198,6 +206,21 @@ def masked_select(self: Tensor, mask: Tensor) -> Tensor:
 # ---- fills and random numbers
 
 
+def linspace(
+    start: Number | complex,
+    end: Number | complex,
+    steps: int,
+    *,
+    dtype: torch.dtype | None = None,
+    layout: torch.layout | None = None,
+    device: torch.device | None = None,
+    pin_memory: bool | None = None,
+) -> Tensor:
+    """The CPU's own numbers: it counts from both ends, and rounds each dtype in a way of its own."""
+    numbers = torch.linspace(start, end, steps, dtype=dtype, layout=layout, device="cpu")
+    return numbers.to(device)
+
+
 def fill_tensor_(self: Tensor, value: Tensor) -> Tensor:
     if value.dim() != 0:
         raise RuntimeError(
@@ -267,9 +290,11 @@ COMPOSITIONS: dict[str, Callable[..., Any]] = {
     "bernoulli_.Tensor": bernoulli_tensor_,
     "random_": random_,
     "random_.to": random_to_,
+    "linspace": linspace,
     **decomp_attention.COMPOSITIONS,
     **decomp_image.COMPOSITIONS,
     **decomp_linalg.COMPOSITIONS,
+    **decomp_loss.COMPOSITIONS,
     **decomp_rnn.COMPOSITIONS,
     **decomp_train.COMPOSITIONS,
 }
@@ -284,6 +309,7 @@ OWN_OPS: dict[str, Callable[..., Any] | None] = {
         )
         for overload in ("(Tensor self, Tensor", ".Scalar(Tensor self, Scalar")
     },
+    **decomp_loss.OWN_OPS,
     **decomp_train.OWN_OPS,
 }
 
@@ -298,7 +324,7 @@ DECOMPOSED: tuple[str, ...] = (
         "nan_to_num",
         "sinc",
     ),
-    *("tril", "triu", "trace", "eye", "eye.m", "linspace"),
+    *("tril", "triu", "trace", "eye", "eye.m"),
     *(
         "hardsigmoid",
         "hardsigmoid_backward",
@@ -310,8 +336,8 @@ DECOMPOSED: tuple[str, ...] = (
     *("celu", "glu", "glu_backward", "logit", "logit_backward"),
     *("log_sigmoid_backward", "special_entr", "_prelu_kernel"),
     *("_prelu_kernel_backward", "mse_loss", "mse_loss_backward", "smooth_l1_loss"),
-    *("smooth_l1_loss_backward", "huber_loss", "huber_loss_backward", "soft_margin_loss"),
-    *("soft_margin_loss_backward", "binary_cross_entropy", "binary_cross_entropy_backward"),
+    *("smooth_l1_loss_backward", "huber_loss", "huber_loss_backward"),
+    *("binary_cross_entropy_backward",),
     *("binary_cross_entropy_with_logits", "logsumexp", "std.correction", "std_mean.correction"),
     *(
         "all.dims",
@@ -320,13 +346,5 @@ DECOMPOSED: tuple[str, ...] = (
 )
 
 # Those of them whose result on the CPU is an empty_like() of the first argument.
-LIKE_FIRST = frozenset({"binary_cross_entropy", "huber_loss", "soft_margin_loss"})
+LIKE_FIRST = frozenset({"huber_loss"})
 
-
-def like_first(result: Tensor, first: Tensor) -> Tensor:
-    """With the dtype of the first argument, and its strides if it has the shape."""
-    if result.shape != first.shape:
-        return result.to(first.dtype)
-    like = torch.empty_like(first)
-    same = (result.dtype, result.stride()) == (like.dtype, like.stride())
-    return result if same else like.copy_(result)

@@ -66,6 +66,40 @@ def native_batch_norm(
     return y, x.new_empty(0, dtype=stats), x.new_empty(0, dtype=stats)
 
 
+def batch_norm_without_running(
+    input: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    training: bool,
+    momentum: float,
+    eps: float,
+) -> tuple[Tensor, Tensor, Tensor]:
+    return native_batch_norm(input, weight, bias, None, None, training, momentum, eps)
+
+
+def batch_norm_with_update(
+    input: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    running_mean: Tensor,
+    running_var: Tensor,
+    momentum: float,
+    eps: float,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The last result is what cuDNN keeps: nothing."""
+    y, mean, rstd = native_batch_norm(
+        input, weight, bias, running_mean, running_var, True, momentum, eps
+    )
+    return y, mean, rstd, input.new_empty(0, dtype=torch.uint8)
+
+
+def batch_norm_backward(
+    grad_out: Tensor, input: Tensor, weight: Tensor | None, *rest: Any
+) -> Any:
+    *rest, output_mask, _ = rest
+    return native_batch_norm_backward(grad_out, input, weight, *rest, output_mask)
+
+
 def native_batch_norm_backward(grad_out: Tensor, input: Tensor, *rest: Any) -> Any:
     from torch._decomp import decompositions  # late: it takes its time to load
 
@@ -147,6 +181,12 @@ def _no_data(self: Tensor) -> Tensor:
 COMPOSITIONS: dict[str, Callable[..., Any]] = {
     "native_batch_norm": native_batch_norm,
     "native_batch_norm_backward": native_batch_norm_backward,
+    "_native_batch_norm_legit": native_batch_norm,
+    "_native_batch_norm_legit.out": native_batch_norm,
+    "_native_batch_norm_legit.no_stats": batch_norm_without_running,
+    "_batch_norm_with_update": batch_norm_with_update,
+    "_batch_norm_with_update.out": batch_norm_with_update,
+    "batch_norm_backward": batch_norm_backward,
     "native_group_norm": native_group_norm,
     "native_group_norm_backward": native_group_norm_backward,
     "pixel_shuffle": pixel_shuffle,

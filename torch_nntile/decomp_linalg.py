@@ -24,6 +24,9 @@ def _factorised(name: str, A: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]: 
             f"linalg.{name}: A must be batches of square matrices, but they are "
             f"{A.shape[-2]} by {A.shape[-1]} matrices"
         )
+    if A.dtype in (torch.float16, torch.bfloat16):
+        scalar_type = torch.empty(0, dtype=A.dtype).type().split(".")[-1].removesuffix("Tensor")
+        raise RuntimeError(f"linalg.{name}: Low precision dtypes not supported. Got {scalar_type}")
     transposed = A.is_contiguous() and not A.is_complex()
     lu, pivots, _ = torch.linalg.lu_factor_ex(A.mT if transposed else A)
     in_place = torch.arange(1, A.shape[-1] + 1, dtype=pivots.dtype, device=A.device)

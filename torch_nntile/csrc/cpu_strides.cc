@@ -27,6 +27,7 @@ enum class Rule {
     like_first,
     suggested,  // the format that the first argument suggests
     convolution,
+    layer_norm,  // contiguous, and dtypes of statistics: Meta says what CUDA does
 };
 
 struct StridesRow {
@@ -66,8 +67,9 @@ constexpr StridesRow rows[] = {
     {"polar", Rule::elementwise},
     {"native_dropout_backward", Rule::elementwise},
 
+    {"native_layer_norm", Rule::layer_norm},
+
     {"masked_fill", Rule::contiguous},
-    {"native_layer_norm", Rule::contiguous},
     {"normal", Rule::contiguous},
     {"nonzero_static", Rule::contiguous},
 
@@ -177,6 +179,18 @@ void mend_convolution(const c10::FunctionSchema& schema, Arguments arguments, Sh
         }
 }
 
+// Statistics are of the input's dtype, or float32 where the parameters are.
+void mend_layer_norm(Arguments arguments, Shapes& shapes) {
+    constexpr size_t input = 0, weight = 2, bias = 3;
+    set_format(shapes[0][0], MemoryFormat::Contiguous);
+    c10::ScalarType type = arguments[input].toTensor().scalar_type();
+    for (const size_t k : {weight, bias})
+        if (arguments[k].isTensor() && arguments[k].toTensor().defined() &&
+            c10::isReducedFloatingType(type))
+            type = arguments[k].toTensor().scalar_type();
+    shapes[1][0].dtype = shapes[2][0].dtype = type;
+}
+
 void mend_elementwise(const c10::OperatorHandle& op, Arguments arguments, bool with_number,
                       Shape& shape) {
     const c10::ScalarType common = promoted(op, arguments);
@@ -261,6 +275,8 @@ void mend_strides(const c10::OperatorHandle& op, Arguments arguments, Shapes& sh
         return;
     } else if (row->rule == Rule::convolution) {
         mend_convolution(schema, arguments, shapes);
+    } else if (row->rule == Rule::layer_norm) {
+        mend_layer_norm(arguments, shapes);
     } else if (row->rule == Rule::like_first) {
         const Tensor& first = arguments[0].toTensor();
         if (first.is_non_overlapping_and_dense()) shapes[0][0].strides = at::DimVector(first.strides());

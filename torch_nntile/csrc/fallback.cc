@@ -242,6 +242,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
     m.impl("conj_physical.out", torch::CppFunction::makeFromBoxedFunction<&fallback>());
     m.impl("conj_physical_", torch::CppFunction::makeFromBoxedFunction<&fallback>());
     m.impl("complex", torch::CppFunction::makeFromBoxedFunction<&fallback>());
+    m.impl("mode.values", torch::CppFunction::makeFromBoxedFunction<&fallback>());
     m.impl("polar", torch::CppFunction::makeFromBoxedFunction<&fallback>());
 }
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {

@@ -2,6 +2,7 @@
 // An op without a row as a node of the graph: PyTorch's CPU kernel on the dense blocks that a task
 // gets. The call is kept with Meta tensors in the place of its tensors; they say sizes and dtypes.
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/MemoryOverlap.h>
 #include <ATen/Parallel.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/grad_mode.h>
@@ -230,11 +231,19 @@ void admit_all(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
     }
 }
 
+bool gives_nothing(const Shapes& shapes) {
+    const auto empty = [](const Shape& s) { return c10::multiply_integers(s.sizes) == 0; };
+    return !shapes.empty() && std::all_of(shapes.begin(), shapes.end(), [&](const auto& list) {
+        return std::all_of(list.begin(), list.end(), empty);
+    });
+}
+
 void resize_outs(const c10::FunctionSchema& schema, Arguments arguments, const Shapes& shapes) {
     for (size_t r = 0; r < schema.returns().size(); ++r) {
         const int k = argument_of(schema, schema.returns()[r]);
-        if (k >= 0 && schema.arguments()[k].is_out() && arguments[k].isTensor())
-            at::native::resize_output(arguments[k].toTensor(), shapes[r][0].sizes);
+        if (k < 0 || !schema.arguments()[k].is_out() || !arguments[k].isTensor()) continue;
+        at::native::resize_output(arguments[k].toTensor(), shapes[r][0].sizes);
+        at::assert_no_internal_overlap(arguments[k].toTensor());
     }
 }
 
@@ -342,6 +351,7 @@ bool record_on_host(const c10::OperatorHandle& op, FallbackOp& known, torch::jit
     } catch (const std::exception&) {
         return false;  // no Meta kernel, or bad arguments: the host's kernel says which
     }
+    if (gives_nothing(*shapes)) return false;  // a task for it would not run, nor refuse its arguments
     resize_outs(op.schema(), arguments, *shapes);
 
     auto call = std::make_unique<HostCall>(op, *shapes, &known.counter);

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The ops without which no tensor exists: making, viewing, resizing, setting, copying, reading.
+#include <ATen/Context.h>
 #include <ATen/EmptyTensor.h>
 #include <ATen/ExpandUtils.h>
 #include <ATen/MemoryOverlap.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/native/Resize.h>
+#include <ATen/native/ResizeCommon.h>
+#include <ATen/native/TensorFactories.h>
 #include <ATen/ops/_reshape_alias_native.h>
 #include <ATen/ops/as_strided_native.h>
 #include <ATen/ops/empty.h>
@@ -34,19 +37,27 @@ void check_options(std::optional<c10::Layout> layout, std::optional<c10::Device>
     if (where) check_index(where->index());
 }
 
+// torch.use_deterministic_algorithms(True) and torch.utils.deterministic.fill_uninitialized_memory.
+bool fills_memory() {
+    const at::Context& context = at::globalContext();
+    return context.deterministicAlgorithms() && context.deterministicFillUninitializedMemory();
+}
+
+Tensor filled(Tensor t) { return fills_memory() ? at::native::fill_empty_deterministic_(t) : t; }
+
 Tensor empty(IntArrayRef sizes, std::optional<ScalarType> dtype, std::optional<c10::Layout> layout,
              std::optional<c10::Device> where, std::optional<bool> pinned,
              std::optional<c10::MemoryFormat> format) {
     check_options(layout, where, pinned);
-    return at::detail::empty_generic(sizes, &allocator(), device_keys, c10::dtype_or_default(dtype),
-                                     format);
+    return filled(at::detail::empty_generic(sizes, &allocator(), device_keys,
+                                            c10::dtype_or_default(dtype), format));
 }
 
 Tensor empty_strided(IntArrayRef sizes, IntArrayRef strides, std::optional<ScalarType> dtype,
                      std::optional<c10::Layout> layout, std::optional<c10::Device> where,
                      std::optional<bool> pinned) {
     check_options(layout, where, pinned);
-    return make_tensor(sizes, strides, c10::dtype_or_default(dtype));
+    return filled(make_tensor(sizes, strides, c10::dtype_or_default(dtype)));
 }
 
 Tensor as_strided(const Tensor& self, IntArrayRef sizes, IntArrayRef strides,
@@ -58,6 +69,7 @@ Tensor as_strided(const Tensor& self, IntArrayRef sizes, IntArrayRef strides,
 const Tensor& resize_(const Tensor& self, IntArrayRef sizes,
                       std::optional<c10::MemoryFormat> format) {
     c10::TensorImpl* impl = self.unsafeGetTensorImpl();
+    const auto before = static_cast<int64_t>(self.storage().nbytes());
     if (self.sizes() != sizes) {
         const size_t needed = at::detail::computeStorageNbytesContiguous(sizes, self.itemsize(),
                                                                          self.storage_offset());
@@ -66,6 +78,7 @@ const Tensor& resize_(const Tensor& self, IntArrayRef sizes,
         impl->set_sizes_contiguous(sizes);
     }
     if (format && *format != c10::MemoryFormat::Preserve) impl->empty_tensor_restride(*format);
+    if (fills_memory()) at::native::fill_resize_deterministic_(self, before);
     return self;
 }
 

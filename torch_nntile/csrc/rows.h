@@ -117,6 +117,7 @@ private:
     bool infer_fast(const View& view, const Inputs& in, Results& out);
     void infer_cached(const c10::OperatorHandle& op, const View& view, const Inputs& in,
                       Results& out);
+    static void check_kept(const Inputs& in, const at::Tensor& written, c10::IntArrayRef sizes);
     void check_devices(Arguments arguments) const;
     // False: a result overlaps itself in a way that only a loop over its elements can follow.
     bool check_writes(const Inputs& in, Results& out) const;

@@ -122,16 +122,38 @@ void MapEngine::run_store(const Step& step, int64_t count) {
     });
 }
 
+namespace {
+
+template <class T>
+bool are_probabilities(const void* data, int64_t n) {  // a nan is none
+    const T* p = static_cast<const T*>(data);
+    return std::all_of(p, p + n, [](T x) { return x >= 0 && x <= 1; });
+}
+
+}  // namespace
+
+int MapEngine::refuse(const Step& step, const void* const* in, int64_t n) const {
+    if (step.check == Check::divisor) {
+        const int64_t* divisor = static_cast<const int64_t*>(in[1]);
+        if (std::find(divisor, divisor + n, 0) == divisor + n) return 0;
+        return fail_task(args, static_cast<int>(Status::runtime), "ZeroDivisionError");
+    }
+    const Compute compute = slots[step.in[0]].compute;
+    const bool fit = compute == compute_f32   ? are_probabilities<float>(in[0], n)
+                     : compute == compute_f64 ? are_probabilities<double>(in[0], n)
+                                              : are_probabilities<int64_t>(in[0], n);
+    if (fit) return 0;
+    return fail_task(args, static_cast<int>(Status::runtime),
+                     "all elements of input should be between 0 and 1");
+}
+
 int MapEngine::run_compute(const Step& step, int64_t n) {
     const void* in[max_instruction_operands];
     void* out[max_instruction_operands];
     for (int k = 0; k < step.n_in; ++k) in[k] = slots[step.in[k]].at;
     for (int k = 0; k < step.n_out; ++k) out[k] = slots[step.out[k]].at;
-    if (step.checks_divisor) {
-        const int64_t* divisor = static_cast<const int64_t*>(in[1]);
-        if (std::find(divisor, divisor + n, 0) != divisor + n)
-            return fail_task(args, static_cast<int>(Status::runtime), "ZeroDivisionError");
-    }
+    if (step.check != Check::none)
+        if (int status = refuse(step, in, n)) return status;
     const int64_t* index =
         index_slot < 0 ? nullptr : reinterpret_cast<const int64_t*>(slots[index_slot].at);
     step.loop({n, in, out, args.params.data() + step.first_param, index, step.dtype});

@@ -33,6 +33,8 @@ private:
         max_slots + max_map_instructions + max_map_registers + max_map_blocks;
     static constexpr int max_instruction_operands = 8;
 
+    // What the engine refuses before it calls a loop, which cannot fail.
+    enum class Check : uint8_t { none, divisor, probability };
     // A register as a compute type: in a buffer, or directly in a block.
     struct Slot {
         Compute compute;
@@ -45,7 +47,7 @@ private:
     struct Step {
         enum Kind : uint8_t { load, index, convert, compute, narrow, store } kind;
         DType dtype;  // compute: of the result; narrow: the dtype to narrow to
-        bool checks_divisor;
+        Check check;
         uint8_t n_in, n_out;
         uint16_t first_param;
         int16_t slot, from;  // to and from; store: from `slot` to block `from`
@@ -72,6 +74,8 @@ private:
     void run_index(const Step& step, int64_t count);
     void run_store(const Step& step, int64_t count);
     int run_compute(const Step& step, int64_t n);
+    static Check check_of(size_t primitive, Compute compute);
+    int refuse(const Step& step, const void* const* in, int64_t n) const;
 
     const Args& args;
     const Program& program;

@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Answers that were not the CPU's: numbers, dtypes of statistics, refusals, filled memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+from torch.utils import _pytree as pytree
+
+import torch_nntile
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+DTYPES = (torch.int64, torch.int32, torch.uint8, torch.float16, torch.bfloat16, torch.float32)
+
+
+def same(call: Callable[[Any], Any]) -> None:
+    """Values, dtypes and shapes of all results."""
+    expected, found = (pytree.tree_leaves(call(device)) for device in ("cpu", "nntile"))
+    for x, y in zip(found, expected, strict=True):
+        torch.testing.assert_close(x.cpu(), y, equal_nan=True)
+
+
+def refused(call: Callable[[Any], Tensor], words: str) -> None:
+    for device in ("cpu", "nntile"):
+        with pytest.raises(RuntimeError, match=words):
+            call(device).cpu()
+    assert torch.ones(2, device="nntile").sum().item() == 2, "the next call works"
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("steps", [0, 1, 2, 7, 50])
+def test_linspace(dtype: torch.dtype, steps: int) -> None:
+    for start, end in ((0, 10), (1, 100), (90.2, 3.7)):
+        expected = torch.linspace(start, end, steps, dtype=dtype)
+        found = torch.linspace(start, end, steps, dtype=dtype, device="nntile")
+        assert torch.equal(found.cpu(), expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("parameters", [None, torch.float32])
+def test_statistics_of_layer_norm(dtype: torch.dtype, parameters: torch.dtype | None) -> None:
+    def call(device: str) -> Any:
+        weight = None if parameters is None else torch.ones(3, dtype=parameters, device=device)
+        x = torch.arange(6, dtype=dtype, device=device).reshape(2, 3)
+        return torch.native_layer_norm(x, (3,), weight, None, 1e-5)
+
+    same(call)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("training", [True, False])
+def test_statistics_of_batch_norm(dtype: torch.dtype, training: bool) -> None:
+    def call(device: str) -> Any:
+        x = torch.arange(6, dtype=dtype, device=device).reshape(3, 2)
+        mean, var = (torch.full((2,), v, dtype=dtype, device=device) for v in (0.0, 1.0))
+        arguments = (x, None, None, mean, var)
+        aten = torch.ops.aten
+        results = list(aten._native_batch_norm_legit(*arguments, training, 0.1, 1e-5))
+        if training:
+            results += aten._batch_norm_with_update(*arguments, 0.1, 1e-5)
+        return [*results, mean, var]
+
+    same(call)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64])
+def test_soft_margin_loss(dtype: torch.dtype) -> None:
+    def call(device: str) -> Any:
+        x = torch.tensor([-30.0, 0.5, 15.0], dtype=dtype, device=device, requires_grad=True)
+        y = torch.tensor([1.0, -1.0, 1.0], dtype=dtype, device=device)
+        loss = F.soft_margin_loss(x, y, reduction="none")
+        loss.backward(torch.ones_like(loss))
+        return loss.detach(), F.soft_margin_loss(x, y).detach(), x.grad
+
+    same(call)
+
+
+@pytest.mark.parametrize("value", [2.0, -0.1, float("nan")])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_what_is_no_probability(value: float, dtype: torch.dtype) -> None:
+    def loss(device: str) -> Tensor:
+        x = torch.tensor([0.5, value], dtype=dtype, device=device)
+        return F.binary_cross_entropy(x, torch.ones_like(x))
+
+    refused(loss, "between 0 and 1")
+    refused(
+        lambda device: torch.tensor([0.5, value], dtype=dtype, device=device).bernoulli(),
+        "between 0 and 1|p_in",
+    )
+
+
+def test_binary_cross_entropy() -> None:
+    def call(device: str) -> Any:
+        x = torch.tensor([0.0, 1e-3, 0.5, 1.0], device=device, requires_grad=True)
+        y = torch.tensor([1.0, 0.0, 0.3, 0.0], device=device)
+        loss = F.binary_cross_entropy(x, y, weight=y + 1)
+        loss.backward()
+        return loss.detach(), x.grad
+
+    same(call)
+
+
+@pytest.fixture
+def deterministic() -> Iterator[None]:
+    torch.use_deterministic_algorithms(True)
+    yield
+    torch.use_deterministic_algorithms(False)
+
+
+@pytest.mark.usefixtures("deterministic")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int32, torch.bool, torch.complex64])
+def test_empty_is_filled(dtype: torch.dtype) -> None:
+    def call(device: str) -> Any:
+        x = torch.zeros(2, dtype=dtype, device=device)
+        return [
+            torch.empty(3, dtype=dtype, device=device),
+            torch.empty_strided((2, 2), (1, 2), dtype=dtype, device=device),
+            torch.empty_like(x),
+            x.new_empty(3),
+            x.clone().resize_(4),
+        ]
+
+    same(call)
+
+
+def test_empty_is_not_filled_without_being_asked() -> None:
+    before = torch_nntile.explain("graph")
+    torch.empty(3, device="nntile")
+    assert torch_nntile.explain("graph") == before
+
+
+# ---- refusals
+
+
+def test_an_output_that_overlaps_itself() -> None:
+    def call(device: str) -> Tensor:
+        out = torch.rand(5, 1, device=device).expand(5, 5)
+        return torch.cumsum(torch.rand(5, 5, device=device), 1, out=out)
+
+    refused(call, "more than one element of the written-to tensor")
+
+
+def test_an_output_that_is_an_operand_keeps_its_shape() -> None:
+    def call(device: str) -> Tensor:
+        a = torch.ones(5, 1, device=device)
+        return torch.add(a, torch.ones(5, 5, device=device), out=a)
+
+    refused(call, r"output with shape \[5, 1\] doesn't match")
+
+
+def test_arguments_of_a_call_without_results() -> None:
+    refused(lambda device: torch.ones(3, device=device).multinomial(0), "n_sample <= 0")
+
+
+def test_determinants_of_short_floats() -> None:
+    refused(
+        lambda device: torch.linalg.slogdet(torch.ones(0, 0, device=device).half())[0],
+        "Low precision dtypes not supported. Got Half",
+    )
+
+
+def test_mode_into_outputs() -> None:
+    def call(device: str) -> Any:
+        values, indices = torch.empty(0, device=device), torch.empty(0, device=device).long()
+        x = torch.tensor([[1.0, 2.0, 2.0], [3.0, 3.0, 1.0]], device=device)
+        torch.mode(x, 1, out=(values, indices))
+        return values, indices
+
+    same(call)
