@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import re
-import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -17,6 +16,7 @@ import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
+from torch_nntile.notices import runs_on_host
 from torch_nntile.schemas import is_written, schema_of
 
 __all__ = ["complex_on_host", "refusing_as_cpu"]
@@ -52,9 +52,7 @@ def complex_on_host(
                 f"nntile: 'aten::{overload}' of complex numbers runs on the host, and cpu_fallback is off"
             )
         if not warned:
-            warnings.warn(
-                f"nntile: 'aten::{overload}' of complex numbers runs on the host", stacklevel=2
-            )
+            runs_on_host(f"aten::{overload}", "of complex numbers")
             warned = True
         return _on_host(op, args, kwargs)
 

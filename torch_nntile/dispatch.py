@@ -18,6 +18,7 @@ import torch
 from torch_nntile import _c, aten, decomp
 from torch_nntile.cpu_dtypes import complex_on_host, refusing_as_cpu
 from torch_nntile.cpu_strides import with_strides_of_cpu
+from torch_nntile.notices import NOTICES
 from torch_nntile.schemas import is_in_place, schema_of, siblings
 
 __all__ = ["Fallback", "fallback_report", "reset_fallback_report"]
@@ -108,6 +109,9 @@ def _define_own_ops() -> None:
         library.define(schema)
         if meta is not None:
             library.impl(schema.partition("(")[0], meta, "Meta")
+    for schema, notice in NOTICES.items():
+        library.define(schema)
+        library.impl(schema.partition("(")[0], notice, "CompositeExplicitAutograd")
 
 
 # ---- compositions in Python

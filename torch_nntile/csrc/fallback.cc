@@ -12,6 +12,7 @@
 #include <sstream>
 
 #include "device.h"
+#include "notices.h"
 #include "rng.h"
 #include "storage.h"
 #include "stub.h"
@@ -130,8 +131,7 @@ FallbackOp& admit_op(const OperatorHandle& op) {
     TORCH_CHECK_NOT_IMPLEMENTED(!known.view, "nntile: '", op.operator_name(),
                                 "' is a view op that device nntile does not have");
     if (now == NNTILE_STUB_WARN && !known.warned.exchange(true))
-        TORCH_WARN("nntile: '", op.operator_name(),
-                   "' has no row for this call and runs on the host");
+        notify("nntile::runs_on_host", toString(op.operator_name()));
     return known;
 }
 

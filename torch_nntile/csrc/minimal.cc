@@ -19,6 +19,7 @@
 #include <torch/library.h>
 
 #include "device.h"
+#include "notices.h"
 #include "operand.h"
 #include "storage.h"
 
@@ -167,6 +168,8 @@ Tensor copy_from(const Tensor& self, const Tensor& target, bool /*non_blocking*/
         write_from_host(target, host);
     } else {
         TORCH_CHECK(target.is_cpu(), "nntile: cannot copy to a tensor on ", target.device());
+        if (self.requires_grad() && self.is_leaf() && !at::GradMode::is_enabled())
+            notify("nntile::parameter_read");
         Tensor host = target;
         const bool direct = self.scalar_type() == target.scalar_type() && target.is_contiguous() &&
                             !self.is_conj() && !self.is_neg() && !target.is_conj() &&
