@@ -8,15 +8,16 @@
 
 #include "check.h"
 
-enum { SIDE = 512, COUNT = SIDE * SIDE }; /* 1 MiB of floats */
+enum { SIDE = 512, ROWS = 640, COUNT = ROWS * SIDE }; /* 1.25 MiB of floats */
 
 static nntile_record* record;
-static nntile_buffer* buffers[3];
-static nntile_operand x, x_t, y, z;
+static nntile_buffer* buffers[4];
+static nntile_operand x, x_t, y, z, s;
 static sem_t begun, go;
 static uint32_t copy;
 
-/* A task that ends when it is told to. Until then it holds a dense copy of x.t(). */
+/* A task that ends when it is told to. Until then it holds a dense copy of x[:SIDE].t(),
+ * which is no block that x or z fits in. */
 static int wait_for_go(void* user, void* const* data, char* text) {
     (void)user, (void)text;
     sem_post(&begun);
@@ -26,6 +27,9 @@ static int wait_for_go(void* user, void* const* data, char* text) {
 }
 
 static void begin_task(void) {
+    nntile_buffer_destroy(buffers[2]); /* of an earlier part: its memory is needed */
+    OK(nntile_buffer_create(record, COUNT * sizeof(float), &buffers[2], &error));
+    z.buffer = buffers[2];
     const nntile_operand operands[] = {x_t, y};
     OK(nntile_record_host(record, "wait_for_go", 1, wait_for_go, NULL, NULL, operands, 1, 1, NULL,
                           &error));
@@ -41,6 +45,12 @@ static nntile_status copy_x_to_z(nntile_error** why) {
 static void* copy_in_thread(void* status) {
     *(nntile_status*)status = copy_x_to_z(NULL);
     return NULL;
+}
+
+static void* post_later(void* nothing) {
+    usleep(400000);
+    sem_post(&go);
+    return nothing;
 }
 
 static void fork_beside_a_waiting_thread(void) {
@@ -73,18 +83,102 @@ static void fork_beside_a_waiting_thread(void) {
     OK(nntile_context_wait(&error));
 }
 
+static int asks = 0;
+static int yes(void) { return ++asks; }
+static int no(void) { return ++asks, 0; }
+
+static void interrupts(void) {
+    float value = -1;
+    nntile_wait_interrupted(yes);
+    begin_task();
+    FAILS(NNTILE_INTERRUPTED, "goes on", nntile_record_read(record, &y, &value, sizeof value, &error));
+    FAILS(NNTILE_INTERRUPTED, "goes on", nntile_context_wait(&error));
+    FAILS(NNTILE_INTERRUPTED, "goes on", copy_x_to_z(&error));
+    CHECK(asks == 3 && value == -1);
+    nntile_wait_interrupted(no);
+    pthread_t thread;
+    nntile_status found = NNTILE_INTERNAL;
+    pthread_create(&thread, NULL, copy_in_thread, &found); /* that one asks nobody */
+    usleep(100000);
+    CHECK(asks == 3);
+    sem_post(&go);
+    OK(nntile_record_read(record, &y, &value, sizeof value, &error));
+    pthread_join(thread, NULL);
+    CHECK(value == SIDE && found == NNTILE_OK);
+    nntile_wait_interrupted(NULL);
+    OK(nntile_context_wait(&error));
+}
+
+/* The lock of an interpreter, held by one of its threads inside of a call. */
+static pthread_mutex_t interpreter = PTHREAD_MUTEX_INITIALIZER;
+static _Thread_local int holds = 0;
+static int held(void) { return holds; }
+static void* leave(void) {
+    holds = 0;
+    pthread_mutex_unlock(&interpreter);
+    return &holds;
+}
+static void back(void* state) {
+    pthread_mutex_lock(&interpreter);
+    *(int*)state = 1;
+}
+static int ask_interpreter(void) {
+    back(&holds);
+    leave();
+    return 0;
+}
+
+static void* run_with_lock(void* status) {
+    usleep(100000);
+    back(&holds);
+    *(nntile_status*)status = nntile_record_run(record, NULL);
+    leave();
+    return NULL;
+}
+
+/* This thread waits with the recorder's lock and asks for the interpreter's; the other one has that. */
+static void two_locks(void) {
+    nntile_status found = NNTILE_INTERNAL, own = NNTILE_INTERNAL;
+    pthread_t first, second;
+    nntile_wait_outside(held, leave, back);
+    nntile_wait_interrupted(ask_interpreter);
+    begin_task();
+    pthread_create(&second, NULL, post_later, NULL);
+    pthread_create(&first, NULL, run_with_lock, &found);
+    alarm(20);
+    own = copy_x_to_z(&error);
+    pthread_join(first, NULL);
+    pthread_join(second, NULL);
+    alarm(0);
+    CHECK(own == NNTILE_OK && found == NNTILE_OK);
+    nntile_wait_interrupted(NULL);
+    nntile_wait_outside(NULL, NULL, NULL);
+    OK(nntile_context_wait(&error));
+}
+
+/* The task that runs is waited for, those behind it are skipped. */
+static void abandoned(void) {
+    float value;
+    const nntile_operand both[] = {y, s};
+    begin_task();
+    OK(nntile_record_op(record, copy, both, 1, 1, NULL, 0, NNTILE_F32, NULL, &error));
+    nntile_context_abandon();
+    sem_post(&go);
+    FAILS(NNTILE_RUNTIME, "never computed", nntile_record_read(record, &s, &value, sizeof value, &error));
+}
+
 int main(void) {
     static float data[COUNT];
-    const int64_t sizes[] = {SIDE, SIDE}, strides[] = {SIDE, 1}, t_strides[] = {1, SIDE};
+    const int64_t sizes[] = {ROWS, SIDE}, t_sizes[] = {SIDE, SIDE}, strides[] = {SIDE, 1}, t_strides[] = {1, SIDE};
     const nntile_context_config config = {
-        .struct_size = sizeof config, .ncpu = 1, .memory_bytes = 5 * sizeof data / 2};
+        .struct_size = sizeof config, .ncpu = 1, .memory_bytes = 11 << 18};
     sem_init(&begun, 0, 0);
     sem_init(&go, 0, 0);
     OK(nntile_op_find("copy", &copy, &error));
     OK(nntile_context_create(&config, &error));
     OK(nntile_record_create(&record, &error));
-    for (int k = 0; k < 3; ++k)
-        OK(nntile_buffer_create(record, k == 1 ? sizeof *data : sizeof data, &buffers[k], &error));
+    for (int k = 0; k < 4; ++k)
+        OK(nntile_buffer_create(record, k % 2 ? sizeof *data : sizeof data, &buffers[k], &error));
     x = (nntile_operand){.kind = NNTILE_OPERAND_TENSOR,
                          .dtype = NNTILE_F32,
                          .ndim = 2,
@@ -92,14 +186,20 @@ int main(void) {
                          .sizes = sizes,
                          .strides = strides};
     x_t = y = z = x;
+    x_t.sizes = t_sizes;
     x_t.strides = t_strides;
     y.ndim = 0;
     y.buffer = buffers[1];
     z.buffer = buffers[2];
+    s = y;
+    s.buffer = buffers[3];
     for (int i = 0; i < COUNT; ++i) data[i] = (float)i;
     OK(nntile_record_write(record, &x, data, sizeof data, &error));
     fork_beside_a_waiting_thread();
-    for (int k = 0; k < 3; ++k) nntile_buffer_destroy(buffers[k]);
+    interrupts();
+    two_locks();
+    abandoned();
+    for (int k = 0; k < 4; ++k) nntile_buffer_destroy(buffers[k]);
     nntile_record_destroy(record);
     OK(nntile_context_shutdown(&error));
     REPORT;

@@ -34,7 +34,8 @@ typedef enum nntile_status {
     NNTILE_RUNTIME = 6,          /**< StarPU or a kernel failed */
     NNTILE_INTERNAL = 7,         /**< our fault: please report */
     NNTILE_INDEX_ERROR = 8,      /**< an index outside its range: a dim, a label */
-    NNTILE_TYPE_ERROR = 9        /**< a dtype that the op does not take */
+    NNTILE_TYPE_ERROR = 9,       /**< a dtype that the op does not take */
+    NNTILE_INTERRUPTED = 10      /**< the thread was told not to wait any longer: nntile_wait_interrupted() */
 } nntile_status;
 
 /** Element types. Numbers are never reused. Since 0.1. */

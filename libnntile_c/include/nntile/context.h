@@ -53,6 +53,20 @@ int nntile_context_active(void);
  *  Since 0.1. */
 nntile_status nntile_context_wait(nntile_error **error);
 
+/** From now on until the context ends, tasks that have not begun are skipped; what they would have written is lost,
+ *  and reading it gives RUNTIME. For a process that ends. Since 0.1. */
+void nntile_context_abandon(void);
+
+/** Interrupts waits. interrupted() is called by the thread that has set it, about twenty times a second while this
+ *  thread waits for tasks or memory inside of a call; if it returns not 0, the call ends with INTERRUPTED: nothing was
+ *  recorded or read, what was submitted before goes on, and the same call may be made again. NULL: waits end by
+ *  themselves only (default). nntile_context_shutdown() is never interrupted. Since 0.1. */
+void nntile_wait_interrupted(int (*interrupted)(void));
+
+/** Tells of the lock of an interpreter that interrupted() takes. A thread that has to wait for the recorder gives it
+ *  back meanwhile: if held() is not 0, state = leave() before and back(state) after. All NULL: none. Since 0.1. */
+void nntile_wait_outside(int (*held)(void), void *(*leave)(void), void (*back)(void *state));
+
 /** Restricts kernels to a kind of worker: "cpu", "cuda" or "any". Since 0.1. */
 nntile_status nntile_context_restrict(const char *where, nntile_error **error);
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "abi/guard.hh"
+#include "base/wait.hh"
 #include "runtime/runtime.hh"
 
 using namespace nntile;
@@ -60,6 +61,15 @@ int nntile_context_forked(void) {
 
 nntile_status nntile_context_wait(nntile_error** error) {
     return guard(error, [] { runtime::wait(); });
+}
+
+void nntile_context_abandon(void) { runtime::abandon(); }
+
+void nntile_wait_interrupted(int (*interrupted)(void)) { set_interrupted(interrupted); }
+
+void nntile_wait_outside(int (*held)(void), void* (*leave)(void), void (*back)(void* state)) {
+    const bool whole = held && leave && back;
+    guard(nullptr, [&] { set_interpreter_lock(whole ? InterpreterLock{held, leave, back} : InterpreterLock{}); });
 }
 
 nntile_status nntile_context_restrict(const char* where, nntile_error** error) {

@@ -22,6 +22,7 @@ enum class Status : int {
     internal = 7,
     index_error = 8,
     type_error = 9,
+    interrupted = 10,
 };
 
 class Error : public std::runtime_error {

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "base/wait.hh"
 #include "record/operand.hh"
 
 namespace nntile::record {
@@ -104,7 +105,7 @@ private:
     void finish_call();
     void drop_graph();
 
-    std::mutex mutex_;
+    LongMutex mutex_;
     std::unique_ptr<Executor> executor_;
     Mode mode_ = Mode::eager;
     graph::Graph graph_;

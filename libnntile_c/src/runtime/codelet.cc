@@ -101,9 +101,8 @@ void execute(void** buffers, void* arg) {
     const RunTask& task = *static_cast<const RunTask*>(arg);
     const Run& run = *task.run;
     Engine& e = engine();
-    if (e.abandon.load(std::memory_order_relaxed)) return;
     const uint32_t index = task.index;
-    if (reads_lost_data(run, index)) return mark_lost(run, index);
+    if (e.abandon.load(std::memory_order_relaxed) || reads_lost_data(run, index)) return mark_lost(run, index);
     char text[kernels::error_text_bytes] = "";
     int result = static_cast<int>(Status::runtime);
     try {

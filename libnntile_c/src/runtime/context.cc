@@ -102,6 +102,7 @@ void start_locked(const Config& config) {
     e.launches = 0;
     e.submitted = e.done = 0;
     e.where = 0;
+    e.abandon = false;
     e.open = true;
     ++c.generation;
     c.active = true;
@@ -169,6 +170,8 @@ void wait() {
     }
     e.throw_error();
 }
+
+void abandon() { engine().abandon = true; }
 
 void restrict_to(std::string_view where) {
     check(where == "any" || where == "cpu" || where == "cuda", Status::invalid_argument,

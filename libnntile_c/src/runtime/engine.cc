@@ -46,24 +46,28 @@ constexpr int64_t task_limit = 500'000;  // in flight: half a second of work, 30
 std::vector<Physical*> Engine::reserve(const std::vector<Pool::Need>& needs, int64_t need_bytes,
                                        bool prefer_idle, std::unique_lock<std::mutex>& lock) {
     // A launching thread that never waits must not fill the memory with tasks.
-    while (submitted - done > task_limit) {
-        changed.wait(lock);
-        check_open();
-    }
+    Patience patience;
+    while (submitted - done > task_limit) wait_for_change(patience, lock);
     std::vector<Physical*> taken;
     while (!pool.reserve(needs, prefer_idle, active_runs > 0, taken)) {
         if (need_bytes > pool.budget || active_runs == 0)
             fail(Status::out_of_memory, "out of memory: ", need_bytes, " bytes in ", needs.size(),
                  " tiles are asked for, the budget is ", pool.budget, " bytes, ", pool.used_bytes,
                  " bytes are in use; the largest holders: ", pool.holders());
-        changed.wait(lock);
-        check_open();
+        wait_for_change(patience, lock);
     }
     return taken;
 }
 
+void Engine::wait_for_change(Patience& patience, std::unique_lock<std::mutex>& lock) {
+    if (patience.wait(changed, lock)) fail_interrupted();
+    check_open();
+}
+
 void Engine::drain(std::unique_lock<std::mutex>& lock) {
-    changed.wait(lock, [this] { return active_runs == 0; });
+    Patience patience;
+    while (active_runs > 0)
+        if (patience.wait(changed, lock)) fail_interrupted();
 }
 
 Guest::Guest(Engine& engine, uint64_t generation) : engine_(engine) {

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/error.hh"
+#include "base/wait.hh"
 #include "runtime/pool.hh"
 
 namespace nntile::runtime {
@@ -40,6 +41,9 @@ struct Engine {
     void drain(std::unique_lock<std::mutex>& lock);
 
 private:
+    // Until something has changed; interrupted, or invalid_state if the context is no longer open.
+    void wait_for_change(Patience& patience, std::unique_lock<std::mutex>& lock);
+
     std::mutex error_mutex_;
     std::atomic<bool> failed_{false};
     Status status_ = Status::ok;

@@ -13,6 +13,7 @@
 #include <mutex>
 #include <vector>
 
+#include "base/wait.hh"
 #include "runtime/runtime.hh"
 
 namespace nntile::runtime {
@@ -21,26 +22,7 @@ class CompiledPlan;
 class Physical;
 struct Run;
 
-// Lets a thread sleep until some tasks have ended.
-class Waiter {
-public:
-    void add() { ++count_; }  // before the task is entered in a list
-    void remove() {
-        std::lock_guard lock(
-            mutex_);  // notified under the lock: the waiter may go away right after
-        if (--count_ == 0) zero_.notify_one();
-    }
-    void wait() {
-        std::unique_lock lock(mutex_);
-        zero_.wait(lock, [this] { return count_ == 0; });
-    }
-
-private:
-    std::mutex mutex_;
-    std::condition_variable zero_;
-    std::atomic<int64_t> count_{0};
-};
-
+class Waiter;
 struct RunTask;
 struct Late {
     Late* next = nullptr;
@@ -72,6 +54,47 @@ private:
         static Late mark;
         return &mark;
     }
+};
+
+// Lets a thread sleep until some tasks have ended. It owns its entries in their lists, which stay there
+// when the thread goes away before.
+class Waiter {
+public:
+    void enter(RunTask& task) {
+        Late& entry = entries_.emplace_back();
+        entry.waiter = this;
+        add();
+        if (!task.enter(entry)) remove();
+    }
+    void add() {
+        std::lock_guard lock(mutex_);
+        ++count_;
+    }
+    void remove() {
+        std::unique_lock lock(mutex_);  // notified under the lock: the waiter may go away right after
+        if (--count_ > 0) return;
+        if (!left_) return zero_.notify_one();
+        lock.unlock();
+        delete this;
+    }
+    // False: interrupted; the waiter ends itself after the last task.
+    static bool wait(std::unique_ptr<Waiter> self) {
+        std::unique_lock lock(self->mutex_);
+        Patience patience;
+        while (self->count_ > 0)
+            if (patience.wait(self->zero_, lock)) {
+                if (self->count_ > 0) self.release()->left_ = true;
+                return false;
+            }
+        return true;
+    }
+
+private:
+    std::mutex mutex_;
+    std::condition_variable zero_;
+    std::deque<Late> entries_;
+    int64_t count_ = 0;
+    bool left_ = false;
 };
 
 // What tiles remember of a run; outlives it. Everything here is guarded by the engine's mutex.

@@ -33,6 +33,7 @@ bool active();
 bool forked();
 void check_not_forked();               // throws invalid_state in a forked child
 void wait();                           // all submitted tasks; throws and forgets the first task error
+void abandon();                        // until the next start, tasks that have not begun are skipped, their data lost
 void trim();                           // gives free tiles of the pool back to the system
 void restrict_to(std::string_view where);
 Stats stats();

@@ -2,7 +2,6 @@
 // Stored values: their tiles, and copies from and to dense host bytes.
 #include <algorithm>
 #include <cstring>
-#include <deque>
 
 #include "runtime/copy.hh"
 #include "runtime/engine.hh"
@@ -17,16 +16,10 @@ enum class Direction { to_tiles, to_host };
 // Sleeps until the tasks in flight that write these tiles (with_readers: or read them) have ended.
 void wait_for_tiles(const std::vector<PhysicalRef>& tiles, bool with_readers) {
     Engine& e = engine();
-    Waiter waiter;
-    std::deque<Late> entries;
-    waiter.add();  // this thread
+    auto waiter = std::make_unique<Waiter>();
+    waiter->add();  // this thread
     auto enter = [&](const TaskRef& ref) {
-        RunTask* task = ref.running();
-        if (!task) return;
-        Late& entry = entries.emplace_back();
-        entry.waiter = &waiter;
-        waiter.add();
-        if (!task->enter(entry)) waiter.remove();
+        if (RunTask* task = ref.running()) waiter->enter(*task);
     };
     {
         std::lock_guard lock(e.mutex);
@@ -36,8 +29,8 @@ void wait_for_tiles(const std::vector<PhysicalRef>& tiles, bool with_readers) {
             for (const TaskRef& reader : tile->readers) enter(reader);
         }
     }
-    waiter.remove();
-    waiter.wait();
+    waiter->remove();
+    if (!Waiter::wait(std::move(waiter))) fail_interrupted();
 }
 
 // Waits until these tiles are computed, then lets `copy` read them; throws the first task error.
