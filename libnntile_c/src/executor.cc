@@ -24,7 +24,8 @@ Hash key_of(const graph::Graph& graph, const graph::AxisCuts& cuts) {
             key.add(cut.size());
             for (const graph::Factor& f : cut) key.add(f.extent).add_all(f.positions);
         }
-        for (const std::string& name : in.stored->names) key.add(name);
+        for (size_t d = 0; d < in.stored->names.size(); ++d)    // none at all is the same as an empty one for each dim
+            if (!in.stored->names[d].empty()) key.add(d).add(in.stored->names[d]);
     }
     for (const auto& [name, sizes] : cuts) key.add(name).add_all(sizes);
     return key;
@@ -66,10 +67,8 @@ PlanExecutor::Entry& PlanExecutor::find(const graph::Graph& graph, const graph::
     ++lowerings;
     Entry entry{key, compiled->plan, {}, compiled->outputs, {}, compiled->copies, compiled->host_calls};
     for (uint32_t v : compiled->inputs) {
-        const auto& names = compiled->tiling.values[v].names;
         entry.inputs.push_back(compiled->graph.value(v).source);
-        const bool named = std::any_of(names.begin(), names.end(), [](auto& n) { return !n.empty(); });
-        entry.names.push_back(named ? names : std::vector<std::string>{});
+        if (compiled->tiling.named) entry.names.push_back(compiled->tiling.values[v].names);
     }
     last_ = {without_data(std::move(compiled->graph)), cuts, compiled->plan};
     cached_tasks_ += entry.plan->task_count();
@@ -97,7 +96,7 @@ record::Executor::Result PlanExecutor::run(const graph::Graph& graph, std::vecto
     entry.plan->launch({inputs, outputs, graph.scalars, std::move(host)});
     calls.clear();
     // An input that an op related to a named axis keeps the name: a gradient that meets its parameter.
-    for (size_t k = 0; k < inputs.size(); ++k) {
+    for (size_t k = 0; k < entry.names.size(); ++k) {
         inputs[k]->names.resize(inputs[k]->sizes.size());
         for (size_t d = 0; d < entry.names[k].size(); ++d)
             if (inputs[k]->names[d].empty()) inputs[k]->names[d] = entry.names[k][d];

@@ -35,7 +35,7 @@ private:
         std::shared_ptr<runtime::Plan> plan;
         std::vector<uint32_t> inputs;               // index into graph.inputs, by position in the plan
         std::vector<Compiled::Kept> outputs;
-        std::vector<std::vector<std::string>> names;    // of the inputs' dims, as this graph found them
+        std::vector<std::vector<std::string>> names;    // of the inputs' dims, as this graph found them; empty: of none
         size_t copies, host_calls;
     };
     using Entries = std::list<Entry>;               // least recently used last

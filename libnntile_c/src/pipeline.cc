@@ -10,7 +10,7 @@ std::shared_ptr<Compiled> compile(const graph::Graph& recorded, const tile::Axis
     c->graph = recorded;
     graph::remove_dead(c->graph);
     c->graph.own_outputs();
-    c->tiling = tile::choose_tiling(c->graph, cuts);            // how every value is cut
+    c->tiling = tile::choose_tiling(c->graph, cuts, false);     // how every value is cut
     tile::Lowered lowered = tile::lower(c->graph, c->tiling);   // tasks on tiles
     c->tiles = std::move(lowered.tiles);
     c->inputs = lowered.inputs;

@@ -9,17 +9,17 @@ namespace {
 
 Cut at(int64_t extent, std::vector<int64_t> positions) { return {{extent, std::move(positions)}}; }
 
-void relate(Axes& axes, std::string_view spec, const std::vector<std::vector<int>>& operands) {
+void relate(Axes& axes, std::string_view spec, const std::vector<AxisDims>& operands) {
     axes.relate(spec, operands);
 }
 
 void inner_factor_travels_through_a_merged_dim() {
     Axes axes;
-    std::vector<int> x = axes.value(Dims{16, 8, 64}), w = axes.value(Dims{64, 32});
-    std::vector<int> y = axes.value(Dims{128, 32});
-    std::vector<int> flat = axes.view(x, {{128, 64}, {64, 1}}, "view");
+    AxisDims x = axes.value(Dims{16, 8, 64}), w = axes.value(Dims{64, 32});
+    AxisDims y = axes.value(Dims{128, 32});
+    AxisDims flat = axes.view(x, {{128, 64}, {64, 1}}, "view");
     relate(axes, "mk,kn->mn", {flat, w, y});
-    std::vector<int> out = axes.view(y, {{16, 8, 32}, {256, 32, 1}}, "view");
+    AxisDims out = axes.view(y, {{16, 8, 32}, {256, 32, 1}}, "view");
     axes.cut(x[1], at(8, {3}), "batch");
     axes.propagate();
     Cut inner{{16, {}}, {8, {3}}};
@@ -29,7 +29,7 @@ void inner_factor_travels_through_a_merged_dim() {
     CHECK(axes.find(flat[1]) == axes.find(w[0]) && axes.find(w[1]) == axes.find(out[2]));
     // The same cut from persistent data of the merged shape, which is factored already.
     Axes back;
-    std::vector<int> p = back.value(Dims{128}), q = back.view(p, {{16, 8}, {8, 1}});
+    AxisDims p = back.value(Dims{128}), q = back.view(p, {{16, 8}, {8, 1}});
     back.cut(p[0], inner, "data", persistent_cut);
     back.propagate();
     CHECK(back.factors(p[0]) == inner && back.factors(q[1]) == at(8, {3}));
@@ -63,7 +63,7 @@ void data_that_is_whole_leaves_the_choice() {
 void factors_combine_and_contradictions_stop_at_the_link() {
     Layout merge{{24, 5}, {5, 1}};
     Axes axes;
-    std::vector<int> x = axes.value(Dims{4, 6, 5}), y = axes.view(x, merge, "linear");
+    AxisDims x = axes.value(Dims{4, 6, 5}), y = axes.view(x, merge, "linear");
     axes.cut(x[0], at(4, {2}), "batch");
     axes.cut(x[1], at(6, {3}), "heads");
     axes.propagate();
@@ -84,7 +84,7 @@ void factors_combine_and_contradictions_stop_at_the_link() {
 
 void slices_of_one_value_speak_for_their_ranges() {
     Axes axes;
-    std::vector<int> qkv = axes.value(Dims{5, 12});
+    AxisDims qkv = axes.value(Dims{5, 12});
     int heads = axes.dim(4);
     for (int64_t i = 0; i < 3; ++i)
         axes.same(axes.view(qkv, {{5, 4}, {12, 1}, 4 * i}, "split")[1], heads);
@@ -96,9 +96,9 @@ void slices_of_one_value_speak_for_their_ranges() {
 // logits[:-1] against labels[1:]: a cut at 4 of the sequence is one at 3 of the shifted view.
 void shifted_slices() {
     Axes axes;
-    std::vector<int> s = axes.value(Dims{8, 5});
-    std::vector<int> a = axes.view(s, {{7, 5}, {5, 1}}, "a");
-    std::vector<int> b = axes.view(s, {{7, 5}, {5, 1}, 5}, "b");
+    AxisDims s = axes.value(Dims{8, 5});
+    AxisDims a = axes.view(s, {{7, 5}, {5, 1}}, "a");
+    AxisDims b = axes.view(s, {{7, 5}, {5, 1}, 5}, "b");
     axes.cut(s[0], at(8, {4}), "seq");
     axes.propagate();
     CHECK(axes.factors(a[0]) == at(7, {4}) && axes.factors(b[0]) == at(7, {3}));
@@ -111,9 +111,9 @@ void shifted_slices() {
 // The cut of z reaches x after the link to y was visited, in a visit that changed nothing.
 void a_late_cut_visits_earlier_links_again() {
     Axes axes;
-    std::vector<int> x = axes.value(Dims{4, 6, 5, 6});
-    std::vector<int> y = axes.view(x, {{24, 30}, {30, 1}});
-    std::vector<int> z = axes.view(x, {{4, 6, 5, 2, 3}, {180, 30, 6, 3, 1}});
+    AxisDims x = axes.value(Dims{4, 6, 5, 6});
+    AxisDims y = axes.view(x, {{24, 30}, {30, 1}});
+    AxisDims z = axes.view(x, {{4, 6, 5, 2, 3}, {180, 30, 6, 3, 1}});
     axes.cut(x[0], at(4, {2}), "x");
     axes.cut(y[0], at(24, {12}), "y");
     axes.cut(z[3], at(2, {1}), "z");
@@ -125,8 +125,8 @@ void a_late_cut_visits_earlier_links_again() {
 
 void permute_expand_and_size_one_need_no_link() {
     Axes axes;
-    std::vector<int> x = axes.value(Dims{4, 1, 6});
-    std::vector<int> y = axes.view(x, {{6, 3, 4}, {1, 0, 6}}, "permute");
+    AxisDims x = axes.value(Dims{4, 1, 6});
+    AxisDims y = axes.view(x, {{6, 3, 4}, {1, 0, 6}}, "permute");
     CHECK(axes.find(y[0]) == axes.find(x[2]) && axes.find(y[2]) == axes.find(x[0]));
     axes.cut(y[1], at(3, {1}), "copies");
     axes.propagate();

@@ -83,6 +83,10 @@ public:
         if (size_ == capacity_) grow(size_ + 1);
         data_[size_++] = std::move(value);
     }
+    T& emplace_back() {
+        push_back(T{});
+        return back();
+    }
     void pop_back() {
         assert(size_ > 0);
         --size_;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "graph/live.hh"
 
+#include <algorithm>
+
 namespace nntile::graph {
 
 Live live_of(const Graph& graph) {
@@ -24,6 +26,8 @@ Live live_of(const Graph& graph) {
 
 void remove_dead(Graph& graph) {
     const Live live = live_of(graph);
+    // Nearly always; views and scalars without a reader do no harm.
+    if (std::find(live.nodes.begin(), live.nodes.end(), false) == live.nodes.end()) return;
     const auto stays = [&](uint32_t v) {        // a node has all of its outputs
         const Value& value = graph.values[v];
         if (value.kind == ValueKind::result) return bool(live.nodes[value.source]);
@@ -35,10 +39,6 @@ void remove_dead(Graph& graph) {
         if (!live.nodes[n]) continue;
         node_number[n] = static_cast<uint32_t>(nodes.size());
         nodes.push_back(std::move(graph.nodes[n]));
-    }
-    if (nodes.size() == graph.nodes.size()) {   // nearly always; views and scalars without a reader do no harm
-        graph.nodes = std::move(nodes);
-        return;
     }
     std::vector<Value> values;
     std::vector<View> views;

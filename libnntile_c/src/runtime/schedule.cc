@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "runtime/schedule.hh"
 
-#include <deque>
 #include <queue>
 #include <unordered_map>
 
@@ -12,6 +11,21 @@ namespace nntile::runtime {
 namespace {
 
 using tile::none;
+
+// A std::deque takes 0.6 KB before it has an element.
+class Queue {
+public:
+    bool empty() const { return first_ == list_.size(); }
+    uint32_t front() const { return list_[first_]; }
+    uint32_t back() const { return list_.back(); }
+    void push_back(uint32_t x) { list_.push_back(x); }
+    void pop_front() { ++first_; }
+    void pop_back() { list_.pop_back(); }
+
+private:
+    std::vector<uint32_t> list_;
+    size_t first_ = 0;
+};
 
 // Runs the tasks on virtual workers as the policy would: own stack last in first out, then the
 // queue, then the oldest task of another worker.
@@ -133,9 +147,9 @@ private:
     const Workload& work_;
     std::vector<std::vector<uint32_t>> successors_;
     std::vector<uint32_t> pending_, touches_left_;
-    std::vector<std::deque<uint32_t>> stacks_;                 // per worker
-    std::unordered_map<uint32_t, std::deque<uint32_t>> free_;  // slots per size class
-    std::deque<uint32_t> queue_;
+    std::vector<Queue> stacks_;                 // per worker
+    std::unordered_map<uint32_t, Queue> free_;  // slots per size class
+    Queue queue_;
     std::vector<int> resting_;
     std::priority_queue<Running> running_;
     size_t stacked_ = 0;

@@ -79,7 +79,7 @@ struct Label {
 // outputs) the label of each dim; -1 where a dim of size 1 is broadcast, or where every task has all of a dim.
 struct Relation {
     SmallVector<Label, 8> labels;
-    std::vector<SmallVector<int8_t, 8>> operands;
+    SmallVector<SmallVector<int8_t, 8>, 4> operands;
 };
 
 // A kernel parameter: a constant, or an attribute (run-time scalars stay scalars).

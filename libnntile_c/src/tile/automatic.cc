@@ -26,7 +26,7 @@ struct Work {
 };
 
 std::vector<Work> work_of(const graph::Graph& graph, const graph::Live& live,
-                          const std::vector<std::vector<int>>& dims) {
+                          const std::vector<AxisDims>& dims) {
     std::vector<Work> all;
     for (size_t n = 0; n < graph.nodes.size(); ++n) {
         const graph::Node& node = graph.nodes[n];
@@ -84,7 +84,7 @@ Cut even_cut(int64_t extent, int64_t segments) {
 }  // namespace
 
 bool cut_automatically(const graph::Graph& graph, const graph::Live& live,
-                       const std::vector<std::vector<int>>& dims, Axes& axes) {
+                       const std::vector<AxisDims>& dims, Axes& axes) {
     axes.propagate();
     const std::vector<Work> work = work_of(graph, live, dims);
     for (int round = 0; round < rounds; ++round) {

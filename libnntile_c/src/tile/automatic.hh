@@ -11,6 +11,6 @@ namespace nntile::tile {
 // Adds automatic cuts to `axes` until no node has a task above the quantum, or nothing is left to cut.
 // dims[v]: axis dims of value v. Leaves the axes propagated. True if it added any.
 bool cut_automatically(const graph::Graph& graph, const graph::Live& live,
-                       const std::vector<std::vector<int>>& dims, Axes& axes);
+                       const std::vector<AxisDims>& dims, Axes& axes);
 
 }  // namespace nntile::tile

@@ -14,8 +14,8 @@ int Axes::dim(int64_t extent) {
     return id;
 }
 
-std::vector<int> Axes::value(std::span<const int64_t> sizes) {
-    std::vector<int> out;
+AxisDims Axes::value(std::span<const int64_t> sizes) {
+    AxisDims out;
     for (int64_t n : sizes) out.push_back(dim(n));
     return out;
 }
@@ -35,7 +35,7 @@ void Axes::same(int a, int b) {
     dims_[std::max(a, b)].parent = std::min(a, b);
 }
 
-void Axes::relate(std::string_view spec, std::span<const std::vector<int>> operands) {
+void Axes::relate(std::string_view spec, std::span<const AxisDims> operands) {
     std::array<int, 256> first;
     first.fill(-1);
     size_t operand = 0, at = 0;
@@ -86,9 +86,9 @@ void Axes::link(std::span<const int> base, std::span<const int> view, const Layo
                           std::string(where)});
 }
 
-std::vector<int> Axes::view(std::span<const int> base, const Layout& layout,
+AxisDims Axes::view(std::span<const int> base, const Layout& layout,
                             std::string_view where) {
-    std::vector<int> dims = value(layout.sizes);
+    AxisDims dims = value(layout.sizes);
     link(base, dims, layout, where);
     return dims;
 }

@@ -24,20 +24,22 @@ namespace nntile::tile {
 
 enum CutLevel : int { user_cut = 0, persistent_cut = 1, automatic_cut = 2 };
 
+using AxisDims = SmallVector<int, 4>;     // of the dims of one value
+
 class Axes {
 public:
     int dim(int64_t extent);
-    std::vector<int> value(std::span<const int64_t> sizes);
+    AxisDims value(std::span<const int64_t> sizes);
 
     // One axis from now on, unless the extents differ (one is broadcast) or are 1.
     void same(int a, int b);
     // An einsum-like row, one term per operand; '.' is a dim without relation.
-    void relate(std::string_view spec, std::span<const std::vector<int>> operands);
+    void relate(std::string_view spec, std::span<const AxisDims> operands);
 
     // `where` names the op that reads the view; it appears in retiles().
     void link(std::span<const int> base, std::span<const int> view, const Layout& layout,
               std::string_view where);
-    std::vector<int> view(std::span<const int> base, const Layout& layout,
+    AxisDims view(std::span<const int> base, const Layout& layout,
                           std::string_view where = {});
 
     // A source. An axis that the user leaves whole takes no other cut either.
@@ -62,7 +64,7 @@ private:
         int parent;
     };
     struct Link {                       // a view between dims that are not all united
-        std::vector<int> base, view;
+        AxisDims base, view;
         AccessMap map;
         std::string where;
     };

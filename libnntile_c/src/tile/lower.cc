@@ -51,6 +51,10 @@ void Lowering::bind_input(const graph::Input& input) {
 }
 
 Lowered Lowering::run() {
+    out_.tiles.op_names.reserve(graph_.nodes.size());
+    out_.tiles.where.reserve(graph_.nodes.size());
+    out_.tiles.tasks.reserve(graph_.nodes.size());      // where nothing is cut
+    out_.tiles.tiles.reserve(graph_.values.size());
     for (const graph::Node& node : graph_.nodes) {
         out_.tiles.op_names.push_back(graph::name_of(graph_, node));
         out_.tiles.where.push_back(node.where == no_value ? "" : graph_.where[node.where]);

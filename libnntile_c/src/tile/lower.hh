@@ -16,7 +16,7 @@ using graph::AxisCuts;  // what the user said about named axes; one that is not 
 
 struct ValueTiling {
     std::vector<Cut> cuts;              // one per dim; empty for views and scalars
-    std::vector<std::string> names;     // axis group of each dim, "" for none
+    std::vector<std::string> names;     // axis group of each dim, "" for none; empty if no axis of the graph is named
 };
 
 // One row of print_axis_groups().
@@ -30,13 +30,15 @@ struct AxisGroup {
 
 struct Tiling {
     std::vector<ValueTiling> values;    // by value id
+    bool named = false;                 // some axis has a name
+    // For texts only, as is what follows.
     std::vector<AxisGroup> axes;        // named axes and those that are cut
     std::vector<std::string> retiles;   // links whose two sides are cut differently, with the op that reads them
     std::string text() const;           // "axes { batch = 128 cut (64, 64) ... }"
 };
 
 // Pure: depends on the graph (with the stored cuts of its inputs) and the user's cuts, on nothing else.
-Tiling choose_tiling(const graph::Graph& graph, const AxisCuts& cuts);
+Tiling choose_tiling(const graph::Graph& graph, const AxisCuts& cuts, bool with_texts = true);
 
 struct Lowered {
     TileGraph tiles;

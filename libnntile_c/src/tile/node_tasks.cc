@@ -26,6 +26,7 @@ public:
         cut_labels();
         n_in_ = node_.inputs.size();
         n_out_ = node_.outputs.size();
+        cuts_.reserve(n_in_ + n_out_);
         for (size_t k = 0; k < n_in_ + n_out_; ++k) place_operand(k);
         if (is_host()) return;
         if (row_.map_row >= 0) program_ = one_instruction(row_.map_row, node_.compute);
@@ -50,6 +51,7 @@ public:
 
 private:
     using Cuts = std::vector<Cut>;
+    using Place = SmallVector<int, 6>;
 
     bool is_host() const { return node_.host_call >= 0; }
 
@@ -60,7 +62,7 @@ private:
     // The cut of each label is that of an output dim, else of an input dim; whole labels are not cut.
     void cut_labels() {
         const auto& labels = info_.relation.labels;
-        std::vector<bool> known(labels.size());
+        Flags known(labels.size(), false);
         label_cuts_.resize(labels.size());
         Dims extents;
         for (size_t l = 0; l < labels.size(); ++l) {
@@ -84,7 +86,8 @@ private:
 
     void place_operand(size_t k) {
         Cuts cuts;
-        std::vector<int> place;
+        Place place;
+        cuts.reserve(info_.labels_of(k).size());
         if (value_of(k) != no_value)
             for (int8_t label : info_.labels_of(k)) {
                 const int64_t extent = graph_.value(value_of(k)).sizes[cuts.size()];
@@ -218,6 +221,7 @@ private:
         task.sizes = iteration_.sizes_of(segments);
         task.flops = row_.flops;
         for (int64_t n : task.sizes) task.flops *= static_cast<double>(n);
+        task.operands.reserve(n_in_ + n_out_);
         for (size_t k = 0; k < n_in_; ++k) task.operands.push_back(input_at(k, segments, first));
         for (size_t k = 0; k < n_out_; ++k) {
             const int64_t bytes = product(task.sizes) * size_of(dtypes_[k]);     // of a part, the others stay
@@ -275,7 +279,7 @@ private:
         auto own = [&](size_t l) {
             return l + row_.kernel_dims >= labels.size() || labels[l].kind == LabelKind::whole;
         };
-        std::vector<bool> merge(rank, false), keep(rank, false);
+        Flags merge(rank, false), keep(rank, false);
         for (size_t i = 0; i < rank; ++i) {
             merge[i] = i + 1 < rank && (label(i) == label(i + 1) || (!own(label(i)) && !own(label(i + 1))));
             bool ones = true;                   // the last one of a label's size-1 dims stays
@@ -283,7 +287,7 @@ private:
             keep[i] = own(label(i)) && ones && (i + 1 == rank || label(i + 1) != label(i));
         }
         const auto left = coalesce_task(task, merge, keep);
-        std::vector<int> dims(labels.size(), 0);
+        SmallVector<int, 8> dims(labels.size(), 0);
         for (size_t i : left) ++dims[label(i)];
         for (size_t l = 0; l < labels.size(); ++l)
             if (own(l) && dims[l] != 1) return false;
@@ -320,7 +324,7 @@ private:
         const int64_t lanes = partials == 1 ? 1
                                             : std::clamp<int64_t>(enough_chains / chains, 1,
                                                                   std::min(partials, most_lanes));
-        std::vector<std::vector<OperandTile>> outs(lanes);
+        std::vector<SmallVector<OperandTile, 2>> outs(lanes);
         for (size_t k = 0; k < n_out_; ++k) {
             const OperandTile own = tile_at(outputs_[k], n_in_ + k, segments);
             outs[0].push_back(own);
@@ -382,7 +386,7 @@ private:
     Cuts label_cuts_;
     Grid iteration_;                            // refined dims; GridDim::dim is the label
     std::vector<Cuts> cuts_;                    // by operand: how the node wants it cut
-    std::vector<std::vector<int>> places_;      // by operand and its refined dim: iteration dim, or -1
+    SmallVector<Place, 4> places_;              // by operand and its refined dim: iteration dim, or -1
     std::vector<const OperandTiles*> inputs_;   // nullptr: absent or a number
     std::vector<OperandTiles> outputs_;
     std::vector<DType> dtypes_;                 // of the output tiles as the tasks write them

@@ -30,6 +30,7 @@ uint32_t Lowering::add_tile(uint32_t value, uint32_t index, std::span<const int6
 
 std::vector<uint32_t> Lowering::add_tiles(uint32_t value, const Grid& grid, DType dtype, TileRole role) {
     std::vector<uint32_t> ids;
+    ids.reserve(static_cast<size_t>(grid.tiles()));
     for (int64_t i = 0; i < grid.tiles(); ++i)
         ids.push_back(add_tile(value, static_cast<uint32_t>(i), grid.sizes_of(grid.segments_of(i)), dtype, role));
     return ids;
@@ -53,7 +54,7 @@ void Lowering::add_copy(DType from_dtype, const OperandTile& from, DType to_dtyp
     task.operands = {std::move(x), std::move(y)};
     task.node = node;
     task.bytes = static_cast<double>(product(sizes) * (size_of(from_dtype) + size_of(to_dtype)));
-    const std::vector<bool> all(task.sizes.size(), true), no(task.sizes.size(), false);
+    const Flags all(task.sizes.size(), true), no(task.sizes.size(), false);
     coalesce_task(task, all, no);
     push(std::move(task));
     ++out_.copies;
@@ -106,6 +107,7 @@ void Lowering::copy_list(std::span<const Piece> pieces, std::span<const uint32_t
 
 static std::vector<OperandTile> dense_tiles(const Grid& grid, std::span<const uint32_t> ids) {
     std::vector<OperandTile> tiles;
+    tiles.reserve(ids.size());
     for (size_t i = 0; i < ids.size(); ++i)
         tiles.push_back({ids[i], 0, dense_strides(grid.sizes_of(grid.segments_of(static_cast<int64_t>(i))))});
     return tiles;
@@ -210,10 +212,10 @@ void Lowering::spread(uint32_t v, const Grid& from, std::span<const OperandTile>
         copy_pieces(grids_[v], tiles_[v], Layout::dense(value.sizes), from, tiles, value.dtype, dtype, true, node);
 }
 
-std::vector<size_t> coalesce_task(Task& task, const std::vector<bool>& may_merge, const std::vector<bool>& keep) {
-    std::vector<size_t> first;
+SmallVector<size_t, 8> coalesce_task(Task& task, const Flags& may_merge, const Flags& keep) {
+    SmallVector<size_t, 8> first;
     Dims sizes, index;
-    std::vector<Dims> strides(task.operands.size());
+    SmallVector<Dims, 6> strides(task.operands.size());
     int last = -1;                              // original dim of the last kept one
     for (size_t i = 0; i < task.sizes.size(); ++i) {
         if (task.sizes[i] == 1 && !keep[i]) continue;

@@ -7,7 +7,7 @@
 namespace nntile::tile {
 
 struct NodeSpace {
-    std::vector<schema::Type> inputs, outputs;
+    SmallVector<schema::Type, 4> inputs, outputs;
     schema::Relation relation;
 
     const SmallVector<int8_t, 8>& labels_of(size_t operand) const { return relation.operands[operand]; }

@@ -18,7 +18,7 @@ public:
     Tiler(const graph::Graph& graph, const AxisCuts& cuts)
         : graph_(graph), cuts_(cuts), live_(live_of(graph)), dims_(graph.values.size()) {}
 
-    Tiling run() {
+    Tiling run(bool with_texts) {
         for (uint32_t v = 0; v < graph_.values.size(); ++v) add_value(v);
         for (size_t n = 0; n < graph_.nodes.size(); ++n)
             if (live_.nodes[n]) relate(graph_.nodes[n]);
@@ -30,7 +30,10 @@ public:
                     axes_.cut(dims_[in.value][d], normal(in.stored->cuts[d]), "data", persistent_cut);
         }
         automatic_ = cut_automatically(graph_, live_, dims_, axes_);
-        return result();
+        Tiling tiling;
+        set_values(tiling);
+        if (with_texts) set_texts(tiling);
+        return tiling;
     }
 
 private:
@@ -93,27 +96,34 @@ private:
         }
     }
 
-    Tiling result() {
-        Tiling tiling;
+    void set_values(Tiling& tiling) const {
+        std::map<int, std::string> names;       // the first name of an axis is the one that data keeps
+        for (const auto& [dim, label] : named_) names.emplace(axes_.find(dim), label);
+        tiling.named = !names.empty();
+        tiling.values.resize(graph_.values.size());
+        for (uint32_t v = 0; v < graph_.values.size(); ++v) {
+            tiling.values[v].cuts.reserve(dims_[v].size());
+            for (int dim : dims_[v]) {
+                tiling.values[v].cuts.push_back(axes_.factors(dim));
+                if (names.empty()) continue;
+                auto it = names.find(axes_.find(dim));
+                tiling.values[v].names.push_back(it == names.end() ? "" : it->second);
+            }
+        }
+    }
+
+    void set_texts(Tiling& tiling) const {
         std::map<int, AxisGroup> groups;        // by the dim that stands for the axis
         for (const auto& [dim, label] : named_) {
             std::string& own = groups[axes_.find(dim)].name;
             if (own.empty()) own = label;
             else if (own != label && own.find(label) == std::string::npos) own += "+" + label;
         }
-        std::map<int, std::string> names;       // the first name of an axis is the one that data keeps
-        for (const auto& [dim, label] : named_) names.emplace(axes_.find(dim), label);
-        tiling.values.resize(graph_.values.size());
-        for (uint32_t v = 0; v < graph_.values.size(); ++v) {
-            for (int dim : dims_[v]) {
-                const int root = axes_.find(dim);
-                tiling.values[v].cuts.push_back(axes_.factors(dim));
-                auto it = names.find(root);
-                tiling.values[v].names.push_back(it == names.end() ? "" : it->second);
-                if (!live_.values[v]) continue;
-                if (it != names.end() || !is_whole(tiling.values[v].cuts.back())) ++groups[root].dims;
+        for (uint32_t v = 0; v < graph_.values.size(); ++v)
+            for (size_t d = 0; live_.values[v] && d < dims_[v].size(); ++d) {
+                const int root = axes_.find(dims_[v][d]);
+                if (groups.count(root) || !is_whole(tiling.values[v].cuts[d])) ++groups[root].dims;
             }
-        }
         for (auto& [root, group] : groups) {
             const Cut cut = axes_.factors(root);
             group.extent = axes_.extent(root);
@@ -126,13 +136,12 @@ private:
             tiling.axes.push_back(group);
         }
         tiling.retiles = axes_.retiles();
-        return tiling;
     }
 
     const graph::Graph& graph_;
     const AxisCuts& cuts_;
     graph::Live live_;
-    std::vector<std::vector<int>> dims_;        // by value
+    std::vector<AxisDims> dims_;        // by value
     Axes axes_;
     std::vector<std::pair<int, std::string>> named_;
     bool automatic_ = false;                    // some cut is; which others follow from it is not recorded
@@ -140,7 +149,9 @@ private:
 
 }  // namespace
 
-Tiling choose_tiling(const graph::Graph& graph, const AxisCuts& cuts) { return Tiler(graph, cuts).run(); }
+Tiling choose_tiling(const graph::Graph& graph, const AxisCuts& cuts, bool with_texts) {
+    return Tiler(graph, cuts).run(with_texts);
+}
 
 std::string Tiling::text() const {
     std::string out = "axes {\n";
