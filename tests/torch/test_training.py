@@ -163,6 +163,34 @@ def test_groups_with_their_own_settings() -> None:
     assert_parity(steps_of(make), inputs(), cuts=CUTS, grad=False, length=STEPS)
 
 
+@pytest.mark.parametrize("options", [{}, {"lr": 0.01}, {"line_search_fn": "strong_wolfe"}], ids=str)
+def test_lbfgs(options: dict[str, Any]) -> None:
+    """In float64: its steps enlarge rounding so much that the CPU's own float32 is off by percents."""
+
+    def trained(device: str) -> list[Tensor]:
+        torch.manual_seed(0)
+        layers = (
+            torch.nn.Linear(10, 32),
+            torch.nn.GELU(),
+            torch.nn.LayerNorm(32),
+            torch.nn.Linear(32, 4),
+        )
+        model = torch.nn.Sequential(*layers).double().to(device)
+        x, labels = torch.randn(64, 10).double().to(device), (torch.arange(64) % 4).to(device)
+        optimizer = torch.optim.LBFGS(model.parameters(), **options)
+
+        def loss() -> Tensor:
+            optimizer.zero_grad()
+            value = torch.nn.functional.cross_entropy(model(x), labels)
+            value.backward()
+            return value
+
+        losses = [optimizer.step(loss).detach() for _ in range(2)]
+        return [x.detach().cpu() for x in (*losses, *model.parameters())]
+
+    torch.testing.assert_close(trained("nntile"), trained("cpu"))
+
+
 # ---- a model: whole, cut, checkpoints, equal steps
 
 
