@@ -9,32 +9,34 @@ as the CPU. Random results have shapes, dtypes and a range.
 
 from __future__ import annotations
 
-import contextlib
 import math
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from op_calls import into_out
-from parity import moved
+from op_db_calls import (
+    DTYPES,
+    NARROWER,
+    WIDER,
+    Outcome,
+    Sample,
+    apart,
+    as_dtype,
+    draws,
+    leaves_of,
+    run,
+    samples_of,
+    strided_only,
+    wider,
+)
 from torch import Tensor
 from torch.utils import _pytree as pytree
-from torch.utils._python_dispatch import TorchDispatchMode
-
-import torch_nntile
 
 __all__ = ["DTYPES", "EXCEPTIONS", "Verdict", "names", "settle", "verdicts"]
 
-DTYPES = (
-    *(torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.int64, torch.int32),
-    *(torch.uint8, torch.bool, torch.complex64),
-)
-WIDER = {
-    **dict.fromkeys((torch.float16, torch.bfloat16, torch.float32), torch.float64),
-    torch.complex64: torch.complex128,
-}
 # Cases (words of "float32 backward 3" that must be in it) where the CPU is no measure, and why.
 EXCEPTIONS: tuple[tuple[str, str, str], ...] = (
     ("native_group_norm", "", "the CPU refuses layouts that group_norm() never gives to it"),
@@ -43,11 +45,14 @@ EXCEPTIONS: tuple[tuple[str, str, str], ...] = (
         for dtype in ("int64", "int32", "uint8", "bool")
     ),
     ("nn.functional.hardsigmoid", "float64 backward", "the CPU's sixth is a float32"),
+    ("native_layer_norm", "float64 backward", "of rows of two numbers only rounding is left"),
+    ("nn.functional.layer_norm", "float64 backward", "likewise"),
+    ("index_select", "errors", "the CPU looks for overlaps before it resizes out=, others after"),
+    ("masked_fill", "errors", "a value of one element and one dim is taken as a number"),
     ("narrow_copy", "errors", "an internal assertion of the CPU's kernel, narrow() says it better"),
     ("normal", "out", "the CPU does not resize an empty out= of numbers and tensors"),
     ("normal.number_mean", "out", "likewise"),
 )
-NARROWER = {torch.float64: torch.float32, torch.complex128: torch.complex64}
 # Entries that cannot be compared, and why.
 LEFT_OUT = {
     "jiterator": "kernels compiled for CUDA",
@@ -69,14 +74,6 @@ class Verdict:
     text: str = ""
 
 
-@dataclass
-class Outcome:
-    """What a call gave, on the CPU; or its exception."""
-
-    tensors: list[Tensor | None] = field(default_factory=list)
-    error: Exception | None = None
-
-
 def entries() -> dict[str, Any]:
     from torch.testing._internal.common_methods_invocations import op_db
 
@@ -87,148 +84,6 @@ def names() -> list[str]:
     return [name for name in entries() if not name.startswith(tuple(LEFT_OUT))]
 
 
-# ---- samples
-
-
-def on(device: str, leaf: Any) -> Any:
-    """A copy with the layout of `leaf`, on data of its own."""
-    if isinstance(leaf, Tensor):
-        return copied(leaf, device)
-    if isinstance(leaf, torch.device) or (isinstance(leaf, str) and leaf == "cpu"):
-        return torch.device(device)
-    return leaf
-
-
-def copied(x: Tensor, device: str) -> Tensor:
-    try:
-        return moved(x, device)
-    except (AssertionError, RuntimeError):
-        same = torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device=device)
-        return same.copy_(x.detach())
-
-
-def as_dtype(values: Any, change: Callable[[torch.dtype], torch.dtype]) -> Any:
-    def cast(x: Any) -> Any:
-        if isinstance(x, Tensor) and change(x.dtype) != x.dtype:
-            return x.detach().to(change(x.dtype)).requires_grad_(x.requires_grad)
-        return change(x) if isinstance(x, torch.dtype) else x
-
-    return pytree.tree_map(cast, values)
-
-
-def wider(dtype: torch.dtype) -> torch.dtype:
-    return WIDER.get(dtype, dtype)
-
-
-def apart(leaf: Any) -> Any:
-    """The same numbers as a view that is not contiguous."""
-    if not isinstance(leaf, Tensor) or not leaf.dim() or not leaf.numel():
-        return leaf
-    data = leaf.detach().contiguous().repeat_interleave(2, -1)
-    if leaf.dim() > 1:
-        view = data.transpose(0, -1).contiguous().transpose(0, -1)[..., ::2]
-    else:
-        view = data[::2]
-    return view.requires_grad_(leaf.requires_grad)
-
-
-Sample = tuple[tuple[Any, ...], dict[str, Any]]
-
-
-def samples_of(op: Any, dtype: torch.dtype, most: int) -> list[Sample]:
-    """Some of op_db's own, evenly; of dtypes that it has none for, its first ones converted."""
-    torch.manual_seed(0)
-    made = None
-    if dtype in op.dtypes:
-        grad = op.supports_autograd and (dtype.is_floating_point or dtype.is_complex)
-        with contextlib.suppress(Exception):
-            made = list(op.sample_inputs("cpu", dtype, requires_grad=grad))
-    if made is None:
-        with contextlib.suppress(Exception):
-            first = next(d for d in DTYPES if d in op.dtypes)
-            made = list(op.sample_inputs("cpu", first))[:2]
-            kinds = (first.is_floating_point, first.is_complex)
-            made = [
-                as_dtype(
-                    (s.input, s.args, s.kwargs),
-                    lambda d: dtype if (d.is_floating_point, d.is_complex) == kinds else d,
-                )
-                for s in made
-            ]
-            return [((input_, *args), kwargs) for input_, args, kwargs in made]
-    made = made or []
-    step = max(len(made) / most, 1)
-    chosen = [made[int(k * step)] for k in range(min(len(made), most))]
-    return [((s.input, *s.args), s.kwargs) for s in chosen]
-
-
-def leaves_of(values: Any) -> list[Tensor]:
-    return [x for x in pytree.tree_leaves(values) if isinstance(x, Tensor)]
-
-
-def strided_only(values: Any) -> bool:
-    return all(x.layout == torch.strided and not x.is_nested for x in leaves_of(values))
-
-
-# ---- calls
-
-
-def run(function: Callable[..., Any], sample: Sample, device: str, grad: bool) -> Outcome:
-    try:
-        args, kwargs = pytree.tree_map(lambda x: on(device, x), sample)
-        pairs = zip(leaves_of(sample), leaves_of((args, kwargs)), strict=True)
-        leaves = [new.requires_grad_() for old, new in pairs if grad and old.requires_grad]
-        with torch.device(device) if device != "cpu" else contextlib.nullcontext():
-            result = function(*args, **kwargs)
-        found: list[Any] = leaves_of(result)
-        found = list(gradients(found, leaves)) if grad else found
-        if not grad:
-            found += [torch.tensor(x) for x in pytree.tree_leaves(result) if is_number(x)]
-        outcome = Outcome([None if x is None else x.detach().cpu() for x in found])
-        if device != "cpu":
-            torch_nntile.wait()  # also for what nobody reads
-        return outcome
-    except Exception as error:
-        if device != "cpu":
-            with contextlib.suppress(Exception):
-                torch_nntile.wait()  # other tasks of a refused op may fail, too
-        return Outcome(error=error)
-
-
-def is_number(x: Any) -> bool:
-    return isinstance(x, (bool, int, float, complex))
-
-
-def gradients(results: list[Tensor], leaves: list[Tensor]) -> tuple[Tensor | None, ...]:
-    outputs = [x for x in results if x.requires_grad]
-    if not outputs or not leaves:
-        return ()
-    cotangents = [
-        torch.linspace(-1, 2, x.numel(), dtype=torch.float64, device="cpu")
-        .reshape(x.shape)
-        .to(torch.float32)
-        .to(x.device, x.dtype)
-        for x in outputs
-    ]
-    return torch.autograd.grad(outputs, leaves, cotangents, allow_unused=True)
-
-
-class Draws(TorchDispatchMode):
-    """Whether an op was called that draws random numbers."""
-
-    drew = False
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self.drew |= torch.Tag.nondeterministic_seeded in func.tags
-        return func(*args, **(kwargs or {}))
-
-
-def draws(function: Callable[..., Any], sample: Sample) -> bool:
-    with Draws() as seen:
-        run(function, sample, "cpu", False)
-    return seen.drew
-
-
 # ---- comparison
 
 
@@ -237,7 +92,9 @@ def difference(
 ) -> str:
     """Empty if result k is the CPU's but for rounding."""
     if (found.dtype, found.shape) != (expected.dtype, expected.shape):
-        return f"{found.dtype} {tuple(found.shape)}, expected {expected.dtype} {tuple(expected.shape)}"
+        return (
+            f"{found.dtype} {tuple(found.shape)}, expected {expected.dtype} {tuple(expected.shape)}"
+        )
     f, e = comparable(found), comparable(expected)
     if torch.equal(f, e):
         return ""

@@ -10,6 +10,7 @@ and in graph mode; whole and with dim 0 of input 0 cut into 1 + 5.
 from __future__ import annotations
 
 import contextlib
+import functools
 import inspect
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,13 +22,14 @@ from torch import Tensor
 from torch.utils import _pytree as pytree
 
 import torch_nntile
-from torch_nntile import modes
+from torch_nntile import aten, modes
 
 __all__ = [
     "FACTORS",
     "Rounding",
     "assert_close",
     "assert_parity",
+    "elementwise",
     "moved",
     "runtime_mode",
     "tolerance",
@@ -57,6 +59,15 @@ FACTORS: dict[str, Rounding] = {
     **dict.fromkeys(("_foreach_add", "_foreach_sub", "remainder", "fmod"), _CANCELS),
     **dict.fromkeys(("gelu", "gelu_backward", "silu_backward", "logaddexp"), _CANCELS),
 }
+
+
+@functools.cache
+def elementwise() -> frozenset[str]:
+    """Names of overloads whose rows are element-wise: "add", "_foreach_add"."""
+    from strategies import op_of  # late: only who compares needs the table
+
+    rows = (row for row in aten.ROWS if op_of(row.op).rule == "map")
+    return frozenset(row.overload.partition(".")[0].rstrip("_") for row in rows)
 
 
 def tolerance(dtype: torch.dtype, length: int = 1, op: str = "") -> float:
@@ -208,12 +219,13 @@ def assert_parity(
         inputs: CPU tensors; views keep their layout and the data around them.
         cuts: input -> dim of its data -> tiling; or several of these. The whole run is always made.
         grad: whether to compare gradients of the floating inputs.
-        length: number of terms that a result sums; None: at most the largest input.
+        length: number of terms that a result sums; None: one for an element-wise `op`, whose
+            gradients may be sums, else at most the largest input.
         op: row of the table of tolerances.
         same_bits: cut runs must equal the whole run bit by bit.
     """
-    if length is None:
-        length = max([x.numel() for x in inputs], default=1)
+    sums = length if length is not None else max([x.numel() for x in inputs], default=1)
+    lengths = (1 if length is None and op in elementwise() else sums, sums)
     expected = run(call, inputs, "cpu", {}, grad)
     computed, terms = coarsest_of(inputs), largest_of(inputs)
     several = [cuts] if isinstance(cuts, Mapping) else list(cuts or ())
@@ -223,7 +235,7 @@ def assert_parity(
             try:
                 with runtime_mode(mode):
                     found = run(call, inputs, "nntile", each, grad)
-                compare(found, expected, length, op, computed, terms)
+                compare(found, expected, lengths, op, computed, terms)
                 assert found.strides == expected.strides
                 if whole is not None and same_bits:
                     compare_bits(found, whole)
@@ -242,15 +254,17 @@ def coarsest_of(inputs: Sequence[Tensor]) -> torch.dtype:
 def compare(
     found: Outcome,
     expected: Outcome,
-    length: int,
+    lengths: tuple[int, int],
     op: str,
     computed: torch.dtype,
     terms: float = 0.0,
 ) -> None:
+    """`lengths`: how many terms results sum, and gradients."""
     assert found.tensors.keys() == expected.tensors.keys(), (
         f"got {list(found.tensors)}, expected {list(expected.tensors)}"
     )
     for name, tensor in expected.tensors.items():
+        length = lengths[name.startswith("gradient")]
         try:
             assert_close(found.tensors[name], tensor, length, op, computed, terms)
         except AssertionError as error:

@@ -347,4 +347,3 @@ DECOMPOSED: tuple[str, ...] = (
 
 # Those of them whose result on the CPU is an empty_like() of the first argument.
 LIKE_FIRST = frozenset({"huber_loss"})
-

@@ -93,9 +93,7 @@ def batch_norm_with_update(
     return y, mean, rstd, input.new_empty(0, dtype=torch.uint8)
 
 
-def batch_norm_backward(
-    grad_out: Tensor, input: Tensor, weight: Tensor | None, *rest: Any
-) -> Any:
+def batch_norm_backward(grad_out: Tensor, input: Tensor, weight: Tensor | None, *rest: Any) -> Any:
     *rest, output_mask, _ = rest
     return native_batch_norm_backward(grad_out, input, weight, *rest, output_mask)
 

@@ -14,6 +14,8 @@ from torch import Tensor
 
 __all__ = ["COMPOSITIONS"]
 
+_SHORT = {torch.float16: "Half", torch.bfloat16: "BFloat16"}
+
 
 def _factorised(name: str, A: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # noqa: N803
     """LU, pivots, diagonal of U, and the sign of the permutation."""
@@ -24,9 +26,6 @@ def _factorised(name: str, A: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]: 
             f"linalg.{name}: A must be batches of square matrices, but they are "
             f"{A.shape[-2]} by {A.shape[-1]} matrices"
         )
-    if A.dtype in (torch.float16, torch.bfloat16):
-        scalar_type = torch.empty(0, dtype=A.dtype).type().split(".")[-1].removesuffix("Tensor")
-        raise RuntimeError(f"linalg.{name}: Low precision dtypes not supported. Got {scalar_type}")
     transposed = A.is_contiguous() and not A.is_complex()
     lu, pivots, _ = torch.linalg.lu_factor_ex(A.mT if transposed else A)
     in_place = torch.arange(1, A.shape[-1] + 1, dtype=pivots.dtype, device=A.device)
@@ -40,6 +39,10 @@ def det(A: Tensor) -> tuple[Tensor, Tensor, Tensor]:  # noqa: N803
 
 
 def slogdet(A: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # noqa: N803
+    if A.dtype in _SHORT:  # also where there is nothing to factorise
+        raise RuntimeError(
+            f"linalg.slogdet: Low precision dtypes not supported. Got {_SHORT[A.dtype]}"
+        )
     lu, pivots, diagonal, sign = _factorised("slogdet", A)
     return diagonal.sgn().prod(-1) * sign, diagonal.abs().log().sum(-1), lu, pivots
 

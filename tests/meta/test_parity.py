@@ -147,6 +147,26 @@ def test_other_bits_of_a_cut_run_are_found() -> None:
     assert not torch.equal(*map(parity.bits, zeros))
 
 
+def small_is_wrong(x: Tensor) -> Tensor:
+    y = x.exp()
+    if on_device(x):
+        y[0] *= 1.01  # of 2e-9 beside 2e4
+    return y
+
+
+def test_a_wrong_small_element_of_an_elementwise_op_is_found() -> None:
+    x = torch.linspace(-20, 10, 31)
+    with pytest.raises(AssertionError, match="result 0: Tensor-likes are not close"):
+        assert_parity(small_is_wrong, [x], grad=False, op="exp")
+    assert_parity(torch.exp, [x], op="exp")
+
+
+def test_elementwise_ops_follow_from_the_table() -> None:
+    found = parity.elementwise()
+    assert {"exp", "add", "_foreach_mul", "gelu", "where"} <= found
+    assert not {"sum", "mm", "softmax", "_softmax", "cat"} & found
+
+
 def test_cuts_reach_the_tiles() -> None:
     tiles = []
 

@@ -140,6 +140,15 @@ torch::jit::Stack with_blocks(const HostCall& call, int64_t rows, void* const* d
     return stack;
 }
 
+// Some kernels conjugate what they have written by a bit of the tensor; a block has only its bytes.
+void resolve(const Tensor& t) {
+    if (!t.defined() || !(t.is_conj() || t.is_neg())) return;
+    const Tensor value = t.resolve_conj().resolve_neg();
+    t._set_conj(false);
+    t._set_neg(false);
+    t.copy_(value);
+}
+
 // rows: of this part of a batch; accumulate: results are added to what is in their blocks.
 void run(const HostCall& call, int64_t rows, bool accumulate, void* const* data) {
     const at::NoGradGuard no_grad;
@@ -149,7 +158,10 @@ void run(const HostCall& call, int64_t rows, bool accumulate, void* const* data)
     call.op.callBoxed(&stack);
     const auto& returns = call.op.schema().returns();
     for (size_t r = 0; r < returns.size(); ++r) {
-        if (returns[r].alias_info()) continue;
+        if (returns[r].alias_info()) {
+            each_tensor(stack[r], resolve);
+            continue;
+        }
         const bool batched = call.dims && call.dims->results[r];
         auto shape = call.results[r].begin();
         each_tensor(stack[r], [&](const Tensor& t) {
@@ -238,12 +250,25 @@ bool gives_nothing(const Shapes& shapes) {
     });
 }
 
-void resize_outs(const c10::FunctionSchema& schema, Arguments arguments, const Shapes& shapes) {
+// TensorIterator resizes no output that is an operand, too.
+void check_no_operand(Arguments arguments, int out, c10::IntArrayRef sizes) {
+    const Tensor& written = arguments[out].toTensor();
+    for (size_t k = 0; k < arguments.size(); ++k)
+        TORCH_CHECK(static_cast<int>(k) == out || !arguments[k].isTensor() ||
+                        !arguments[k].toTensor().is_same(written),
+                    "output with shape ", written.sizes(), " doesn't match the broadcast shape ", sizes);
+}
+
+void resize_outs(const c10::OperatorHandle& op, Arguments arguments, const Shapes& shapes) {
+    const c10::FunctionSchema& schema = op.schema();
     for (size_t r = 0; r < schema.returns().size(); ++r) {
         const int k = argument_of(schema, schema.returns()[r]);
         if (k < 0 || !schema.arguments()[k].is_out() || !arguments[k].isTensor()) continue;
-        at::native::resize_output(arguments[k].toTensor(), shapes[r][0].sizes);
-        at::assert_no_internal_overlap(arguments[k].toTensor());
+        const Tensor& out = arguments[k].toTensor();
+        if (out.sizes() != shapes[r][0].sizes && op.hasTag(at::Tag::pointwise))
+            check_no_operand(arguments, k, shapes[r][0].sizes);
+        at::native::resize_output(out, shapes[r][0].sizes);
+        at::assert_no_internal_overlap(out);
     }
 }
 
@@ -352,7 +377,7 @@ bool record_on_host(const c10::OperatorHandle& op, FallbackOp& known, torch::jit
         return false;  // no Meta kernel, or bad arguments: the host's kernel says which
     }
     if (gives_nothing(*shapes)) return false;  // a task for it would not run, nor refuse its arguments
-    resize_outs(op.schema(), arguments, *shapes);
+    resize_outs(op, arguments, *shapes);
 
     auto call = std::make_unique<HostCall>(op, *shapes, &known.counter);
     Operands operands;
