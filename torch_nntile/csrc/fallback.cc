@@ -147,22 +147,34 @@ bool has_mask(const OperatorHandle& op, const torch::jit::Stack& stack) {
     return found;
 }
 
-// A task of no elements does not run, and the CPU may refuse these dtypes all the same.
-bool all_empty(const OperatorHandle& op, const torch::jit::Stack& stack) {
-    bool any = false, empty = true;
-    for (const c10::IValue& v : torch::jit::last(stack, op.schema().arguments().size()))
-        each_tensor(v, [&](const at::Tensor& t) {
+// A task of no elements does not run, and the CPU may refuse these dtypes all the same. What an op writes
+// and has no elements yet, it may resize: observers of quantisation do.
+bool has_empty(const OperatorHandle& op, const FallbackOp& known, const torch::jit::Stack& stack) {
+    bool any = false, empty = true, written = false;
+    const auto arguments = torch::jit::last(stack, op.schema().arguments().size());
+    for (size_t k = 0; k < arguments.size(); ++k)
+        each_tensor(arguments[k], [&](const at::Tensor& t) {
             any |= t.defined();
             empty &= !t.defined() || t.numel() == 0;
+            written |= t.defined() && t.numel() == 0 && known.written[k] && !op.schema().arguments()[k].is_out();
         });
-    return any && empty;
+    return (any && empty) || written;
+}
+
+// A generator of the CPU goes on where the user's next number comes from: in the order of the program.
+bool draws_on_cpu(const FallbackOp& known, const OperatorHandle& op, const torch::jit::Stack& stack) {
+    if (known.generator < 0) return false;
+    const size_t n = op.schema().arguments().size();
+    const auto given = torch::jit::peek(stack, known.generator, n).toOptional<at::Generator>();
+    return given && given->device().is_cpu();
 }
 
 }  // namespace
 
 void fallback(const OperatorHandle& op, torch::jit::Stack* stack) {
     FallbackOp& known = admit_op(op);
-    const bool now = known.synchronous || (known.by_mask && has_mask(op, *stack)) || all_empty(op, *stack);
+    const bool now = known.synchronous || (known.by_mask && has_mask(op, *stack)) ||
+                     has_empty(op, known, *stack) || draws_on_cpu(known, op, *stack);
     if (now || !record_on_host(op, known, stack)) run_now(op, known, stack);
 }
 

@@ -303,6 +303,15 @@ void take_arguments(HostCall& call, const FallbackOp& known, Arguments arguments
     call.inputs = operands.size();
 }
 
+// The results are quantised, of which Meta kernels know nothing.
+bool quantises(const c10::FunctionSchema& schema, Arguments arguments) {
+    for (size_t k = 0; k < arguments.size(); ++k)
+        if (arguments[k].isInt() && schema.arguments()[k].real_type()->kind() == c10::TypeKind::ScalarTypeType &&
+            c10::isQIntType(arguments[k].toScalarType()))
+            return true;
+    return false;
+}
+
 // The returns of the call: arguments that it writes, or new tensors.
 std::vector<IValue> make_results(const HostCall& call, Arguments arguments,
                                  std::vector<Tensor>& outputs) {
@@ -370,6 +379,7 @@ std::vector<uint8_t> find_batch(HostCall& call, const FallbackOp& known, Argumen
 bool record_on_host(const c10::OperatorHandle& op, FallbackOp& known, torch::jit::Stack* stack) {
     admit_all(op, stack);
     const Arguments arguments = torch::jit::last(*stack, op.schema().arguments().size());
+    if (quantises(op.schema(), arguments)) return false;
     std::shared_ptr<const Shapes> shapes;
     try {
         shapes = known.shapes.shapes(op, arguments);
