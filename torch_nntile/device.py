@@ -7,13 +7,16 @@ Names and meanings follow torch.cuda and torch.accelerator. Nothing here starts 
 from __future__ import annotations
 
 import contextlib
+import os
 import struct
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import torch
+from torch import OutOfMemoryError  # noqa: F401 - part of this module's face
 
-from torch_nntile import _c, context, modes
+from torch_nntile import _c, amp, context, modes  # noqa: F401 - so is amp
 from torch_nntile.errors import IndexRangeError, InvalidArgumentError
 from torch_nntile.integrations.compiler import NoInductor
 from torch_nntile.memory import (  # noqa: F401 - part of this module's face
@@ -23,7 +26,9 @@ from torch_nntile.memory import (  # noqa: F401 - part of this module's face
     mem_get_info,
     memory_allocated,
     memory_reserved,
+    memory_snapshot,
     memory_stats,
+    memory_summary,
     reset_accumulated_memory_stats,
     reset_peak_memory_stats,
 )
@@ -84,6 +89,26 @@ def get_device_name(device: _Device = None) -> str:
 def get_device_capability(device: _Device = None) -> tuple[int, int]:
     _index(device)
     return (0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceProperties:
+    """What `get_device_properties` gives; names are those of torch.cuda."""
+
+    name: str
+    total_memory: int  # bytes: the memory budget
+    multi_processor_count: int  # CPU workers
+    major: int = 0
+    minor: int = 0
+
+
+def get_device_properties(device: _Device = None) -> DeviceProperties:
+    """Name, memory budget and workers, of the running runtime or of one with defaults."""
+    name, (_, total) = get_device_name(device), mem_get_info(device)
+    stats = _c.new_struct("nntile_context_stats")
+    if is_initialized():
+        _c.call("nntile_context_stats_get", stats)
+    return DeviceProperties(name, total, int(stats.ncpu) or len(os.sched_getaffinity(0)))
 
 
 class device:  # noqa: N801

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
+
 from torch_nntile import _c
 
 __all__ = [
@@ -14,7 +16,9 @@ __all__ = [
     "mem_get_info",
     "memory_allocated",
     "memory_reserved",
+    "memory_snapshot",
     "memory_stats",
+    "memory_summary",
     "reset_accumulated_memory_stats",
     "reset_peak_memory_stats",
 ]
@@ -83,11 +87,39 @@ def memory_stats(device: Any = None) -> dict[str, int]:
 
 
 def mem_get_info(device: Any = None) -> tuple[int, int]:
-    """Free and total bytes of the machine's main memory."""
-    import os
+    """Free and total bytes. The total is the memory budget, free is what tiles in use leave of it."""
+    free, total = torch.accelerator.get_memory_info(0)
+    return int(free), int(total)
 
-    page = os.sysconf("SC_PAGE_SIZE")
-    return os.sysconf("SC_AVPHYS_PAGES") * page, os.sysconf("SC_PHYS_PAGES") * page
+
+def memory_summary(device: Any = None, abbreviated: bool = False) -> str:
+    """`memory_stats()` and `mem_get_info()` as a table; abbreviated: bytes only."""
+    free, total = mem_get_info(device)
+    rows = {"budget_bytes": total, "free_bytes": free, **memory_stats(device)}
+    if abbreviated:
+        rows = {name: value for name, value in rows.items() if "bytes" in name}
+    width = max(map(len, rows))
+    lines = (f"| {name:<{width}} | {value:>20,} |" for name, value in rows.items())
+    return "\n".join((f"| {'nntile:0':<{width}} | {'':>20} |", *lines))
+
+
+def memory_snapshot() -> list[dict[str, Any]]:
+    """What torch.cuda calls segments. Here there is one: all tiles, of which some are in the pool."""
+    runtime = _context_stats()
+    used = runtime["tile_bytes"] - runtime["pool_bytes"]
+    return [
+        {
+            "device": 0,
+            "segment_type": "tiles",
+            "total_size": runtime["tile_bytes"],
+            "allocated_size": used,
+            "active_size": used,
+            "blocks": [
+                {"size": used, "state": "active_allocated"},
+                {"size": runtime["pool_bytes"], "state": "inactive"},
+            ],
+        }
+    ]
 
 
 def empty_cache() -> None:

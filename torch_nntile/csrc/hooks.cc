@@ -3,11 +3,53 @@
 #include <ATen/detail/PrivateUse1HooksInterface.h>
 #include <c10/core/CPUAllocator.h>
 
+#include <memory>
+#include <mutex>
+#include <set>
+
 #include "device.h"
 #include "storage.h"
 
 namespace torch_nntile {
 namespace {
+
+// Uploads copy before they return, so pinned memory is plain memory; that it was asked for is kept, as
+// is_pinned() has to know.
+class PinnedAllocator final : public c10::Allocator {
+public:
+    c10::DataPtr allocate(size_t nbytes) override {
+        auto plain = std::make_unique<c10::DataPtr>(c10::GetCPUAllocator()->allocate(nbytes));
+        void* address = plain->get();
+        std::lock_guard lock(mutex_);
+        live_.insert(address);
+        return {address, plain.release(), &release, c10::Device(c10::kCPU)};
+    }
+    c10::DeleterFnPtr raw_deleter() const override { return nullptr; }
+    void copy_data(void* to, const void* from, size_t nbytes) const override {
+        default_copy_data(to, from, nbytes);
+    }
+    bool has(const void* address) {
+        std::lock_guard lock(mutex_);
+        return address && live_.count(address);
+    }
+
+private:
+    static void release(void* context);
+
+    std::mutex mutex_;
+    std::multiset<const void*> live_;  // those of no bytes are all null
+};
+
+PinnedAllocator& pinned() {
+    static auto* allocator = new PinnedAllocator;  // tensors may end after static objects
+    return *allocator;
+}
+
+void PinnedAllocator::release(void* context) {
+    const std::unique_ptr<c10::DataPtr> plain(static_cast<c10::DataPtr*>(context));
+    std::lock_guard lock(pinned().mutex_);
+    pinned().live_.erase(pinned().live_.find(plain->get()));
+}
 
 struct Hooks final : at::PrivateUse1HooksInterface {
     bool isBuilt() const override { return true; }
@@ -25,8 +67,8 @@ struct Hooks final : at::PrivateUse1HooksInterface {
         return exchangeDevice(index);
     }
     c10::Device getDeviceFromPtr(void*) const override { return device(); }
-    // Uploads copy before they return, so pinned memory is plain memory.
-    c10::Allocator* getPinnedMemoryAllocator() const override { return c10::GetCPUAllocator(); }
+    c10::Allocator* getPinnedMemoryAllocator() const override { return &pinned(); }
+    bool isPinnedPtr(const void* address) const override { return pinned().has(address); }
     at::Generator getNewGenerator(c10::DeviceIndex index) const override {
         check_index(index);
         return new_generator();

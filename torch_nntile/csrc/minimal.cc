@@ -200,6 +200,9 @@ at::Scalar local_scalar_dense(const Tensor& self) {
     return host.item();
 }
 
+// A storage lives as long as a task needs it, whatever the stream.
+void record_stream(Tensor&, c10::Stream) {}
+
 // Lets `p.data = q` cross from and to the CPU: without it Module.to makes new parameters and tied
 // ones part.
 bool has_compatible_shallow_copy_type(const Tensor& self, const Tensor& from) {
@@ -229,6 +232,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
     m.impl("_copy_from", copy_from);
     m.impl("_copy_from_and_resize", copy_from_and_resize);
     m.impl("_local_scalar_dense", local_scalar_dense);
+    m.impl("record_stream", record_stream);
     m.impl("_has_compatible_shallow_copy_type", has_compatible_shallow_copy_type);
 }
 
