@@ -31,6 +31,7 @@ RUN = (
     "docs/concepts/tiling.md",
     "docs/concepts/modes.md",
     "docs/concepts/memory_and_errors.md",
+    "docs/guides/works_with.md",
 )
 PICTURES = "docs/concepts/pictures"
 GENERATED = (
