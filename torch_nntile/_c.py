@@ -33,6 +33,27 @@ DTYPES: dict[torch.dtype, int] = {
 _alive: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
 
 
+_raised: list[BaseException] = []  # by the handler of a signal, while a wait lasted
+
+
+def _keep(kind: Any, error: BaseException, traceback: Any) -> None:
+    _raised[:] = [error.with_traceback(None)]
+    _stubapi.lib.nntile_stub_interruption(ffi.cast("void *", id(kind)), str(error).encode())
+
+
+@ffi.def_extern(error=1, onerror=_keep)  # type: ignore[untyped-decorator]
+def nntile_python_interrupted() -> int:
+    """Asked in waits of the main thread. The interpreter runs handlers of signals before it."""
+    return 0
+
+
+def let_signals_interrupt(wanted: bool) -> None:
+    """Whether the handler of a signal that raises, as Ctrl-C does, ends a wait of this thread."""
+    asked = _capi.lib.nntile_python_interrupted if wanted else ffi.NULL
+    _capi.lib.nntile_wait_interrupted(asked)
+    _capi.lib.nntile_python_lock(wanted)
+
+
 def function(name: str) -> Any:
     """The C function of that name, from whichever library has it."""
     return getattr(_stubapi.lib if name.startswith("nntile_stub_") else _capi.lib, name)
@@ -48,7 +69,10 @@ def call(name: str, *args: Any) -> None:
     slot = ffi.new("nntile_error **")
     status = function(name)(*args, slot)
     if status:
-        raise class_of(status)(_message(slot))
+        error = class_of(status)(_message(slot))
+        if status == _capi.lib.NNTILE_INTERRUPTED and _raised:
+            raise _raised.pop()
+        raise error
 
 
 def try_call(name: str, *args: Any) -> None:

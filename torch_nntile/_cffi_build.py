@@ -20,6 +20,21 @@ from cffi import FFI
 
 SECTION = re.compile(r"^/\* CFFI-BEGIN \*/$(.*?)^/\* CFFI-END \*/$", re.MULTILINE | re.DOTALL)
 
+# How waits end at signals; the first is defined in _c.py.
+WAITS = """
+extern "Python" int nntile_python_interrupted(void);
+void nntile_python_lock(int wanted);
+"""
+PYTHON_LOCK = """
+extern int PyGILState_Check(void); /* exported, but not declared for the limited API */
+static void *leave(void) { return PyEval_SaveThread(); }
+static void back(void *state) { PyEval_RestoreThread((PyThreadState *)state); }
+static void nntile_python_lock(int wanted) {
+    if (wanted) nntile_wait_outside(PyGILState_Check, leave, back);
+    else nntile_wait_outside(NULL, NULL, NULL);
+}
+"""
+
 
 def cdef(header: Path) -> str:
     sections = SECTION.findall(header.read_text(encoding="utf-8"))
@@ -39,7 +54,11 @@ def module(name: str, headers: list[Path], include: FFI | None = None) -> FFI:
         ffi.include(include)
     for header in headers:
         ffi.cdef(cdef(header))
-    ffi.set_source(name, "".join(f'#include "{include_name(header)}"\n' for header in headers))
+    source = "".join(f'#include "{include_name(header)}"\n' for header in headers)
+    if include is None:
+        ffi.cdef(WAITS)
+        source += PYTHON_LOCK
+    ffi.set_source(name, source)
     return ffi
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import atexit
+import threading
 
 import torch
 
@@ -50,4 +51,6 @@ dispatch.register()
 autocast.register()
 processes.register()
 context.apply_environment()
+if threading.current_thread() is threading.main_thread():
+    _c.let_signals_interrupt(True)
 atexit.register(context.stop_at_exit)

@@ -22,7 +22,7 @@ import os
 import re
 
 from torch_nntile import _c, dispatch, modes
-from torch_nntile.errors import InvalidArgumentError, InvalidStateError
+from torch_nntile.errors import InvalidArgumentError, InvalidStateError, NntileError
 
 __all__ = [
     "init_context",
@@ -87,11 +87,15 @@ def shutdown_context() -> None:
     """
     if not _c.get("nntile_context_active"):
         return
+    error = None
     try:
         _c.call("nntile_context_wait")
-    finally:
-        _c.get("nntile_record_reset", _c.record())
-        _c.call("nntile_context_shutdown")
+    except NntileError as found:  # KeyboardInterrupt: nothing is stopped
+        error = found
+    _c.get("nntile_record_reset", _c.record())
+    _c.call("nntile_context_shutdown")
+    if error is not None:
+        raise error
 
 
 def wait() -> None:
@@ -141,11 +145,16 @@ def apply_environment() -> None:
 
 
 def stop_at_exit() -> None:
-    """Leave in order: autograd threads first, then the runtime. A forked child owns neither."""
+    """Leave in order: autograd threads first, then the runtime. A forked child owns neither.
+
+    Nobody can read results any more, so work that has not begun is dropped.
+    """
+    _c.let_signals_interrupt(False)
     if _c.get("nntile_context_forked"):
         # PyTorch's engine would wait ten seconds for threads that only the parent has.
         os.environ["TORCH_AUTOGRAD_SHUTDOWN_WAIT_LIMIT"] = "0"
         return
+    _c.get("nntile_context_abandon")
     _c.get("nntile_stub_drain")
     if _c.get("nntile_context_active"):
         _c.try_call("nntile_context_wait")

@@ -16,6 +16,7 @@ __all__ = [
     "OutOfMemoryError",
     "TaskError",
     "UnsupportedError",
+    "WaitInterruptedError",
     "class_of",
 ]
 
@@ -52,6 +53,10 @@ class InternalError(NntileError, RuntimeError):
     """A mistake of ours: please report it with `python -m torch_nntile.diagnose`."""
 
 
+class WaitInterruptedError(NntileError, RuntimeError):
+    """A wait was ended from outside. Of Python's signals the handler's own exception is raised."""
+
+
 class IndexRangeError(NntileError, IndexError):
     """An index outside its range: a dim, a label."""
 
@@ -71,6 +76,7 @@ _BY_STATUS: dict[int, type[NntileError]] = {
     7: InternalError,
     8: IndexRangeError,
     9: DtypeError,
+    10: WaitInterruptedError,
 }
 
 

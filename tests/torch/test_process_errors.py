@@ -6,6 +6,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import textwrap
+import time
 
 import pytest
 
@@ -194,3 +195,79 @@ def test_limited_address_space() -> None:
             del x
             torch_nntile.shutdown_context()
     """)
+
+
+QUEUE = """
+import os, signal, subprocess, threading, time
+torch_nntile.init_context(ncpu=1)
+a = torch.randn(512, 512, device="nntile") * 0.01
+def queue(count):
+    x = a
+    for _ in range(count): x = x @ a
+    return x
+def seconds(count):
+    begin = time.monotonic(); queue(count).sum().item(); return time.monotonic() - begin
+def kill(name):
+    global sent
+    def later():
+        global sent
+        time.sleep(0.3)
+        sent = time.monotonic()
+        subprocess.run(["kill", f"-{name}", str(os.getpid())])
+    threading.Thread(target=later).start()
+seconds(20)
+many = int(20 * 20 / seconds(20))  # twenty seconds of work
+"""
+
+
+def test_signals_end_waits() -> None:
+    """Each ends at the signal, with the handler's exception; the work goes on; the device works."""
+    done = python(
+        QUEUE
+        + """
+def alarmed(number, frame): raise TimeoutError("too late")
+signal.signal(signal.SIGALRM, alarmed)
+signal.signal(signal.SIGUSR1, lambda number, frame: None)
+x = queue(many); y = x.sum(); numbers = torch.ones(512, 512)
+for name, wait in {
+    "item": y.item, "cpu": x.cpu, "bool": lambda: bool(y > 0), "wait": torch_nntile.wait,
+    "synchronize": torch.nntile.synchronize, "accelerator": torch.accelerator.synchronize,
+    "nonzero": x.nonzero, "shutdown": torch_nntile.shutdown_context,
+}.items():
+    kill("INT")
+    try: wait()
+    except KeyboardInterrupt: print(f"{name}: {time.monotonic() - sent:.3f} s")
+    else: raise SystemExit(f"{name}: no KeyboardInterrupt")
+    assert time.monotonic() - sent < 2, name
+kill("ALRM")
+try: x.cpu()
+except TimeoutError as error: assert str(error) == "too late"
+else: raise SystemExit("no TimeoutError")
+kill("ALRM")
+try: torch_nntile.wait()
+except TimeoutError as error: assert str(error) == "too late"
+else: raise SystemExit("no TimeoutError")
+assert torch.nntile.memory_stats()["in_flight"] > many / 4  # so these were waits
+kill("USR1")
+assert torch.ones(3, device="nntile").sum().item() == 3  # behind all of it
+assert not torch.isnan(x).any().item()
+"""
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_exit_drops_work() -> None:
+    """An uncaught Ctrl-C ends the process, not the work."""
+    done = python(
+        QUEUE
+        + """
+import sys
+y = queue(many).sum()
+hook = sys.excepthook
+sys.excepthook = lambda *error: (hook(*error), print(time.monotonic(), flush=True))
+kill("INT")
+y.item()
+"""
+    )
+    assert done.returncode != 0 and "KeyboardInterrupt" in done.stderr, done.stderr
+    assert time.monotonic() - float(done.stdout) < 8

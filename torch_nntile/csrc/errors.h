@@ -10,6 +10,9 @@
 
 namespace torch_nntile {
 
+// An interrupted wait of this thread raises this class of Python's.
+void set_interruption(void* type, const char* text);
+
 // Throws the exception of the status, with the error's message; ends the error.
 [[noreturn]] void raise(nntile_status status, nntile_error* error);
 

@@ -80,6 +80,10 @@ uint64_t nntile_stub_rng_reseed(void) {
     return default_state().seed;
 }
 
+void nntile_stub_interruption(void* python_type, const char* text) {
+    (void)guarded(nullptr, [&] { set_interruption(python_type, text); });
+}
+
 // A worker of autograd frees the graph of the last backward() after the caller has gone on. That
 // graph holds Python objects, so the worker asks for the GIL; in an interpreter that ends this is
 // the end of the process. One more backward, from a thread that never saw Python, is only begun

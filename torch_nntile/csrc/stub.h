@@ -73,6 +73,10 @@ void nntile_stub_rng_get(uint64_t *seed, uint64_t *offset);
 void nntile_stub_rng_set(uint64_t seed, uint64_t offset);
 uint64_t nntile_stub_rng_reseed(void);
 
+/** What interrupted waits of this thread raise: a class of Python that lives on (its id()), and the
+ *  text, copied. */
+void nntile_stub_interruption(void *python_type, const char *text);
+
 /** To be called when the interpreter ends: lets the autograd workers drop their last Python
  *  objects, which would abort the process otherwise. */
 void nntile_stub_drain(void);
