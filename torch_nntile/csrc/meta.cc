@@ -18,7 +18,7 @@
 namespace torch_nntile {
 namespace {
 
-constexpr size_t most_signatures = 4096;  // of one overload; then the cache starts anew
+constexpr size_t most_signatures = 1024;  // of one overload; then the cache starts anew
 std::atomic<int64_t> calls{0};
 
 // First word of an argument: its kind in the low byte.
@@ -220,7 +220,7 @@ Shapes infer(const c10::OperatorHandle& op, Arguments arguments, Refusal refusal
 int64_t infer_calls() { return calls; }
 
 std::shared_ptr<const Shapes> MetaCache::shapes(const c10::OperatorHandle& op,
-                                                Arguments arguments, bool ask_cpu) {
+                                                Arguments arguments, bool ask_cpu, Guess* guess) {
     check_not_forked();
     Signature signature;
     append_signature(arguments, values_, signature);
@@ -228,7 +228,14 @@ std::shared_ptr<const Shapes> MetaCache::shapes(const c10::OperatorHandle& op,
         std::shared_lock lock(mutex_);
         if (auto it = known_.find(signature); it != known_.end()) return it->second;
     }
+    const bool learns = guess && !values_ && !ask_cpu;
+    if (learns && guess->wanted)
+        if (auto guessed = learned_.guess(op, arguments)) {
+            guess->made = true;
+            return std::make_shared<const Shapes>(std::move(*guessed));
+        }
     auto shapes = std::make_shared<const Shapes>(infer(op, arguments, refusal_));
+    if (learns) learned_.teach(op, arguments, *shapes);
     if (ask_cpu) refuse_as_cpu(op, arguments, 1);  // 1: also a divisor
     std::unique_lock lock(mutex_);
     if (known_.size() >= most_signatures) known_.clear();

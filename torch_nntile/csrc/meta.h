@@ -3,36 +3,14 @@
 // so the answer is kept for the signature of the call.
 #pragma once
 
-#include <ATen/core/DimVector.h>
-#include <c10/util/SmallVector.h>
-
 #include <memory>
 #include <shared_mutex>
 #include <unordered_map>
 #include <unordered_set>
-#include <vector>
 
-#include "boxed.h"
+#include "learned.h"
 
 namespace torch_nntile {
-
-at::DimVector dense_strides(c10::IntArrayRef sizes);
-
-struct Shape {
-    at::DimVector sizes, strides;
-    c10::ScalarType dtype = c10::ScalarType::Undefined;  // Undefined: an absent tensor
-
-    static Shape of(const at::Tensor& t);
-    at::Tensor make() const;  // with undefined contents
-};
-using Shapes =
-    std::vector<std::vector<Shape>>;  // one list for each return; a tensor is a list of one
-
-// Words that say all of a call that shapes can depend on: dtypes, sizes, strides, integers, texts;
-// with `values` also numbers. No buffers, no offsets.
-using Signature = c10::SmallVector<int64_t, 96>;
-void append_signature(Arguments arguments, bool values, Signature& out);
-uint64_t hash_of(const Signature& signature);
 
 // A Meta tensor like t; `resizable` for one that a Meta kernel may resize (an out= argument).
 at::Tensor meta_like(const at::Tensor& t, bool resizable);
@@ -57,9 +35,15 @@ public:
     // values: shapes depend on numbers too (arange).
     explicit MetaCache(bool values, Refusal refusal = Refusal::by_cpu)
         : values_(values), refusal_(refusal) {}
-    // ask_cpu: a signature that Meta accepts must please the CPU too.
+    // For a caller who finds out whether shapes are right.
+    struct Guess {
+        bool wanted;
+        bool made = false;
+    };
+    // ask_cpu: a signature that Meta accepts must please the CPU too. With `guess` answers are
+    // learned from, and if it is wanted given without the Meta kernel where that is possible.
     std::shared_ptr<const Shapes> shapes(const c10::OperatorHandle& op, Arguments arguments,
-                                         bool ask_cpu = false);
+                                         bool ask_cpu = false, Guess* guess = nullptr);
     // refuse_as_cpu() with small tensors, once for a signature that the CPU takes.
     void ask_cpu(const c10::OperatorHandle& op, Arguments arguments);
 
@@ -72,6 +56,7 @@ private:
     std::shared_mutex mutex_;
     std::unordered_map<Signature, std::shared_ptr<const Shapes>, Hash> known_;
     std::unordered_set<Signature, Hash> asked_;
+    LearnedShapes learned_;
 };
 
 }  // namespace torch_nntile

@@ -21,6 +21,21 @@ Row::Row(RowTable table)
         for (auto& type : types) type.store(ScalarType::Undefined, std::memory_order_relaxed);
 }
 
+bool Row::infer_and_record(const c10::OperatorHandle& op, const View& view, const Inputs& in,
+                           Results& out, MetaCache::Guess& guess) {
+    if (!infer_fast(view, in, out)) infer_cached(op, view, in, out, guess);
+    if (!numbers_fit(view, in, out)) refuse_as_cpu(op, view.arguments, 1, true);  // or they wrap
+    try {
+        return check_writes(in, out) && takes_node(view, in, out) && record_node(view, in, out);
+    } catch (const c10::OutOfMemoryError&) {
+        throw;  // the CPU would only ask for as much again
+    } catch (const c10::Error&) {
+        // Users know its words; Meta has let this pass.
+        if (!guess.made) refuse_as_cpu(op, view.arguments);
+        throw;
+    }
+}
+
 bool Row::call_one(const c10::OperatorHandle& op, torch::jit::Stack* stack, Arguments arguments) {
     const View view{*this, arguments};
     Inputs in;
@@ -29,16 +44,16 @@ bool Row::call_one(const c10::OperatorHandle& op, torch::jit::Stack* stack, Argu
     check_devices(arguments);
     if (t_.contract && !in.uniform) refuse_as_cpu(op, arguments);
     Results out;
-    if (!infer_fast(view, in, out)) infer_cached(op, view, in, out);
-    if (!numbers_fit(view, in, out)) refuse_as_cpu(op, arguments, 1, true);  // or they wrap
+    MetaCache::Guess guess{true};
     try {
-        const bool takes = check_writes(in, out) && takes_node(view, in, out);
-        if (!takes || !record_node(view, in, out)) return false;
+        if (!infer_and_record(op, view, in, out, guess)) return false;
     } catch (const c10::OutOfMemoryError&) {
-        throw;  // the CPU would only ask for as much again
-    } catch (const c10::Error&) {
-        refuse_as_cpu(op, arguments);  // users know its words; Meta has let this pass
         throw;
+    } catch (const c10::Error&) {
+        if (!guess.made) throw;
+        out.clear();  // what was learned does not hold here
+        guess = {false};
+        if (!infer_and_record(op, view, in, out, guess)) return false;
     }
 
     Results returns;

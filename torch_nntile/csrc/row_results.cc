@@ -96,12 +96,12 @@ bool Row::infer_fast(const View& view, const Inputs& in, Results& out) {
 }
 
 void Row::infer_cached(const c10::OperatorHandle& op, const View& view, const Inputs& in,
-                       Results& out) {
+                       Results& out, MetaCache::Guess& guess) {
     // Meta kernels let pass what the CPU refuses: x - True, bool *= int, int ** -1, random_(3, 2).
     const bool mixed = in.common != ScalarType::Undefined && !in.uniform;
     const bool doubtful = (t_.map && (mixed || in.doubtful || in.common == ScalarType::Bool)) ||
                           t_.generator != no_argument;
-    const auto shapes = cache_.shapes(op, view.arguments, doubtful);
+    const auto shapes = cache_.shapes(op, view.arguments, doubtful, t_.map ? nullptr : &guess);
     for (size_t r = 0; r < t_.returns.size(); ++r) {
         const int k = t_.returns[r].argument;
         if (k == no_argument || !t_.out_argument[k]) continue;

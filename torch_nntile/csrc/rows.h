@@ -116,7 +116,10 @@ private:
 
     bool infer_fast(const View& view, const Inputs& in, Results& out);
     void infer_cached(const c10::OperatorHandle& op, const View& view, const Inputs& in,
-                      Results& out);
+                      Results& out, MetaCache::Guess& guess);
+    // Results and the node. False: the op does not take it, nothing was recorded.
+    bool infer_and_record(const c10::OperatorHandle& op, const View& view, const Inputs& in,
+                          Results& out, MetaCache::Guess& guess);
     static void check_kept(const Inputs& in, const at::Tensor& written, c10::IntArrayRef sizes);
     void check_devices(Arguments arguments) const;
     // False: a result overlaps itself in a way that only a loop over its elements can follow.
