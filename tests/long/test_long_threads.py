@@ -121,9 +121,7 @@ def hooks(steps: int = 300) -> None:
         device.load_state_dict(cpu.state_dict())
         return cpu, device.to("nntile")
 
-    def step(
-        m: nn.Sequential, o: torch.optim.Optimizer, a: torch.Tensor, b: torch.Tensor
-    ) -> float:
+    def step(m: nn.Sequential, o: torch.optim.Optimizer, a: torch.Tensor, b: torch.Tensor) -> float:
         o.zero_grad()
         h = m[1](m[0](a))
         h.register_hook(hook)

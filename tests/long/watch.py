@@ -152,4 +152,6 @@ def passes(script: str, *arguments: str, timeout: float = 900) -> None:
         check=False,
     )
     print(done.stdout)
-    assert done.returncode == 0, f"exit code {done.returncode}\n{done.stdout}\n{done.stderr[-4000:]}"
+    assert done.returncode == 0, (
+        f"exit code {done.returncode}\n{done.stdout}\n{done.stderr[-4000:]}"
+    )
