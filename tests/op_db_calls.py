@@ -89,10 +89,7 @@ def apart(leaf: Any) -> Any:
     if not isinstance(leaf, Tensor) or not leaf.dim() or not leaf.numel():
         return leaf
     data = leaf.detach().contiguous().repeat_interleave(2, -1)
-    if leaf.dim() > 1:
-        view = data.transpose(0, -1).contiguous().transpose(0, -1)[..., ::2]
-    else:
-        view = data[::2]
+    view = data.transpose(0, -1).contiguous().transpose(0, -1)[..., ::2]
     return view.requires_grad_(leaf.requires_grad)
 
 

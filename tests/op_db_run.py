@@ -68,7 +68,7 @@ def one_process(
     one_starts: threading.Lock,
 ) -> None:
     """A process takes entries until there is none, or it ends by itself."""
-    messages = tempfile.TemporaryFile("w+")
+    messages = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed at the end
     one_starts.acquire()
     process = subprocess.Popen(
         [sys.executable, __file__, "--child", str(samples)],

@@ -94,6 +94,18 @@ def test_what_is_no_probability(value: float, dtype: torch.dtype) -> None:
     )
 
 
+def test_conjugate_results_in_outputs() -> None:
+    def call(device: str) -> Any:
+        generator = torch.Generator().manual_seed(0)
+        a, b = (torch.randn(3, 3, dtype=torch.complex64, generator=generator) for _ in range(2))
+        lu, pivots = torch.linalg.lu_factor(a)
+        out = torch.zeros(3, 3, dtype=torch.complex64).to(device)
+        given = [x.to(device) for x in (lu, pivots, b)]
+        return torch.linalg.lu_solve(*given, left=False, adjoint=True, out=out), out
+
+    same(call)
+
+
 def test_binary_cross_entropy() -> None:
     def call(device: str) -> Any:
         x = torch.tensor([0.0, 1e-3, 0.5, 1.0], device=device, requires_grad=True)

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import itertools
+import random
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -63,6 +65,10 @@ LEFT_OUT: dict[str, Callable[[list[Any]], bool]] = {
 TOLERANCE_OF = {"arange": "add"}
 
 
+# A fixed sample for an ordinary run; `-m slow` cuts all of them, in more ways.
+IN_TWO = sorted(random.Random(11).sample(sorted(set(TESTED) - {"arange", "fill", "zero"}), 40))
+
+
 @pytest.fixture(autouse=True)
 def rows_only(request: pytest.FixtureRequest) -> Iterator[None]:
     before = dispatch.cpu_fallback()
@@ -91,6 +97,29 @@ def forms_of(op: Any) -> Iterator[tuple[str, Callable[..., Any], bool]]:
         yield "in place", written(op.inplace_variant), op.supports_inplace_autograd
     if op.supports_out:
         yield "out=", into_out(op.op), False
+
+
+def in_two(tensors: list[Tensor]) -> Cuts:
+    """The first dim of each, where the batch is."""
+    found = {k: data_of(x).shape[:1] for k, x in enumerate(tensors)}
+    return {k: {0: (sizes[0] + 1) // 2} for k, sizes in found.items() if sizes and sizes[0] > 1}
+
+
+def check_batches(name: str, few: int) -> None:
+    """Some functional samples with the batch in two, eager."""
+    done = 0
+    for op in entries()[name]:
+        if dtype_of(op) is None:
+            continue
+        for call, tensors in itertools.islice(calls_of(op, op.op, False), few):
+            cuts = in_two(tensors)
+            if not cuts or (name in LEFT_OUT and LEFT_OUT[name](call.leaves)):
+                continue
+            done += 1
+            grad = op.supports_autograd and name not in WITHOUT_GRADIENT
+            tolerance = TOLERANCE_OF.get(name, name)
+            assert_parity(call, tensors, cuts=cuts, grad=grad, modes=("eager",), op=tolerance)
+    assert done
 
 
 def check(name: str, cut: bool) -> None:
@@ -123,6 +152,12 @@ def check(name: str, cut: bool) -> None:
 @pytest.mark.filterwarnings("ignore:.*nntile.*:UserWarning")
 def test_op(name: str) -> None:
     check(name, cut=False)
+
+
+@pytest.mark.parametrize("name", IN_TWO)
+@pytest.mark.filterwarnings("ignore:.*nntile.*:UserWarning")
+def test_op_with_its_batch_in_two(name: str) -> None:
+    check_batches(name, few=8)
 
 
 @pytest.mark.slow

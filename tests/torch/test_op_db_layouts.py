@@ -43,7 +43,6 @@ LEFT_OUT = {
     ),
     "ldexp": "PyTorch's kernel for all devices; the CPU's order where a dim is expanded differs",
     "native_group_norm": "the CPU refuses layouts that group_norm() never gives to it",
-    "native_layer_norm": "statistics of short floats are kept in float32",
     "nn.functional.max_pool1d": "without gradients the CPU has a kernel of its own, for no other device",
     "tensor_split": "PyTorch wants indices on the CPU; a sample's tensors all go to the device",
 }

@@ -21,6 +21,7 @@ ELSEWHERE = {
     "nntile::div_trunc.Scalar": "test_integers.py",
     "nntile::nll_loss": "samples of nll_loss_forward with more dims",
     "nntile::nll_loss_backward": "likewise",
+    "nntile::binary_cross_entropy": "test_compositions.py and test_answers_of_cpu.py",
     "nntile::dropout": "test_random.py",
     **dict.fromkeys(("uniform_", "normal_", "random_.from", "bernoulli"), "test_random.py"),
     **{
