@@ -94,8 +94,8 @@ def batch_norm_with_update(
 
 
 def batch_norm_backward(grad_out: Tensor, input: Tensor, weight: Tensor | None, *rest: Any) -> Any:
-    *rest, output_mask, _ = rest
-    return native_batch_norm_backward(grad_out, input, weight, *rest, output_mask)
+    *statistics, output_mask, _ = rest
+    return native_batch_norm_backward(grad_out, input, weight, *statistics, output_mask)
 
 
 def native_batch_norm_backward(grad_out: Tensor, input: Tensor, *rest: Any) -> Any:
