@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import collections
+import math
 import subprocess
 import sys
 import tempfile
@@ -79,7 +80,7 @@ def one_process(
         cwd=Path(__file__).parent,
     )
     assert process.stdin is not None and process.stdout is not None
-    last = [time.monotonic()]
+    last = [math.inf]  # a start may take its time
     stopped = threading.Event()
 
     def watch() -> None:

@@ -3,12 +3,10 @@
 // gets. The call is kept with Meta tensors in the place of its tensors; they say sizes and dtypes.
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/MemoryOverlap.h>
-#include <ATen/Parallel.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/native/Resize.h>
 #include <ATen/ops/from_blob.h>
-#include <dlfcn.h>
 
 #include <algorithm>
 #include <chrono>
@@ -19,6 +17,7 @@
 #include "device.h"
 #include "errors.h"
 #include "fallback.h"
+#include "one_thread.h"
 #include "operand.h"
 #include "rng.h"
 #include "storage.h"
@@ -53,23 +52,6 @@ int64_t bytes_of(const nntile_operand& o) {
     const c10::IntArrayRef sizes(o.sizes, static_cast<size_t>(o.ndim));
     return c10::multiply_integers(sizes) *
            static_cast<int64_t>(nntile_dtype_size(static_cast<nntile_dtype>(o.dtype)));
-}
-
-// A worker is one of many: a kernel of PyTorch that starts a team of threads in each would fight
-// for the cores. at::set_num_threads is no help, it is also the default of threads that start
-// later; so ask the OpenMP library that PyTorch itself uses. Without OpenMP its pool is shared and
-// nothing is needed.
-void use_one_thread() {
-    thread_local const bool done = [] {
-        at::get_num_threads();  // the first use in a thread sets the default
-        if (void* torch = dlopen("libtorch_cpu.so", RTLD_LAZY | RTLD_NOLOAD)) {
-            if (auto set = reinterpret_cast<void (*)(int)>(dlsym(torch, "omp_set_num_threads")))
-                set(1);
-            dlclose(torch);
-        }
-        return true;
-    }();
-    (void)done;
 }
 
 // A tensor as its bytes lie: PyTorch's kernels take channels_last as it is, so nobody transposes it.
