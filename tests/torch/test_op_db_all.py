@@ -23,7 +23,7 @@ def test_a_few(tmp_path: Path) -> None:
     log = op_db_run.Log(tmp_path / "log")
     op_db_run.run_all([(name, "float32") for name in FEW], log, samples=2, jobs=1)
     assert not log.bad, text_of(log)
-    assert log.counts["same"] > 20 and log.counts["random"], text_of(log)
+    assert log.counts["same"] > 12 and log.counts["random"], text_of(log)
 
 
 def test_a_crash_is_named_and_the_rest_runs(tmp_path: Path) -> None:
@@ -39,9 +39,9 @@ def test_all(tmp_path: Path) -> None:
     dtypes = [str(dtype).removeprefix("torch.") for dtype in op_db_cases.DTYPES]
     entries = [(name, dtype) for name in op_db_cases.names() for dtype in dtypes]
     log = op_db_run.Log(tmp_path / "log")
-    op_db_run.run_all(entries, log, samples=12, jobs=2)
+    op_db_run.run_all(entries, log, samples=4, jobs=2)
     assert not log.bad, text_of(log)
-    assert log.counts["same"] > 100_000, text_of(log)
+    assert log.counts["same"] > 45_000, text_of(log)
 
 
 def test_exceptions_are_entries() -> None:
