@@ -32,6 +32,7 @@ RUN = (
     "docs/concepts/modes.md",
     "docs/concepts/memory_and_errors.md",
     "docs/guides/works_with.md",
+    "docs/guides/profiling.md",
 )
 PICTURES = "docs/concepts/pictures"
 GENERATED = (

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Device guard: one device, one queue in order. Streams and events are names for that queue; those
 // that wait, wait for all of it.
+#include <ATen/record_function.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 
 #include <chrono>
@@ -92,6 +93,7 @@ bool busy() {
 }
 
 void synchronize() {
+    RECORD_FUNCTION("nntile::wait", std::vector<c10::IValue>());
     nntile_error* error = nullptr;
     // In graph mode nothing runs before run() or a host read: waiting does not change that.
     if (nntile_record_pending(record()) && nntile_record_mode(record()) == NNTILE_EAGER)

@@ -3,6 +3,7 @@
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/ops/as_strided_native.h>
+#include <ATen/record_function.h>
 
 #include <algorithm>
 
@@ -90,6 +91,7 @@ void resize_storage(c10::StorageImpl& storage, size_t nbytes, c10::ScalarType dt
 }
 
 void read_to_host(const at::Tensor& source, at::Tensor& host) {
+    RECORD_FUNCTION("nntile::wait", std::vector<c10::IValue>());
     Operands operand;
     operand.tensor(source);
     nntile_error* error = nullptr;

@@ -22,5 +22,6 @@
 #include "nntile/op.h"
 #include "nntile/record.h"
 #include "nntile/tile.h"
+#include "nntile/trace.h"
 
 #endif

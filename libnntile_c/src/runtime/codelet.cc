@@ -7,6 +7,7 @@
 #include "runtime/compiled_plan.hh"
 #include "runtime/engine.hh"
 #include "runtime/sentinels.hh"
+#include "runtime/trace.hh"
 
 namespace nntile::runtime {
 
@@ -97,11 +98,8 @@ void mark_computed(const Run& run, uint32_t index) {
     }
 }
 
-void execute(void** buffers, void* arg) {
-    const RunTask& task = *static_cast<const RunTask*>(arg);
-    const Run& run = *task.run;
+void execute_task(const Run& run, uint32_t index, void** buffers) {
     Engine& e = engine();
-    const uint32_t index = task.index;
     if (e.abandon.load(std::memory_order_relaxed) || reads_lost_data(run, index)) return mark_lost(run, index);
     char text[kernels::error_text_bytes] = "";
     int result = static_cast<int>(Status::runtime);
@@ -123,6 +121,16 @@ void execute(void** buffers, void* arg) {
     if (result == 0) return mark_computed(run, index);
     mark_lost(run, index);
     e.report(status_of(result), message(run, index, text));
+}
+
+void execute(void** buffers, void* arg) {
+    const RunTask& task = *static_cast<const RunTask*>(arg);
+    const TraceFunction trace = trace_function.load(std::memory_order_acquire);
+    const int64_t begin = trace ? trace_clock() : 0;
+    execute_task(*task.run, task.index, buffers);
+    if (!trace) return;
+    const std::string& op = task.run->plan->tasks[task.index].kind->op;
+    trace({op.c_str(), starpu_worker_get_id(), task.run->mark, begin, trace_clock()});
 }
 
 }  // namespace

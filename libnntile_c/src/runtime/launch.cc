@@ -3,6 +3,7 @@
 #include "base/error.hh"
 #include "runtime/compiled_plan.hh"
 #include "runtime/engine.hh"
+#include "runtime/trace.hh"
 
 namespace nntile::runtime {
 
@@ -122,6 +123,7 @@ void bind_outputs(const Run& run, const CompiledPlan& plan, const Launch& launch
 void prepare(Run& run, std::shared_ptr<CompiledPlan> plan, Launch& launch) {
     run.state = new RunState{&run};
     run.self = TaskRef(run.state, 0);
+    run.mark = trace_mark;
     run.scalars.assign(launch.scalars.begin(), launch.scalars.end());
     run.host_calls = std::move(launch.host_calls);
     run.left.store(plan->task_count() + 1, std::memory_order_relaxed);  // + 1: the launch itself

@@ -143,6 +143,7 @@ struct Run {
     std::vector<HostCall> host_calls;
     std::deque<Late> late;  // entries of this run's tasks in lists of earlier runs
     std::atomic<size_t> left{0};
+    int64_t mark = 0;  // of the thread that launched it, for a profiler
     TaskRef self;  // keeps the state alive
     RunState* state = nullptr;
 };

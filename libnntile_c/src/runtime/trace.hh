@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Tells a profiler of each task, while there is one.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+
+namespace nntile::runtime {
+
+struct TracedTask {
+    const char* op;
+    int worker;
+    int64_t mark, begin_ns, end_ns;
+};
+using TraceFunction = void (*)(const TracedTask& task);
+
+inline std::atomic<TraceFunction> trace_function{nullptr};
+inline thread_local int64_t trace_mark = 0;  // of launches of this thread
+
+inline int64_t trace_clock() {
+    const auto now = std::chrono::system_clock::now().time_since_epoch();
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
+}
+
+}  // namespace nntile::runtime
