@@ -132,6 +132,7 @@ std::vector<Case> cases() {
         {"tanh", ONE(std::tanh(x))},
         {"erf", ONE(std::erf(x))},
         {"xlogy", TWO(a * std::log(b)), 0.1, 9, 8},
+        {"binary_cross_entropy", TWO(-(b * std::log(a) + (1 - b) * std::log1p(-a))), 0.1, 0.9, 8},
         {"logaddexp", TWO(std::log(std::exp(a) + std::exp(b))), 0, 9, 8},
         {"pow", TWO(std::pow(a, b)), 1, 3},
         {"cast", ONE(x)},

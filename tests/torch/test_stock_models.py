@@ -10,6 +10,7 @@ import copy
 import math
 import random
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -132,6 +133,13 @@ def test_trains_in_graph_mode(name: str, optimizer: str) -> None:
 @pytest.mark.parametrize("name", QUICK)
 def test_a_few_train(name: str) -> None:
     assert_trains_as_on_the_cpu(family(name), "AdamW")
+
+
+def test_the_page_names_the_families() -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs/guides/works_with.md").read_text()
+    for library in ("transformers", "torch"):
+        names = ", ".join(f.name for f in families() if f.library == library)
+        assert f"* {library}: {names}\n" in page
 
 
 def test_the_table_has_the_families_that_were_promised() -> None:

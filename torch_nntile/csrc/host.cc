@@ -48,12 +48,6 @@ struct HostCall {
     bool is_batched(size_t argument) const { return dims && dims->arguments[argument]; }
 };
 
-int64_t bytes_of(const nntile_operand& o) {
-    const c10::IntArrayRef sizes(o.sizes, static_cast<size_t>(o.ndim));
-    return c10::multiply_integers(sizes) *
-           static_cast<int64_t>(nntile_dtype_size(static_cast<nntile_dtype>(o.dtype)));
-}
-
 // A tensor as its bytes lie: PyTorch's kernels take channels_last as it is, so nobody transposes it.
 Tensor in_memory_order(const Tensor& t) { return is_channels_last(t) ? t.movedim(1, -1) : t; }
 

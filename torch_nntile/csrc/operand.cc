@@ -186,4 +186,10 @@ void Operands::number(const Number& n, nntile_dtype dtype) {
     if (o.i != n.i) o.f = static_cast<double>(o.i);
 }
 
+int64_t bytes_of(const nntile_operand& o) {
+    const c10::IntArrayRef sizes(o.sizes, static_cast<size_t>(o.ndim));
+    return c10::multiply_integers(sizes) *
+           static_cast<int64_t>(nntile_dtype_size(static_cast<nntile_dtype>(o.dtype)));
+}
+
 }  // namespace torch_nntile

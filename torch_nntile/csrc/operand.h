@@ -54,4 +54,6 @@ private:
     std::forward_list<at::DimVector> pairs_;  // layouts of complex tensors: one dim more
 };
 
+int64_t bytes_of(const nntile_operand& operand);
+
 }  // namespace torch_nntile

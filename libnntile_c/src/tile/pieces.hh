@@ -41,7 +41,7 @@ struct Pieces {
 // its tiles keep their bytes and their row-major numbers. Without it most flat views would carry.
 struct Coalesced {
     Dims shape;
-    std::vector<GridDim> dims;
+    SmallVector<GridDim, 4> dims;
     std::vector<uint32_t> lead;  // first original dim of each merged one
 };
 Coalesced coalesce(const Grid& grid);
