@@ -44,6 +44,10 @@ EXCEPTIONS: tuple[tuple[str, str, str], ...] = (
         ("nn.functional.max_pool1d", dtype, "without gradients the CPU has a kernel of its own")
         for dtype in ("int64", "int32", "uint8", "bool")
     ),
+    *(
+        ("histc", dtype, "counts integers, too, as on other accelerators")
+        for dtype in ("int64", "int32", "uint8")
+    ),
     ("nn.functional.hardsigmoid", "float64 backward", "the CPU's sixth is a float32"),
     ("native_layer_norm", "float64 backward", "of rows of two numbers only rounding is left"),
     ("nn.functional.layer_norm", "float64 backward", "likewise"),

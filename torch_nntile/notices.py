@@ -49,7 +49,7 @@ def parameter_read() -> None:
     global _left
     if _left:
         return
-    frame: FrameType | None = sys._getframe(1)
+    frame = sys._getframe().f_back  # none in a thread of autograd
     while frame is not None and not _module(frame).startswith(_LOOPS):
         frame = frame.f_back
     if frame is None:

@@ -44,12 +44,15 @@ def test_a_warning_names_the_users_line(tmp_path: Path) -> None:
 
 
 def test_a_warning_can_be_an_error() -> None:
-    x = torch.eye(3, device="nntile")
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        with pytest.raises(UserWarning, match="linalg_matrix_exp"):
-            torch.linalg.matrix_exp(x)
-    assert torch.linalg.matrix_exp(x).shape == (3, 3)
+    with torch.library._scoped_library("nntile_notices_test", "FRAGMENT") as library:
+        library.define("twice(Tensor x) -> Tensor")  # an op that has not warned in this process
+        library.impl("twice", lambda x: x * 2, "CPU")
+        x = torch.eye(3, device="nntile")
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            with pytest.raises(UserWarning, match="nntile_notices_test::twice"):
+                torch.ops.nntile_notices_test.twice(x)
+        assert torch.ops.nntile_notices_test.twice(x).shape == (3, 3)
 
 
 def test_reading_parameters_is_no_reason_to_warn() -> None:

@@ -32,6 +32,33 @@ def refused(call: Callable[[Any], Tensor], words: str) -> None:
     assert torch.ones(2, device="nntile").sum().item() == 2, "the next call works"
 
 
+@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
+@pytest.mark.parametrize("shape", [(1,), (3,), (1, 3), (4, 3)])
+def test_multilabel_margin_loss(shape: tuple[int, ...], reduction: str) -> None:
+    torch.manual_seed(0)
+    x, y = torch.randn(shape), torch.full(shape, -1)
+    y[..., 0] = shape[-1] - 1
+
+    def call(device: str) -> tuple[Tensor, Tensor | None]:
+        leaf = x.clone().to(device).requires_grad_()
+        loss = F.multilabel_margin_loss(leaf, y.to(device), reduction=reduction)
+        loss.sum().backward()
+        return loss.detach(), leaf.grad
+
+    same(call)
+
+
+def test_a_leaf_may_be_read_in_a_backward_pass() -> None:
+    """On a thread that runs no Python: who looks for a line of the user's finds none."""
+
+    def call(device: str) -> Tensor | None:
+        leaf = torch.tensor([1 + 2j, 3 - 1j], device=device, requires_grad=True)
+        leaf.abs().sum().backward()
+        return leaf.grad
+
+    same(call)
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("steps", [0, 1, 2, 7, 50])
 def test_linspace(dtype: torch.dtype, steps: int) -> None:

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
+#include <set>
 #include <shared_mutex>
 #include <sstream>
 
@@ -110,13 +111,13 @@ FallbackOp::FallbackOp(const OperatorHandle& op) : batch(batch_dims_of(op.schema
     }
     const auto& returns = schema.returns();
     view = is_view(schema);
-    // Sizes of what only its backward sees: those of CUDA from the Meta kernel, others from the CPU's.
-    const bool unlike_meta = schema.name() == "aten::_embedding_bag" ||
-                             schema.name() == "aten::_embedding_bag_forward_only";
-    // The Meta kernel of a number says "no elements", and leaves it to the CPU's to resize.
-    const bool resized = schema.name() == "aten::isin" && schema.arguments()[0].name() == "element";
+    // Sizes for which PyTorch's Meta kernel has another answer than its CPU kernel: that of CUDA (of what only
+    // the backward sees), one dim for the loss of one sample, "no elements" for a number.
+    static const std::set<std::string> unlike_meta = {
+        "aten::_embedding_bag", "aten::_embedding_bag_forward_only", "aten::isin.Scalar_Tensor",
+        "aten::isin.Scalar_Tensor_out", "aten::multilabel_margin_loss_forward"};
     by_mask = schema.name() == "aten::index";
-    synchronous = unlike_meta || resized || op.hasTag(at::Tag::data_dependent_output) ||
+    synchronous = unlike_meta.count(toString(op.operator_name())) || op.hasTag(at::Tag::data_dependent_output) ||
                   (op.hasTag(at::Tag::dynamic_output_shape) && !by_mask) ||
                   !std::all_of(returns.begin(), returns.end(),
                                [](const c10::Argument& r) { return is_tensor(r.type()); });
