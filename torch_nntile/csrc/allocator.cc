@@ -67,7 +67,7 @@ public:
     void resetPeakStats(c10::DeviceIndex) override { nntile_buffer_reset_peak(record()); }
 
 #if NNTILE_TORCH_HAS_MEMORY_INFO
-    // Free and total: the budget of the runtime, or the one that it would start with.
+    // Free and total: of the budget of the runtime; before it starts, of 90 % of physical memory.
     std::pair<size_t, size_t> getMemoryInfo(c10::DeviceIndex) override {
         const nntile_context_stats runtime = runtime_stats();
         const auto used = static_cast<size_t>(runtime.tile_bytes - runtime.pool_bytes);
