@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What work takes on one worker of the model of the machine. Cuts, schedules and simulations ask here and nowhere
+// else. The answers depend on shapes and on the constants, never on what a run took: so the same graph gets the same
+// cuts, and the same bits, on every run and with any number of workers.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "base/dtype.hh"
+
+namespace nntile::tile {
+
+struct Task;
+
+// The constants; docs/develop/cost.md says how they are measured. A cost file has one "name = value" a line.
+struct Machine {
+    double task_seconds = 7e-6;             // price of any task: made ready, bound, started, ended
+    double spread_seconds = 3e-6;           // waking workers for tasks that become ready together
+    double product_flops = 1e11;            // flop/s of a hot float32 product
+    double product_flops_f64 = 5e10;
+    double product_flops_16 = 3e10;         // bfloat16 and float16
+    double product_bytes = 1.6e10;          // byte/s of a product's cold operands
+    double functions = 4e9;                 // flop/s of element-wise programs and rows
+    double memory_bytes = 1e10;             // byte/s of a task whose data is not in a cache
+    double cache_bytes = 4e10;              // byte/s of one whose data is
+    double cache_size = 1e6;                // bytes of cache of one worker
+    double host_bytes = 4e9;                // byte/s of a function of the host with weight 1
+};
+
+// Throws invalid_argument with the line for an unknown name, a value that is not > 0 or a line of another form.
+// Names that are left out keep their defaults.
+Machine parse_machine(std::string_view text);
+std::string print(const Machine& machine);
+
+class Cost {
+public:
+    explicit Cost(const Machine& machine) : machine(machine) {}
+
+    // C[m, n] += A[m, k] B[k, n], `count` of them.
+    double product(double m, double n, double k, double count, DType dtype) const;
+    // `flops` as rows state them; bytes that the task reads and writes.
+    double pass(double flops, double bytes) const;
+    double host(double bytes, double weight) const { return bytes * weight / machine.host_bytes; }
+    double copy(double bytes) const { return pass(0, 2 * bytes); }
+    double task(const Task& task) const;    // with its price
+
+    const Machine machine;
+};
+using CostRef = std::shared_ptr<const Cost>;
+
+// The module that everything asks. Its first use reads the file that NNTILE_COST names, if any.
+CostRef cost();
+void set_cost(const Machine& machine);
+
+// What a function of the host does to a byte beside a plain pass over memory; by its name, 1 if nothing is known.
+double host_weight(std::string_view name);
+
+}  // namespace nntile::tile
