@@ -24,6 +24,7 @@ Hash key_of(const graph::Graph& graph, const graph::AxisCuts& cuts) {
             key.add(cut.size());
             for (const graph::Factor& f : cut) key.add(f.extent).add_all(f.positions);
         }
+        key.add(in.stored->hints);
         for (size_t d = 0; d < in.stored->names.size(); ++d)    // none at all is the same as an empty one for each dim
             if (!in.stored->names[d].empty()) key.add(d).add(in.stored->names[d]);
     }

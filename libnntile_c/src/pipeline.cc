@@ -19,7 +19,8 @@ std::shared_ptr<Compiled> compile(const graph::Graph& recorded, const tile::Axis
     for (uint32_t v : lowered.outputs) {
         const graph::Value& value = c->graph.value(v);
         const tile::ValueTiling& tiling = c->tiling.values[v];
-        c->outputs.push_back({v, value.source, value.dtype, value.sizes, tiling.cuts, tiling.names});
+        c->outputs.push_back({v, value.source, value.dtype, value.sizes, tiling.cuts, tiling.names,
+                              tiling.hints});
     }
     c->plan = runtime::make_plan(c->tiles, lowered.inputs, lowered.outputs);
     return c;
@@ -31,6 +32,7 @@ std::shared_ptr<runtime::Storage> Compiled::Kept::storage() const {
     s->sizes = sizes;
     s->cuts = cuts;
     s->names = names;
+    s->hints = hints;
     return s;
 }
 

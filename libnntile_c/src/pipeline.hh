@@ -17,6 +17,7 @@ struct Compiled {
         Dims sizes;
         std::vector<tile::Cut> cuts;
         std::vector<std::string> names;
+        uint64_t hints;                     // as Stored::hints
         std::shared_ptr<runtime::Storage> storage() const;  // without tiles
     };
     graph::Graph graph;                     // after passes

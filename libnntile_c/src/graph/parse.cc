@@ -157,6 +157,7 @@ private:
             Cut factors;
             do factors.push_back(factor());
             while (s_.accept("x"));
+            if (s_.accept("hint")) data->hints |= uint64_t{1} << data->sizes.size();
             int64_t extent = 1;
             for (const Factor& f : factors)
                 if (__builtin_mul_overflow(extent, f.extent, &extent))

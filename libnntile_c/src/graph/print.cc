@@ -93,6 +93,7 @@ private:
             if (d >= stored.cuts.size() || stored.cuts[d].empty())
                 text += std::to_string(stored.sizes[d]);
             else text += cut_text(stored.cuts[d]);
+            if (stored.hints >> d & 1) text += " hint";
         }
         return text;
     }

@@ -26,6 +26,7 @@ struct Stored {
     Dims sizes;                         // own (storage order, dense) shape
     std::vector<Cut> cuts;              // one per dim
     std::vector<std::string> names;     // axis group of each dim; empty string: none
+    uint64_t hints = 0;                 // dims, as bits, whose cut was chosen for them: no graph has to follow it
     bool undefined = false;             // no tiles: never written (torch.empty)
     virtual ~Stored() = default;
     virtual int64_t bytes() const { return 0; }

@@ -49,13 +49,13 @@ NNTILE_ROWS(embedding) {
     return {
         {.name = "embedding", .doc = "y[i.., e] = weight[indices[i..], e]", .rule = Rule::whole,
          .inputs = {{"weight"}, {"indices", "index"}}, .outputs = {{"y"}}, .shape = embedding_shape,
-         .relate = embedding_relate, .kernel = "embedding", .kernel_dims = 2},
+         .relate = embedding_relate, .kernel = "embedding", .kernel_dims = 2, .sparse = true},
         {.name = "embedding_backward", .doc = "dw[v, e] = sum of dy[i.., e] where indices[i..] = v != padding_idx",
          .rule = Rule::reduce, .types = Types::floating, .inputs = {{"dy"}, {"indices", "index"}},
          .outputs = {{"dw"}},
          .attrs = {{"num_weights", AttrKind::integer, "0"}, {"padding_idx", AttrKind::integer, "-1"},
                    {"scale_grad_by_freq", AttrKind::integer, "0"}},
          .shape = backward_shape, .relate = backward_relate, .kernel = "embedding_backward", .kernel_dims = 2,
-         .params = backward_params, .combine = "add"},
+         .params = backward_params, .combine = "add", .sparse = true},
     };
 }

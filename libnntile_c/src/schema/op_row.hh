@@ -121,6 +121,7 @@ struct OpRow {
     std::string combine = {};
     std::vector<uint32_t> (*compose)(Builder& graph, const Call& call, std::span<const uint32_t> inputs) = nullptr;
     double flops = 1;          // per point of the iteration space
+    bool sparse = false;       // visits few points of its whole labels: rows of a table
     std::vector<Attr> defaults = {};    // of attrs; the table reads their texts once
 };
 

@@ -2,120 +2,222 @@
 #include "tile/automatic.hh"
 
 #include <algorithm>
-#include <cmath>
-#include <map>
+#include <cstdlib>
+
+#include "base/error.hh"
+#include "tile/estimate.hh"
 
 namespace nntile::tile {
 
 namespace {
 
-// Rough speeds of one core; only their ratio to the quantum matters.
-constexpr double gemm_flops_per_second = 8e10;
-constexpr double map_flops_per_second = 4e9;
-constexpr double bytes_per_second = 1e10;
-// A task below `small` is not worth a cut; the heaviest tasks end near `large` (notes: 0.5 to 4 ms of gemm per row
-// tile are equally good, and 100 us already cost 10 %).
-constexpr double small_seconds = 0.3e-3, large_seconds = 3e-3;
-constexpr double few_tiles = 8;                // a heavy node has at least so many tasks
-constexpr int64_t least_length = 64;            // shorter tiles make kernels slow
-constexpr int rounds = 4;
+using graph::no_value;
 
-struct Work {
-    double seconds;                             // of the whole node
-    std::vector<std::pair<int, schema::LabelKind>> labels;  // axis dim and kind
-};
+constexpr double few_seconds = 60e-6;       // of a graph that is not worth a cut
+// A cut that makes data that outlives the graph anew, in tiles, needs a reason: an optimizer's step would else cut
+// its parameter, and each later op would follow.
+constexpr double settled_seconds = 2e-3;
+constexpr double worth = 0.97;              // a cut has to bring the estimate below this much of what it was
+constexpr size_t one_call = 4;              // nodes that a call of eager mode becomes, at most
+constexpr size_t few_axes = 4;              // are tried in a round
+constexpr int rounds = 3;
+constexpr int64_t most_segments = 1024;
 
-std::vector<Work> work_of(const graph::Graph& graph, const graph::Live& live,
-                          const std::vector<AxisDims>& dims) {
-    std::vector<Work> all;
-    for (size_t n = 0; n < graph.nodes.size(); ++n) {
-        const graph::Node& node = graph.nodes[n];
-        if (!live.nodes[n] || !node.row->relate) continue;  // nobody knows the speed of a host function
-        const NodeSpace space = space_of(graph, node);
-        Work work;
-        double points = 1, bytes = 0;
-        for (const schema::Label& l : space.relation.labels) points *= static_cast<double>(l.extent);
-        work.labels.assign(space.relation.labels.size(), {-1, schema::LabelKind::whole});
-        auto operand = [&](uint32_t v, size_t k) {
-            if (v == graph::no_value) return;
-            const graph::Value& value = graph.value(v);
-            bytes += static_cast<double>(product(value.sizes) * size_of(value.dtype));
-            const auto& labels = space.labels_of(k);
-            for (size_t d = 0; d < labels.size() && d < dims[v].size(); ++d)
-                if (labels[d] >= 0)
-                    work.labels[labels[d]] = {dims[v][d], space.relation.labels[labels[d]].kind};
-        };
-        for (size_t k = 0; k < node.inputs.size(); ++k) operand(node.inputs[k], k);
-        for (size_t k = 0; k < node.outputs.size(); ++k) operand(node.outputs[k], node.inputs.size() + k);
-        const bool gemm = node.row->rule == schema::Rule::contract;
-        // A table lookup visits no point of the table's rows.
-        for (const schema::Label& l : space.relation.labels)
-            if (l.kind == schema::LabelKind::whole && node.row->kernel.starts_with("embedding"))
-                points /= static_cast<double>(std::max<int64_t>(l.extent, 1));
-        work.seconds = std::max(node.row->flops * points / (gemm ? gemm_flops_per_second : map_flops_per_second),
-                                bytes / bytes_per_second);
-        all.push_back(std::move(work));
-    }
-    return all;
-}
-
-int64_t tiles_of(const Axes& axes, int dim) {
-    int64_t n = 1;
-    for (const Factor& f : axes.factors(dim)) n *= static_cast<int64_t>(f.positions.size()) + 1;
-    return n;
-}
-
-double task_seconds(const Work& work, const Axes& axes) {
-    double s = work.seconds;
-    for (auto [dim, kind] : work.labels)
-        if (dim >= 0 && kind != schema::LabelKind::whole) s /= static_cast<double>(tiles_of(axes, dim));
-    return s;
-}
-
-// Equal segments, a multiple of 8 where that leaves enough of them: kernels like full vectors.
+// Equal segments, of a multiple of 8 where that keeps them equal: kernels like full vectors.
 Cut even_cut(int64_t extent, int64_t segments) {
     int64_t length = (extent + segments - 1) / segments;
-    if (length > 16) length = (length + 7) / 8 * 8;
+    const int64_t round = (length + 7) / 8 * 8;
+    if (length > 16 && (extent + round - 1) / round == segments && extent - (segments - 1) * round >= round * 3 / 4)
+        length = round;
     Factor f{extent, {}};
     for (int64_t at = length; at < extent; at += length) f.positions.push_back(at);
     return normal({f});
 }
 
+class Chooser {
+public:
+    Chooser(const Related& related, Axes& axes)
+        : related_(related), graph_(related.graph), axes_(axes), cost_(cost()), estimate_(related, axes, *cost_) {}
+
+    std::vector<Choice> run() {
+        axes_.propagate();
+        const bool small = graph_.nodes.size() <= one_call;
+        const bool hints = any_hint();
+        if (!hints && estimate_.seconds_whole() < few_seconds) return {};
+        best_ = estimate_();
+        if (small) {
+            // A call follows how its operands are cut, unless that is dear, and is cut no further.
+            if (hints && follow(1.2)) return std::move(choices_);
+            if (estimate_.seconds_whole() < (settles() ? settled_seconds : few_seconds)) return std::move(choices_);
+            search();
+            return std::move(choices_);
+        }
+        // A larger graph chooses for itself, as it did when its data was not cut yet; where that does not fit the
+        // data as it is now, following the data may be cheaper.
+        const size_t none = axes_.mark();
+        const Estimate uncut = best_;
+        search();
+        if (!hints || best_.copied <= uncut.copied / 8) return std::move(choices_);
+        const Estimate free = best_;
+        const std::vector<Source> own = sources_;
+        std::vector<Choice> of_own = std::move(choices_);
+        restart(none, uncut, {});
+        follow(1);
+        search();
+        if (best_.weight() < worth * free.weight()) return std::move(choices_);
+        restart(none, free, own);
+        return of_own;
+    }
+
+private:
+    struct Source {
+        int dim;
+        Cut cut;
+    };
+
+    bool any_hint() const {
+        for (const graph::Input& in : graph_.inputs)
+            if (in.stored && in.stored->hints && related_.live.values[in.value]) return true;
+        return false;
+    }
+
+    // Every result is made in the place of data that is there, or from no data: its grid will stay.
+    bool settles() const {
+        for (size_t n = 0; n < graph_.nodes.size(); ++n) {
+            if (!related_.live.nodes[n]) continue;
+            bool from_data = false, in_place = false;
+            for (uint32_t v : graph_.nodes[n].inputs) {
+                if (v == no_value || graph_.value(v).kind == graph::ValueKind::scalar) continue;
+                from_data = true;
+                const graph::Value& base = graph_.value(graph_.base_of(v));
+                in_place |= base.kind == graph::ValueKind::input && graph_.inputs[base.source].overwritable;
+            }
+            if (from_data && !in_place) return false;
+        }
+        return true;
+    }
+
+    void add(int dim, Cut cut) {
+        axes_.cut(dim, cut, "automatic", automatic_cut);
+        sources_.push_back({dim, std::move(cut)});
+    }
+
+    void restart(size_t mark, const Estimate& estimate, const std::vector<Source>& sources) {
+        axes_.undo(mark);
+        sources_.clear();
+        choices_.clear();
+        for (const Source& s : sources) add(s.dim, s.cut);
+        axes_.propagate();
+        best_ = estimate;
+    }
+
+    // Takes the cuts that data has for a hint, largest data first.
+    bool follow(double patience) {
+        std::vector<const graph::Input*> inputs;
+        for (const graph::Input& in : graph_.inputs)
+            if (in.stored && in.stored->hints && related_.live.values[in.value]) inputs.push_back(&in);
+        auto bytes = [&](const graph::Input* in) {
+            return product(graph_.value(in->value).sizes) * size_of(graph_.value(in->value).dtype);
+        };
+        std::stable_sort(inputs.begin(), inputs.end(), [&](auto* a, auto* b) { return bytes(a) > bytes(b); });
+        const size_t mark = axes_.mark();
+        for (const graph::Input* in : inputs)
+            for (size_t d = 0; d < in->stored->cuts.size(); ++d)
+                if ((in->stored->hints >> d & 1) && !is_whole(in->stored->cuts[d]))
+                    add(related_.dims[in->value][d], normal(in->stored->cuts[d]));
+        axes_.propagate();
+        const Estimate now = estimate_();
+        if (now.weight() <= patience * best_.weight()) {
+            best_ = now;
+            return true;
+        }
+        axes_.undo(mark);
+        sources_.clear();
+        axes_.propagate();
+        return false;
+    }
+
+    Estimate tried(int dim, int64_t segments) {
+        const size_t mark = axes_.mark();
+        axes_.cut(dim, even_cut(axes_.extent(dim), segments), "automatic", automatic_cut);
+        axes_.propagate();
+        const Estimate found = estimate_();
+        axes_.undo(mark);
+        return found;
+    }
+
+    struct Trial {
+        int dim = -1;
+        int64_t segments = 1;
+        Estimate estimate;
+    };
+
+    // The best number of segments of an axis: up and down from 4, as far as that gets better.
+    Trial best_of(int dim) {
+        const int64_t extent = axes_.extent(dim);
+        auto at = [&](int64_t segments) { return Trial{dim, segments, tried(dim, segments)}; };
+        auto better = [](const Trial& a, const Trial& b) { return a.estimate.weight() < b.estimate.weight(); };
+        Trial best = at(std::min<int64_t>(4, extent));
+        const int64_t start = best.segments;
+        for (int64_t s = 2 * start; s <= std::min(extent, most_segments); s *= 2) {
+            const Trial next = at(s);
+            if (!better(next, best)) break;
+            best = next;
+        }
+        if (best.segments == start && start > 2)
+            if (const Trial next = at(2); better(next, best)) best = next;
+        return best;
+    }
+
+    void search() {
+        for (int round = 0; round < rounds; ++round) {
+            Trial best;
+            size_t tried = 0;
+            for (int dim : estimate_.candidates()) {
+                const Trial found = best_of(dim);
+                if (best.dim < 0 || found.estimate.weight() < best.estimate.weight()) best = found;
+                if (++tried == few_axes) break;
+            }
+            if (best.dim < 0 || best.estimate.weight() > worth * best_.weight()) break;
+            add(best.dim, even_cut(axes_.extent(best.dim), best.segments));
+            note(best);
+            best_ = best.estimate;
+            axes_.propagate();
+        }
+        axes_.propagate();                      // of trials nothing stays
+    }
+
+    void note(const Trial& taken) {
+        const auto at = std::find(weighed_workers.begin(), weighed_workers.end(), choice_workers);
+        const auto w = static_cast<size_t>(at - weighed_workers.begin());
+        choices_.push_back({taken.dim, taken.segments, best_.seconds[w], taken.estimate.seconds[w], best_.tasks,
+                            taken.estimate.tasks, taken.estimate.copied});
+    }
+
+    const Related& related_;
+    const graph::Graph& graph_;
+    Axes& axes_;
+    const CostRef cost_;
+    const Estimator estimate_;
+    Estimate best_;
+    std::vector<Source> sources_;
+    std::vector<Choice> choices_;
+};
+
 }  // namespace
 
-bool cut_automatically(const graph::Graph& graph, const graph::Live& live,
-                       const std::vector<AxisDims>& dims, Axes& axes) {
+bool automatic_cuts() {
+    static const bool wanted = [] {
+        const char* word = std::getenv("NNTILE_AUTOMATIC_CUTS");
+        return !word || std::string_view(word) != "0";
+    }();
+    return wanted;
+}
+
+std::vector<Choice> choose_cuts(const Related& related, Axes& axes) {
+    if (automatic_cuts()) return Chooser(related, axes).run();
     axes.propagate();
-    const std::vector<Work> work = work_of(graph, live, dims);
-    for (int round = 0; round < rounds; ++round) {
-        double segments = 0;                    // that the node most in need of a cut asks for
-        for (const Work& w : work) {
-            const double task = task_seconds(w, axes), tasks = w.seconds / task;
-            const double parts = task > 1.5 * large_seconds ? std::ceil(task / large_seconds) : 0;
-            segments = std::max({segments, parts, std::floor(std::min(few_tiles / tasks, task / small_seconds))});
-        }
-        if (segments < 2) return round > 0;
-        // The axis that most work can be split along; splitting a contraction leaves partial results to be
-        // joined, and only nodes that are still too large count.
-        std::map<int, double> score;
-        for (const Work& w : work) {
-            const double s = task_seconds(w, axes);
-            if (s < 2 * small_seconds) continue;
-            for (auto [dim, kind] : w.labels)
-                if (dim >= 0 && axes.extent(dim) >= 2 * least_length && is_whole(axes.factors(dim)))
-                    score[axes.find(dim)] += s * (kind == schema::LabelKind::parallel ? 1
-                                                  : kind == schema::LabelKind::reduce ? 0.3
-                                                                                      : -1);
-        }
-        const auto best = std::max_element(score.begin(), score.end(),
-                                           [](auto& a, auto& b) { return a.second < b.second; });
-        if (best == score.end() || best->second <= 0) return round > 0;
-        const int64_t extent = axes.extent(best->first);
-        const auto wanted = static_cast<int64_t>(std::min(segments, 1e9));
-        axes.cut(best->first, even_cut(extent, std::min(wanted, extent / least_length)), "automatic", automatic_cut);
-        axes.propagate();
-    }
-    return true;
+    return {};
 }
 
 }  // namespace nntile::tile

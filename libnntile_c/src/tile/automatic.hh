@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Automatic cuts: a first simple version. Chosen from shapes and the rows' cost, never from the number of
-// workers: results must not depend on the machine.
+// Automatic cuts: try one, estimate the whole graph with the cost module, undo it if it does not pay. Chosen from
+// shapes and constants, never from the number of workers: results must not depend on the machine.
 #pragma once
 
 #include "tile/axes.hh"
@@ -8,9 +8,27 @@
 
 namespace nntile::tile {
 
-// Adds automatic cuts to `axes` until no node has a task above the quantum, or nothing is left to cut.
-// dims[v]: axis dims of value v. Leaves the axes propagated. True if it added any.
-bool cut_automatically(const graph::Graph& graph, const graph::Live& live,
-                       const std::vector<AxisDims>& dims, Axes& axes);
+// A graph as Tiler has related it.
+struct Related {
+    const graph::Graph& graph;
+    const graph::Live& live;
+    std::vector<AxisDims> dims;         // by value
+    std::vector<NodeSpace> spaces;      // by node; without labels where a node is dead or only moves data
+    std::vector<int> links;             // by value: the link of a view to its base in Axes; -1: none
+};
+
+// One automatic cut and what it was chosen for.
+struct Choice {
+    int dim;
+    int64_t segments;
+    double before, after;               // estimated seconds of the graph on the workers of choice_workers
+    int64_t tasks_before, tasks_after;
+    double copied;                      // bytes that tasks copy after it
+};
+constexpr int choice_workers = 4;
+
+bool automatic_cuts();                  // false: NNTILE_AUTOMATIC_CUTS=0
+// Adds automatic cuts to `axes` where they pay, and leaves the axes propagated.
+std::vector<Choice> choose_cuts(const Related& related, Axes& axes);
 
 }  // namespace nntile::tile

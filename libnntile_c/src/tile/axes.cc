@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "tile/axes.hh"
 
+#include <algorithm>
 #include <array>
 #include <set>
 
@@ -139,7 +140,9 @@ bool Axes::update(State& state, const Cut& cut, const std::optional<Range>& rang
 bool Axes::propose(int dim, const Cut& cut, const std::optional<Range>& range) {
     if (is_whole(cut)) return false;
     State& state = states_[find(dim)];
+    const bool first = state.cut.empty();
     if (!update(state, cut, range)) return false;
+    if (first) state.level = level_;
     state.changed = ++time_;
     return true;
 }
@@ -149,7 +152,10 @@ void Axes::set_sources(int level) {
         if (s.level != level) continue;
         State& state = states_[find(s.dim)];
         bool took = propose(s.dim, s.cut, std::nullopt);
-        if (level == user_cut && state.cut.empty()) state.cut = s.cut;
+        if (level == user_cut && state.cut.empty()) {
+            state.cut = s.cut;
+            state.level = user_cut;
+        }
         if (!took && factors(s.dim) != s.cut)
             notes_.push_back(s.label + ": axis already cut as " + text_of(factors(s.dim)));
         state.fixed = true;
@@ -184,6 +190,7 @@ int Axes::propagate() {
     for (const Source& s : sources_) levels.insert(s.level);
     int rounds = 0;
     for (int level : levels) {
+        level_ = level;
         set_sources(level);
         // Every change adds positions or ranges to an axis, so this ends.
         for (bool changed = true; changed; ++rounds) {
@@ -202,6 +209,22 @@ Cut Axes::factors(int dim) const {
     size_t axis = static_cast<size_t>(find(dim));
     if (axis < states_.size() && !states_[axis].cut.empty()) return states_[axis].cut;
     return whole(dims_[dim].extent);
+}
+
+int Axes::level(int dim) const {
+    const auto axis = static_cast<size_t>(find(dim));
+    return axis < states_.size() ? states_[axis].level : automatic_cut;
+}
+
+bool Axes::lines_up(size_t link) const {
+    const Link& l = links_[link];
+    const std::vector<Cut> base = cuts_of(l.base), view = cuts_of(l.view);
+    const auto whole_ones = [](const std::vector<Cut>& cuts) {
+        return std::all_of(cuts.begin(), cuts.end(), [](const Cut& c) { return is_whole(c); });
+    };
+    if (whole_ones(base)) return true;          // blocks of one tile, or a copy that no cut causes
+    const Pushed pushed = push(l.map, base);
+    return pushed.exact && pushed.cuts == view;
 }
 
 std::vector<Cut> Axes::cuts_of(std::span<const int> dims) const {

@@ -48,10 +48,20 @@ public:
     // it after the last same(), relate(), link() or cut(), as often as there are more.
     int propagate();
 
+    // Sources that were added after mark() are forgotten; propagate() then gives the cuts as they were.
+    size_t mark() const { return sources_.size(); }
+    void undo(size_t mark) { sources_.resize(mark); }
+
     int find(int dim) const;            // the dim that stands for the axis
+    size_t dim_count() const { return dims_.size(); }
     int64_t extent(int dim) const { return dims_[dim].extent; }
     Cut factors(int dim) const;         // whole before propagate()
+    int level(int dim) const;           // of the source that its cut came from; automatic_cut if it has none
     Grid grid(std::span<const int> dims) const;
+
+    size_t link_count() const { return links_.size(); }
+    // Every tile of the link's view is one block of one tile of its base, as far as a look at the cuts can tell.
+    bool lines_up(size_t link) const;
 
     // Links whose cuts do not line up, with both sides' cuts, and sources that lost to an earlier
     // one.
@@ -79,6 +89,7 @@ private:
         Cut cut;                        // empty: none yet
         std::vector<Range> ranges;      // slices that have spoken; empty: the whole axis is decided
         bool fixed = false;             // a source's own axis
+        int level = automatic_cut;      // of the first cut
         uint64_t changed = 0;           // time of the last change
     };
 
@@ -95,6 +106,7 @@ private:
     std::vector<std::string> notes_;
     std::vector<State> states_;         // of propagate(), by dim
     uint64_t time_ = 0;
+    int level_ = automatic_cut;         // being set
 };
 
 }  // namespace nntile::tile

@@ -89,7 +89,7 @@ double Cost::task(const Task& task) const {
     double seconds = 0;
     if (!task.kernel) {
         seconds = task.flops / machine.host_bytes;      // bytes times weight; see NodeTasks
-    } else if (task.kernel->name == "gemm") {
+    } else if (task.kernel->name == std::string_view("gemm")) {
         const size_t n = task.sizes.size();
         double count = 1;
         for (size_t i = 0; i + 3 < n; ++i) count *= static_cast<double>(task.sizes[i]);

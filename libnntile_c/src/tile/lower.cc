@@ -8,11 +8,18 @@ namespace nntile::tile {
 using graph::no_value;
 
 Lowering::Lowering(const graph::Graph& graph, const Tiling& tiling)
-    : graph_(graph), tiling_(tiling), live_(live_of(graph)), grids_(graph.values.size()),
+    : graph_(graph), tiling_(tiling), live_(live_of(graph)), own_cuts_(graph.values.size()), grids_(graph.values.size()),
       tiles_(graph.values.size()), last_use_(graph.values.size(), none), is_output_(graph.values.size()),
       overwritable_(graph.values.size()), seen_(graph.values.size()), copy_(kernels::find_kernel("copy")) {
+    for (uint32_t v = 0; v < graph.values.size(); ++v) own_cuts_[v] = tiling.values[v].cuts;
+    for (const graph::Input& in : graph.inputs) {
+        if (!in.stored || !tiling.values[in.value].as_stored) continue;
+        for (size_t d = 0; d < in.stored->cuts.size(); ++d) own_cuts_[in.value][d] = normal(in.stored->cuts[d]);
+        for (size_t d = in.stored->cuts.size(); d < own_cuts_[in.value].size(); ++d)
+            own_cuts_[in.value][d] = whole(graph.value(in.value).sizes[d]);
+    }
     for (uint32_t v = 0; v < graph.values.size(); ++v)
-        if (live_.values[v]) grids_[v] = grid_of(graph.value(v).sizes, tiling.values[v].cuts);
+        if (live_.values[v]) grids_[v] = grid_of(graph.value(v).sizes, own_cuts_[v]);
     order_ = order();
     for (uint32_t n : order_)
         for (uint32_t v : graph.nodes[n].inputs)
@@ -34,8 +41,7 @@ void Lowering::bind_input(const graph::Input& input) {
     if (input.stored)
         for (const Cut& c : input.stored->cuts) stored.push_back(normal(c));
     out_.inputs.push_back(v);
-    if (!input.stored || stored == tiling_.values[v].cuts ||
-        (stored.empty() && grids_[v].tiles() == 1)) {
+    if (!input.stored || stored == cuts_of(v) || (stored.empty() && grids_[v].tiles() == 1)) {
         tiles_[v] = add_tiles(v, grids_[v], value.dtype, TileRole::input);
         return;
     }

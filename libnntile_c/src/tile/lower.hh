@@ -15,7 +15,11 @@ namespace nntile::tile {
 using graph::AxisCuts;  // what the user said about named axes; one that is not listed is cut automatically
 
 struct ValueTiling {
-    std::vector<Cut> cuts;              // one per dim; empty for views and scalars
+    std::vector<Cut> cuts;              // one per dim, as tasks want it; empty for views and scalars
+    // Of an input: its data stays as it is stored, and tasks read blocks of its tiles, for no cut that a user has
+    // set speaks against that. Else data that is stored under other cuts takes these for good.
+    bool as_stored = false;
+    uint64_t hints = 0;                 // dims, as bits, whose cut is automatic; as Stored::hints
     std::vector<std::string> names;     // axis group of each dim, "" for none; empty if no axis of the graph is named
 };
 

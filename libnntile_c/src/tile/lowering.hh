@@ -43,6 +43,8 @@ private:
     uint32_t add_tile(uint32_t value, uint32_t index, std::span<const int64_t> sizes, DType dtype, TileRole role);
     std::vector<uint32_t> add_tiles(uint32_t value, const Grid& grid, DType dtype, TileRole role);
     void bind_input(const graph::Input& input);
+    // How the tiles of a value are, which for stored data need not be how tasks want it.
+    const Cuts& cuts_of(uint32_t value) const { return own_cuts_[value]; }
     TileRole role_of(uint32_t value) const { return is_output_[value] ? TileRole::output : TileRole::temporary; }
 
     // ---- operands.cc
@@ -96,6 +98,7 @@ private:
     graph::Live live_;
     std::vector<uint32_t> order_;       // of nodes
     size_t at_ = 0;                     // in order_
+    std::vector<Cuts> own_cuts_;        // by value
     std::vector<Grid> grids_;           // by value; of views too
     std::vector<std::vector<uint32_t>> tiles_;  // by value; empty until it is made
     std::vector<uint32_t> last_use_;    // by base value: last live node that reads it

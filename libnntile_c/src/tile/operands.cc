@@ -185,7 +185,7 @@ const OperandTiles& Lowering::operand(uint32_t v, const Cuts& cuts, bool dense) 
     const uint32_t base = graph_.base_of(v);
     const Layout layout = graph_.layout_of(v);
     const Grid grid = grid_of(layout.sizes, cuts);
-    if (v == base && cuts == tiling_.values[v].cuts) {
+    if (v == base && cuts == cuts_of(v)) {
         result = {grid, dense_tiles(grid, tiles_[v]), true};
         return result;
     }

@@ -16,22 +16,26 @@ using graph::no_value;
 class Tiler {
 public:
     Tiler(const graph::Graph& graph, const AxisCuts& cuts)
-        : graph_(graph), cuts_(cuts), live_(live_of(graph)), dims_(graph.values.size()) {}
+        : graph_(graph), cuts_(cuts), live_(live_of(graph)),
+          related_{graph, live_, std::vector<AxisDims>(graph.values.size()), std::vector<NodeSpace>(graph.nodes.size()),
+                   std::vector<int>(graph.values.size(), -1)},
+          dims_(related_.dims) {}
 
     Tiling run(bool with_texts) {
         for (uint32_t v = 0; v < graph_.values.size(); ++v) add_value(v);
         for (size_t n = 0; n < graph_.nodes.size(); ++n)
-            if (live_.nodes[n]) relate(graph_.nodes[n]);
+            if (live_.nodes[n]) relate(n);
         user_cuts();
         for (const graph::Input& in : graph_.inputs) {
             if (!in.stored || !live_.values[in.value]) continue;
             for (size_t d = 0; d < in.stored->cuts.size(); ++d)
-                if (!is_whole(in.stored->cuts[d]))
+                if (!is_whole(in.stored->cuts[d]) && !(in.stored->hints >> d & 1))
                     axes_.cut(dims_[in.value][d], normal(in.stored->cuts[d]), "data", persistent_cut);
         }
-        automatic_ = cut_automatically(graph_, live_, dims_, axes_);
+        choices_ = choose_cuts(related_, axes_);
         Tiling tiling;
         set_values(tiling);
+        keep_stored(tiling);
         if (with_texts) set_texts(tiling);
         return tiling;
     }
@@ -42,13 +46,16 @@ private:
         if (value.kind == graph::ValueKind::scalar) return;
         if (value.kind == graph::ValueKind::view && live_.values[v]) {
             const graph::View& view = graph_.views[value.source];
+            const size_t links = axes_.link_count();
             dims_[v] = axes_.view(dims_[view.base], view.layout, "view %" + std::to_string(v));
+            if (axes_.link_count() > links) related_.links[v] = static_cast<int>(links);
         } else {
             dims_[v] = axes_.value(value.sizes);
         }
     }
 
-    void relate(const graph::Node& node) {
+    void relate(size_t number) {
+        const graph::Node& node = graph_.nodes[number];
         if (node.row->name == "view_write") {
             const uint32_t base = node.inputs[0], data = node.inputs[1], out = node.outputs[0];
             for (size_t d = 0; d < dims_[out].size(); ++d) axes_.same(dims_[base][d], dims_[out][d]);
@@ -57,7 +64,8 @@ private:
             return;
         }
         if (!has_relation(node)) return;
-        const NodeSpace space = space_of(graph_, node);
+        NodeSpace& space = related_.spaces[number];
+        space = space_of(graph_, node);
         std::vector<int> first(space.relation.labels.size(), -1);
         auto unite = [&](uint32_t v, size_t operand) {
             if (v == no_value) return;
@@ -104,10 +112,26 @@ private:
         for (uint32_t v = 0; v < graph_.values.size(); ++v) {
             tiling.values[v].cuts.reserve(dims_[v].size());
             for (int dim : dims_[v]) {
+                if (axes_.level(dim) == automatic_cut && tiling.values[v].cuts.size() < 64)
+                    tiling.values[v].hints |= uint64_t{1} << tiling.values[v].cuts.size();
                 tiling.values[v].cuts.push_back(axes_.factors(dim));
                 if (names.empty()) continue;
                 auto it = names.find(axes_.find(dim));
                 tiling.values[v].names.push_back(it == names.end() ? "" : it->second);
+            }
+        }
+    }
+
+    // Data stays as it is unless the user's cuts say otherwise.
+    void keep_stored(Tiling& tiling) const {
+        for (const graph::Input& in : graph_.inputs) {
+            if (!in.stored || !live_.values[in.value]) continue;
+            ValueTiling& own = tiling.values[in.value];
+            own.as_stored = true;
+            for (size_t d = 0; d < own.cuts.size(); ++d) {
+                const bool same = d < in.stored->cuts.size() ? normal(in.stored->cuts[d]) == own.cuts[d]
+                                                             : is_whole(own.cuts[d]);
+                own.as_stored = own.as_stored && (same || (own.hints >> d & 1));
             }
         }
     }
@@ -131,7 +155,7 @@ private:
             auto user = cuts_.find(group.name);
             if (!is_whole(cut))
                 group.origin = user != cuts_.end() && !user->second.empty() ? "user"
-                               : automatic_                                 ? "automatic"
+                               : axes_.level(root) == automatic_cut         ? "automatic"
                                                                             : "follows";
             tiling.axes.push_back(group);
         }
@@ -141,10 +165,11 @@ private:
     const graph::Graph& graph_;
     const AxisCuts& cuts_;
     graph::Live live_;
-    std::vector<AxisDims> dims_;        // by value
+    Related related_;
+    std::vector<AxisDims>& dims_;       // by value
     Axes axes_;
     std::vector<std::pair<int, std::string>> named_;
-    bool automatic_ = false;                    // some cut is; which others follow from it is not recorded
+    std::vector<Choice> choices_;
 };
 
 }  // namespace

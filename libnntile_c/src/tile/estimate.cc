@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "tile/estimate.hh"
+
+#include <algorithm>
+#include <cmath>
+
+namespace nntile::tile {
+
+using graph::no_value;
+using schema::LabelKind;
+
+namespace {
+
+// As node_tasks.cc joins partial results.
+constexpr int64_t most_lanes = 4, enough_chains = 8;
+
+// Every tile of `wanted` lies in one tile of `stored`.
+bool refines(const Cut& wanted, const Cut& stored) {
+    if (is_whole(stored) || wanted == stored) return true;
+    if (wanted.size() != stored.size()) return false;
+    for (size_t f = 0; f < stored.size(); ++f)
+        if (wanted[f].extent != stored[f].extent ||
+            !std::includes(wanted[f].positions.begin(), wanted[f].positions.end(), stored[f].positions.begin(),
+                           stored[f].positions.end()))
+            return false;
+    return true;
+}
+
+int64_t segments_of(const Cut& cut) {
+    int64_t n = 1;
+    for (const Factor& f : cut) n *= static_cast<int64_t>(f.positions.size()) + 1;
+    return n;
+}
+
+}  // namespace
+
+Estimator::Estimator(const Related& related, const Axes& axes, const Cost& cost)
+    : related_(related), all_(axes), cost_(cost), axis_of_dim_(axes.dim_count(), -1) {
+    const graph::Graph& g = related.graph;
+    std::vector<size_t> made(g.values.size(), 0);   // level from which a value can be read
+    for (uint32_t n = 0; n < g.nodes.size(); ++n) {
+        if (!related.live.nodes[n]) continue;
+        const graph::Node& node = g.nodes[n];
+        size_t level = 0;
+        for (uint32_t v : node.inputs)
+            if (v != no_value) level = std::max(level, made[g.base_of(v)]);
+        add(n, level);
+        for (uint32_t v : node.outputs) made[v] = level + 1;
+        levels_ = std::max(levels_, level + 1);
+    }
+    const std::vector<AxisState> uncut = whole_axes();
+    for (Job& job : jobs_) {
+        job.seconds = task_seconds(job, uncut);
+        whole_ += job.seconds;
+    }
+}
+
+std::vector<Estimator::AxisState> Estimator::whole_axes() const {
+    std::vector<AxisState> axes;
+    for (int dim : axes_) axes.push_back({1, static_cast<double>(all_.extent(dim))});
+    return axes;
+}
+
+int Estimator::axis_of(int dim) {
+    const int root = all_.find(dim);
+    int& axis = axis_of_dim_[static_cast<size_t>(root)];
+    if (axis < 0) {
+        axis = static_cast<int>(axes_.size());
+        axes_.push_back(root);
+    }
+    return axis;
+}
+
+Estimator::Operand Estimator::operand_of(uint32_t v, bool output) {
+    const graph::Graph& g = related_.graph;
+    Operand o;
+    o.output = output;
+    if (v == no_value || g.value(v).kind == graph::ValueKind::scalar) return o;
+    const graph::Value& value = g.value(v);
+    o.element = static_cast<double>(size_of(value.dtype));
+    o.bytes = o.element * static_cast<double>(product(value.sizes));
+    for (int dim : related_.dims[v]) o.axes.push_back(all_.extent(dim) > 1 ? axis_of(dim) : -1);
+    o.link = related_.links[v];
+    const uint32_t base = g.base_of(v);
+    if (g.value(base).kind != graph::ValueKind::input) return o;
+    const graph::Input& in = g.inputs[g.value(base).source];
+    if (!in.stored) return o;
+    for (const Cut& cut : in.stored->cuts)
+        if (!is_whole(cut)) o.stored = base;
+    return o;
+}
+
+void Estimator::add(uint32_t number, size_t level) {
+    const graph::Graph& g = related_.graph;
+    const graph::Node& node = g.nodes[number];
+    const NodeSpace& space = related_.spaces[number];
+    Job job;
+    job.level = level;
+    job.sparse = node.row->sparse;
+    for (size_t k = 0; k < node.inputs.size(); ++k) job.operands.push_back(operand_of(node.inputs[k], false));
+    for (uint32_t v : node.outputs) job.operands.push_back(operand_of(v, true));
+    job.dtype = node.outputs.empty() ? DType::f32 : g.value(node.outputs[0]).dtype;
+    if (!has_relation(node)) {
+        if (node.inputs.size() < 2) return;     // empty, bits
+        job.kind = Kind::move;
+        jobs_.push_back(std::move(job));
+        return;
+    }
+    job.kind = node.host_call >= 0                         ? Kind::host
+               : node.row->rule == schema::Rule::contract ? Kind::product
+                                                          : Kind::pass;
+    job.flops = node.host_call >= 0 ? host_weight(g.hosts[node.host_call].name) : node.row->flops;
+    for (const schema::Label& l : space.relation.labels)
+        job.labels.push_back({-1, static_cast<double>(l.extent), l.kind});
+    for (size_t k = 0; k < job.operands.size(); ++k) {
+        Operand& o = job.operands[k];
+        o.labels = space.labels_of(k);
+        for (size_t d = 0; d < o.labels.size() && d < o.axes.size(); ++d)
+            if (o.labels[d] >= 0 && o.axes[d] >= 0) job.labels[o.labels[d]].axis = o.axes[d];
+    }
+    jobs_.push_back(std::move(job));
+}
+
+double Estimator::block(const Job& job, const Operand& operand, const std::vector<AxisState>& axes) const {
+    double bytes = operand.element;
+    for (size_t d = 0; d < operand.labels.size() && d < operand.axes.size(); ++d) {
+        if (operand.axes[d] < 0) continue;      // an extent of 1
+        const int label = operand.labels[d];
+        if (label >= 0 && job.labels[label].kind == LabelKind::whole && job.sparse && !operand.output) continue;
+        const bool cut = label >= 0 && job.labels[label].kind != LabelKind::whole;
+        bytes *= cut ? axes[operand.axes[d]].length : static_cast<double>(all_.extent(axes_[operand.axes[d]]));
+    }
+    return bytes;
+}
+
+double Estimator::task_seconds(const Job& job, const std::vector<AxisState>& axes) const {
+    auto length = [&](const Label& l) {
+        return l.axis < 0 || l.kind == LabelKind::whole ? l.extent : axes[l.axis].length;
+    };
+    const size_t n = job.labels.size();
+    if (job.kind == Kind::product) {
+        double count = 1;
+        for (size_t i = 0; i + 3 < n; ++i) count *= length(job.labels[i]);
+        return cost_.product(length(job.labels[n - 3]), length(job.labels[n - 2]), length(job.labels[n - 1]), count,
+                             job.dtype);
+    }
+    double bytes = 0;
+    for (const Operand& o : job.operands)
+        if (o.element > 0) bytes += block(job, o, axes);
+    if (job.kind == Kind::host) return cost_.host(bytes, job.flops);
+    if (job.kind == Kind::move) return 0;
+    double flops = job.flops;
+    for (const Label& l : job.labels)
+        if (!(job.sparse && l.kind == LabelKind::whole)) flops *= length(l);
+    return cost_.pass(flops, bytes);
+}
+
+bool Estimator::fits(uint32_t input) const {
+    const graph::Stored& stored = *related_.graph.inputs[related_.graph.value(input).source].stored;
+    const AxisDims& dims = related_.dims[input];
+    for (size_t d = 0; d < dims.size() && d < stored.cuts.size(); ++d)
+        if (all_.level(dims[d]) == automatic_cut && !refines(all_.factors(dims[d]), normal(stored.cuts[d])))
+            return false;
+    return true;
+}
+
+void Estimator::estimate_job(const Job& job, const Now& now, std::vector<Sum>& levels, Estimate& all) const {
+    Sum& level = levels[job.level];
+    const Machine& machine = cost_.machine;
+    auto tiles = [&](const Operand& o) {
+        double n = 1;
+        for (int axis : o.axes)
+            if (axis >= 0) n *= static_cast<double>(now.axes[axis].segments);
+        return n;
+    };
+    auto copy = [&](const Operand& o, bool in_turn) {
+        const double n = tiles(o), work = cost_.copy(o.bytes / n) * n + n * machine.task_seconds;
+        level.work += work;
+        level.longest = std::max(level.longest, in_turn ? work : work / n);
+        all.copied += o.bytes;
+        all.tasks += static_cast<int64_t>(n);
+    };
+    if (job.kind == Kind::move) {
+        copy(job.operands[1], tiles(job.operands[0]) <= 1);
+        const Operand& base = job.operands[0];
+        if (base.stored >= 0 && !fits(static_cast<uint32_t>(base.stored))) copy(base, false);
+        return;
+    }
+    for (const Operand& o : job.operands) {
+        if (o.element == 0) continue;
+        bool gathered = false;
+        for (size_t d = 0; d < o.axes.size() && d < o.labels.size(); ++d)
+            gathered |= o.axes[d] >= 0 && now.axes[o.axes[d]].segments > 1 &&
+                        (o.labels[d] < 0 || job.labels[o.labels[d]].kind == LabelKind::whole);
+        if (gathered) copy(o, true);
+        else if (o.link >= 0 && !now.lines_up[o.link]) copy(o, false);
+        else if (o.stored >= 0 && !fits(static_cast<uint32_t>(o.stored))) copy(o, false);
+    }
+    double parallel = 1, parts = 1;
+    for (const Label& l : job.labels) {
+        if (l.axis < 0 || l.kind == LabelKind::whole) continue;
+        (l.kind == LabelKind::parallel ? parallel : parts) *= static_cast<double>(now.axes[l.axis].segments);
+    }
+    const double task = machine.task_seconds + task_seconds(job, now.axes);
+    const double lanes = parallel < enough_chains ? std::min<double>(most_lanes, parts) : 1;
+    double chain = std::ceil(parts / lanes) * task;
+    level.work += parallel * parts * task;
+    all.tasks += static_cast<int64_t>(parallel * parts);
+    if (lanes > 1) {
+        double bytes = 0;
+        for (const Operand& o : job.operands)
+            if (o.output) bytes += block(job, o, now.axes);
+        const double join = machine.task_seconds + cost_.pass(bytes / 4, 3 * bytes);
+        level.work += parallel * (lanes - 1) * join;
+        chain += std::ceil(std::log2(lanes)) * join;
+        all.tasks += static_cast<int64_t>(parallel * (lanes - 1));
+    }
+    level.longest = std::max(level.longest, chain);
+    level.spread |= parallel * parts > 1;
+}
+
+Estimate Estimator::operator()() const {
+    Now now;
+    for (int dim : axes_) {
+        const int64_t n = segments_of(all_.factors(dim));
+        now.axes.push_back({n, static_cast<double>(all_.extent(dim)) / static_cast<double>(n)});
+    }
+    for (size_t l = 0; l < all_.link_count(); ++l) now.lines_up.push_back(all_.lines_up(l));
+    std::vector<Sum> levels(levels_);
+    Estimate all;
+    for (const Job& job : jobs_) estimate_job(job, now, levels, all);
+    for (const Sum& level : levels)
+        for (size_t w = 0; w < weighed_workers.size(); ++w) {
+            const double spread = w > 0 && level.spread ? cost_.machine.spread_seconds : 0;
+            all.seconds[w] += std::max(level.longest, level.work / weighed_workers[w]) + spread;
+        }
+    return all;
+}
+
+std::vector<int> Estimator::candidates() const {
+    std::vector<double> score(axes_.size(), 0);
+    for (const Job& job : jobs_)
+        for (const Label& l : job.labels)
+            if (l.axis >= 0)
+                score[l.axis] += job.seconds * (l.kind == LabelKind::parallel ? 1 : l.kind == LabelKind::reduce ? 0.2 : -0.2);
+    std::vector<int> order;
+    for (size_t a = 0; a < axes_.size(); ++a)
+        if (score[a] > 0 && is_whole(all_.factors(axes_[a]))) order.push_back(static_cast<int>(a));
+    std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return score[a] > score[b]; });
+    for (int& a : order) a = axes_[a];
+    return order;
+}
+
+}  // namespace nntile::tile

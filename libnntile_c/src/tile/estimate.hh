@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The time of a whole graph under some cuts, without lowering it. Nodes that nothing orders stand in one level, as
+// soon as their operands allow; a level takes as long as its work on so many workers, or as its longest chain.
+#pragma once
+
+#include <array>
+
+#include "tile/automatic.hh"
+#include "tile/cost.hh"
+
+namespace nntile::tile {
+
+// Sizes of machines that cuts are weighed for, small ones with the most weight as they take longest.
+constexpr std::array<int, 4> weighed_workers = {1, 2, 4, 8};
+
+struct Estimate {
+    std::array<double, weighed_workers.size()> seconds{};   // on so many workers
+    double copied = 0;                  // bytes
+    int64_t tasks = 0;
+
+    double weight() const {
+        double sum = 0;
+        for (double s : seconds) sum += s;
+        return sum;
+    }
+};
+
+class Estimator {
+public:
+    Estimator(const Related& related, const Axes& axes, const Cost& cost);
+    // Under the axes' cuts as they are now.
+    Estimate operator()() const;
+    double seconds_whole() const { return whole_; }     // of all nodes, uncut, one after the other
+    // Axes with more than one element along which work is done in parallel, most work first.
+    std::vector<int> candidates() const;
+
+private:
+    struct Label {
+        int axis;                       // into axes_; -1: an extent of 1
+        double extent;
+        schema::LabelKind kind;
+    };
+    struct Operand {
+        double element = 0;             // bytes of an element; 0: absent or a number
+        double bytes = 0;               // of all of it
+        SmallVector<int8_t, 8> labels;  // of its dims
+        SmallVector<int, 4> axes;       // of its dims, into axes_; -1: an extent of 1
+        int link = -1;
+        int64_t stored = -1;            // the input that it is (a view of), if that is stored cut
+        bool output = false;
+    };
+    enum class Kind : uint8_t { product, pass, host, move };
+    struct Job {
+        Kind kind = Kind::pass;
+        DType dtype = DType::f32;
+        bool sparse = false;
+        double flops = 0;               // of a point; the weight of a host function
+        double seconds = 0;             // uncut
+        size_t level = 0;
+        SmallVector<Label, 6> labels;
+        std::vector<Operand> operands;  // inputs, then outputs
+    };
+    struct AxisState {
+        int64_t segments;
+        double length;                  // of a segment, on average
+    };
+    struct Now {
+        std::vector<AxisState> axes;
+        std::vector<bool> lines_up;     // by link
+    };
+    struct Sum {                        // of a level
+        double work = 0, longest = 0;
+        bool spread = false;
+    };
+
+    void add(uint32_t number, size_t level);
+    Operand operand_of(uint32_t v, bool output);
+    int axis_of(int dim);
+    std::vector<AxisState> whole_axes() const;
+    // Bytes of a task's block of an operand.
+    double block(const Job& job, const Operand& operand, const std::vector<AxisState>& axes) const;
+    double task_seconds(const Job& job, const std::vector<AxisState>& axes) const;  // without its price
+    void estimate_job(const Job& job, const Now& now, std::vector<Sum>& levels, Estimate& all) const;
+    bool fits(uint32_t input) const;    // as it is stored, tasks can read blocks of its tiles
+
+    const Related& related_;
+    const Axes& all_;
+    const Cost& cost_;
+    std::vector<int> axes_;             // dims that stand for them
+    std::vector<int> axis_of_dim_;
+    std::vector<Job> jobs_;
+    size_t levels_ = 0;
+    double whole_ = 0;
+};
+
+}  // namespace nntile::tile
