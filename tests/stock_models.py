@@ -155,13 +155,11 @@ def mlp_mixer() -> nn.Module:
 class Words(nn.Module):
     """A recurrent language model; `kind` is its layer."""
 
-    def __init__(self, kind: type[nn.RNNBase], **options: Any) -> None:
+    def __init__(self, kind: type[nn.RNNBase], words: int = 23, width: int = 16, **kw: Any) -> None:
         super().__init__()
-        self.embedding, self.rnn = (
-            nn.Embedding(23, 16),
-            kind(16, 16, 2, batch_first=True, **options),
-        )
-        self.head = nn.Linear(16 * (1 + self.rnn.bidirectional), 23)
+        self.embedding = nn.Embedding(words, width)
+        self.rnn = kind(width, width, 2, batch_first=True, **kw)
+        self.head = nn.Linear(width * (1 + self.rnn.bidirectional), words)
 
     def forward(self, x: Tensor) -> Tensor:
         logits = self.head(self.rnn(self.embedding(x[:, :-1]))[0])
@@ -224,10 +222,11 @@ class UNet(nn.Module):
 class VAE(nn.Module):
     """The noise is an input, that numbers can be compared."""
 
-    def __init__(self) -> None:
+    def __init__(self, pixels: int = 256, hidden: int = 32, code: int = 4) -> None:
         super().__init__()
-        self.encoder = nn.Sequential(nn.Flatten(), nn.Linear(256, 32), nn.ReLU(), nn.Linear(32, 8))
-        self.decoder = nn.Sequential(nn.Linear(4, 32), nn.ReLU(), nn.Linear(32, 256), nn.Sigmoid())
+        first, last = nn.Linear(pixels, hidden), nn.Linear(hidden, pixels)
+        self.encoder = nn.Sequential(nn.Flatten(), first, nn.ReLU(), nn.Linear(hidden, 2 * code))
+        self.decoder = nn.Sequential(nn.Linear(code, hidden), nn.ReLU(), last, nn.Sigmoid())
 
     def forward(self, x: Tensor, noise: Tensor) -> Tensor:
         mean, log_variance = self.encoder(x).chunk(2, dim=1)

@@ -3,50 +3,78 @@
 
 The parent holds several such processes and lets them step in turn: so settings that hold for a
 whole process, as the number of workers, are compared in interleaved runs too.
+
+A work gives its model, its optimizer and its batches, which are moved before the clock starts;
+`model(**batch)` is the loss.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import dataclasses
 import json
+import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+import warnings
+from collections.abc import Iterator, Mapping
 from itertools import cycle
+from pathlib import Path
 
 import torch
+from bench.sized_models import MODELS
+from stock_models import Classifier, loss_of, moved
 from torch import Tensor, nn
-from torch.nn import functional
 
 THREADS = 2
-BATCHES = 50  # different ones of the five-layer MNIST; the data is moved before the clock starts
+BATCHES = 50  # different ones of the five-layer MNIST
+TESTS = Path(__file__).resolve().parents[1]
+
+Work = tuple[nn.Module, torch.optim.Optimizer, list[dict[str, Tensor]]]
 
 
-def deeprelu(options: argparse.Namespace) -> tuple[nn.Module, torch.optim.Optimizer, list]:
+def deeprelu(options: argparse.Namespace) -> Work:
     """784 -> 256 x 4 -> 10, all 60,000 rows in one batch, plain SGD."""
     from torch_nntile.models import DeepReLU
 
-    model = DeepReLU.mnist(generator=torch.Generator().manual_seed(42)).to(options.device)
+    layers = DeepReLU.mnist(generator=torch.Generator().manual_seed(42))
+    model = Classifier(layers).to(options.device)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     return model, optimizer, [random_batch(60_000, options.device)]
 
 
-def mnist5(options: argparse.Namespace) -> tuple[nn.Module, torch.optim.Optimizer, list]:
+def mnist5(options: argparse.Namespace) -> Work:
     """784-200-100-60-30-10 with bias and ReLU, Adam, batches of 100."""
     torch.manual_seed(42)
     widths = (784, 200, 100, 60, 30, 10)
     layers: list[nn.Module] = []
     for fan_in, fan_out in zip(widths, widths[1:]):  # noqa: B905 RUF007
         layers += [nn.Linear(fan_in, fan_out), nn.ReLU()]
-    model = nn.Sequential(*layers[:-1]).to(options.device)
+    model = Classifier(*layers[:-1]).to(options.device)
     fused = True if options.fused else None
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3, fused=fused)
     return model, optimizer, [random_batch(100, options.device, i) for i in range(BATCHES)]
 
 
-def random_batch(count: int, device: str, seed: int = 0) -> tuple[Tensor, Tensor]:
+def sized(options: argparse.Namespace) -> Work:
+    """A model of sized_models.py, AdamW with its defaults."""
+    row = MODELS[options.work]
+    torch.manual_seed(42)
+    model = row.build().train().to(options.device)
+    batches = [row.inputs(torch.Generator().manual_seed(seed)) for seed in range(options.batches)]
+    return (
+        model,
+        torch.optim.AdamW(model.parameters()),
+        [moved(batch, options.device) for batch in batches],
+    )
+
+
+WORKS = {"deeprelu": deeprelu, "mnist5": mnist5} | dict.fromkeys(MODELS, sized)
+
+
+def random_batch(count: int, device: str, seed: int = 0) -> dict[str, Tensor]:
     """Images with classes that can be learned.
 
     On noise most units die; then Adam's averages become subnormal, which is slow on any device.
@@ -54,36 +82,36 @@ def random_batch(count: int, device: str, seed: int = 0) -> tuple[Tensor, Tensor
     teacher = torch.randn(784, 10, generator=torch.Generator().manual_seed(1))
     x = torch.randn(count, 784, generator=torch.Generator().manual_seed(100 + seed))
     y = (x @ teacher).argmax(dim=1)
-    return x.to(device), y.to(device)
+    return {"x": x.to(device), "y": y.to(device)}
 
 
 class Trainer:
     """Steps of a work; the program is the same on every device."""
 
     def __init__(self, options: argparse.Namespace) -> None:
-        torch.set_num_threads(THREADS)
+        torch.set_num_threads(options.ncpu)
         self.ours = options.device == "nntile"
         self.graph = options.mode == "graph"
         if self.ours:
             import torch_nntile
 
             torch_nntile.init_context(
-                ncpu=options.ncpu, cpu_fallback=False, runtime_mode=options.mode
+                ncpu=options.ncpu,
+                cpu_fallback=options.work in MODELS,  # counted, see counters()
+                runtime_mode=options.mode,
             )
-        self.model, self.optimizer, batches = {"deeprelu": deeprelu, "mnist5": mnist5}[
-            options.work
-        ](options)
+            warnings.filterwarnings("ignore", "nntile: .* runs on the host")
+        self.model, self.optimizer, batches = WORKS[options.work](options)
         self.batches = cycle(batches)
         if options.tile:
-            for x, y in batches:
-                torch_nntile.set_axis_group_name(x, {0: "batch"})
-                torch_nntile.set_axis_group_name(y, {0: "batch"})
+            for batch in batches:
+                for tensor in batch.values():
+                    torch_nntile.set_axis_group_name(tensor, {0: "batch"})
             torch_nntile.set_axis_group_tiling("batch", options.tile)
 
     def step(self) -> Tensor:
-        x, y = next(self.batches)
         self.optimizer.zero_grad()
-        loss = functional.cross_entropy(self.model(x), y)
+        loss = loss_of(self.model, next(self.batches))
         loss.backward()
         self.optimizer.step()
         if self.graph:
@@ -92,8 +120,22 @@ class Trainer:
             torch_nntile.run()
         return loss.detach()
 
+    def counters(self) -> dict[str, int]:
+        """What torch_nntile has counted, and calls of PyTorch's CPU kernels as "fallbacks".
+
+        Nothing on the CPU.
+        """
+        if not self.ours:
+            return {}
+        import torch_nntile
+
+        fallbacks = sum(row.calls for row in torch_nntile.fallback_report())
+        return {**dataclasses.asdict(torch_nntile.stats()), "fallbacks": fallbacks}
+
     def run(self, count: int) -> dict[str, object]:
-        """Seconds of `count` steps to the very end, and their losses, which are read afterwards."""
+        """Seconds of `count` steps to the very end, their losses, which are read afterwards, and
+        how far the counters went."""
+        before = self.counters()
         start = time.perf_counter()
         losses = [self.step() for _ in range(count)]
         last = losses[-1].item()
@@ -102,21 +144,36 @@ class Trainer:
 
             torch_nntile.wait()
         seconds = time.perf_counter() - start
-        return {"seconds": seconds, "losses": [loss.item() for loss in losses[:-1]] + [last]}
+        counted = {name: value - before[name] for name, value in self.counters().items()}
+        read = [loss.item() for loss in losses[:-1]] + [last]
+        return {"seconds": seconds, "losses": read, "counted": counted}
 
 
 class Process:
-    """A trainer in a process of its own."""
+    """A trainer in a process of its own; `environment` is added to this process's.
 
-    def __init__(self, work: str, device: str = "nntile", **options: object) -> None:
+    `losses` are of all steps so far, `counted` is how far torch_nntile's counters went in the last
+    `steps()`: see Trainer.counters(), empty on the CPU.
+    """
+
+    def __init__(
+        self,
+        work: str,
+        device: str = "nntile",
+        environment: Mapping[str, str] | None = None,
+        **options: object,
+    ) -> None:
         words = [f"--{name}={value}" for name, value in options.items()]
+        paths = [str(TESTS), *filter(None, [os.environ.get("PYTHONPATH")])]
         self.process = subprocess.Popen(
-            [sys.executable, __file__, work, f"--device={device}", *words],
+            [sys.executable, "-m", "bench.works", work, f"--device={device}", *words],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(paths), **(environment or {})},
         )
         self.losses: list[float] = []
+        self.counted: dict[str, int] = {}
 
     def steps(self, count: int) -> float:
         """Seconds of a step, from `count` of them."""
@@ -127,6 +184,7 @@ class Process:
         assert answer, f"the process ended with {self.process.wait()}: {self.process.args}"
         found = json.loads(answer)
         self.losses += found["losses"]
+        self.counted = found["counted"]
         return float(found["seconds"]) / count
 
     def close(self) -> int:
@@ -150,12 +208,13 @@ def processes(**settings: dict) -> Iterator[dict[str, Process]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("work", choices=("deeprelu", "mnist5"))
+    parser.add_argument("work", choices=WORKS)
     parser.add_argument("--device", default="nntile")
     parser.add_argument("--mode", default="eager")
-    parser.add_argument("--ncpu", type=int, default=THREADS)
+    parser.add_argument("--ncpu", type=int, default=THREADS, help="workers, or PyTorch's threads")
     parser.add_argument("--tile", type=int, default=0, help="rows of a tile; 0: automatic")
     parser.add_argument("--fused", type=int, default=0)
+    parser.add_argument("--batches", type=int, default=1, help="of a model of sized_models.py")
     trainer = Trainer(parser.parse_args())
     for line in sys.stdin:
         print(json.dumps(trainer.run(int(line))), flush=True)
