@@ -148,7 +148,8 @@ def time_blocks(work: str, found: Mapping[str, Setting], rounds: int) -> None:
         found[name].milliseconds += times
 
 
-HEAD = "model setting ms least ratio tasks steady lower new host loss_3".split()
+HEAD = ("model", "setting", "ms", "least", "ratio")
+HEAD += ("tasks", "steady", "lower", "new", "host", "loss 3")
 WIDTHS = (11, 13, 6, 6, 5, 6, 6, 5, 5, 5, 8)
 
 

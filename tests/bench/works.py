@@ -170,7 +170,12 @@ class Process:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(paths), **(environment or {})},
+            env={
+                **os.environ,
+                "PYTHONPATH": os.pathsep.join(paths),
+                "TRANSFORMERS_VERBOSITY": "error",
+                **(environment or {}),
+            },
         )
         self.losses: list[float] = []
         self.counted: dict[str, int] = {}
