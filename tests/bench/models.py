@@ -51,13 +51,13 @@ def options_of(work: str, setting: str) -> dict[str, Any]:
     options |= {"device": "cpu"} if kind == "cpu" else {"mode": kind}
     for change in changes:
         number = int(change[1:]) if change[1:].isdecimal() else 0
-        if change[0] == "w" and number:
+        if change[:1] == "w" and number:
             options["ncpu"] = number
-        elif change[0] == "n" and number:
+        elif change[:1] == "n" and number:
             options["batches"] = number
         elif kind != "cpu" and change == "off":
             options["environment"] = {"NNTILE_AUTOMATIC_CUTS": "0"}
-        elif kind != "cpu" and change[0] == "b" and number:
+        elif kind != "cpu" and change[:1] == "b" and number:
             options["environment"] = {"NNTILE_AUTOMATIC_CUTS": "0"}
             options["tile"] = -(-MODELS[work].batch // number)
         else:
