@@ -48,6 +48,16 @@ std::shared_ptr<runtime::Storage> whole_storage(DType dtype, std::span<const int
     return storage;
 }
 
+std::string text_of_cuts(const tile::Tiling& tiling) {
+    std::string out;
+    for (const tile::AxisGroup& a : tiling.axes)
+        out += (a.name.empty() ? "_" : a.name) + " = " + a.cut +
+               (a.origin.empty() ? "" : "  (" + a.origin + ")") + "  in " + std::to_string(a.dims) + " dims\n";
+    for (const std::string& c : tiling.choices) out += "chosen: " + c + "\n";
+    for (const std::string& r : tiling.retiles) out += "retile: " + r + "\n";
+    return out;
+}
+
 graph::Graph without_data(graph::Graph graph) {
     for (graph::Input& in : graph.inputs)
         if (in.stored) in.stored = std::make_shared<graph::Stored>(*in.stored);     // what is known of it, no tiles
@@ -142,22 +152,17 @@ graph::StoredRef PlanExecutor::lost(DType dtype, std::span<const int64_t> sizes)
 }
 
 std::string PlanExecutor::axes(const graph::Graph& graph, const graph::AxisCuts& cuts) {
-    const tile::Tiling tiling = tile::choose_tiling(graph, cuts);
-    std::string out;
-    for (const tile::AxisGroup& a : tiling.axes)
-        out += (a.name.empty() ? "_" : a.name) + " = " + a.cut +
-               (a.origin.empty() ? "" : "  (" + a.origin + ")") + "  in " + std::to_string(a.dims) + " dims\n";
-    for (const std::string& r : tiling.retiles) out += "retile: " + r + "\n";
-    return out;
+    return text_of_cuts(tile::choose_tiling(graph, cuts));
 }
 
 std::string PlanExecutor::text(std::string_view stage) {
     check(last_.has_value(), Status::invalid_state, "text: nothing has been lowered yet");
     if (stage == "graph") return graph::print(last_->graph);
     if (stage == "plan") return last_->plan->text();
-    check(stage == "tiles", Status::invalid_argument,
-          "text: stage must be 'pending', 'graph', 'tiles' or 'plan', got '", stage, "'");
+    check(stage == "tiles" || stage == "cuts", Status::invalid_argument,
+          "text: stage must be 'pending', 'graph', 'cuts', 'tiles' or 'plan', got '", stage, "'");
     const tile::Tiling tiling = tile::choose_tiling(last_->graph, last_->cuts);
+    if (stage == "cuts") return text_of_cuts(tiling);
     return tiling.text() + tile::print(tile::lower(last_->graph, tiling).tiles);
 }
 

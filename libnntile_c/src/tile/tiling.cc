@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // How every value is cut: axes from the rows' relations and the views, then the user's cuts, the cuts of stored
 // data, and automatic ones, in this order.
+#include <cmath>
 #include <map>
 
-#include "base/error.hh"
+#include "base/text.hh"
 #include "tile/automatic.hh"
 #include "tile/lower.hh"
 
@@ -160,6 +161,22 @@ private:
             tiling.axes.push_back(group);
         }
         tiling.retiles = axes_.retiles();
+        for (const Choice& c : choices_) tiling.choices.push_back(text_of_choice(c));
+    }
+
+    // "batch: 64 cut in 4; about 12.1 ms -> 4.3 ms on 4 workers, 310 -> 840 tasks, 0.0 MB copied"
+    std::string text_of_choice(const Choice& c) const {
+        const int root = axes_.find(c.dim);
+        std::string axis;
+        for (const auto& [dim, label] : named_)
+            if (axis.empty() && axes_.find(dim) == root) axis = label;
+        for (uint32_t v = 0; v < graph_.values.size() && axis.empty(); ++v)
+            for (size_t d = 0; live_.values[v] && d < dims_[v].size() && axis.empty(); ++d)
+                if (axes_.find(dims_[v][d]) == root) axis = text_of("dim ", d, " of %", v);
+        auto number = [](double x) { return text_of_real(std::round(x * 1000) / 1000); };
+        return text_of(axis, ": ", axes_.extent(c.dim), " cut in ", c.segments, "; about ", number(c.before * 1e3),
+                       " ms -> ", number(c.after * 1e3), " ms on ", choice_workers, " workers, ", c.tasks_before,
+                       " -> ", c.tasks_after, " tasks, ", number(c.copied / 1e6), " MB copied");
     }
 
     const graph::Graph& graph_;
