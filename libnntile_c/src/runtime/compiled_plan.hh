@@ -102,6 +102,7 @@ public:
 
     std::vector<PlanTask> tasks;
     std::vector<Memory> memories;
+    std::vector<float> seconds;          // by task, by the cost module of when the plan was made
     std::vector<std::string> places;     // of the user's calls that recorded the tasks
     std::vector<int64_t> written_bytes;  // by entry, from the memory's start; only for sentinels
     std::vector<uint32_t> roots;         // tasks without predecessors, in the order of the schedule

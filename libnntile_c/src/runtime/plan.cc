@@ -10,6 +10,7 @@
 #include "runtime/engine.hh"
 #include "runtime/environment.hh"
 #include "runtime/sentinels.hh"
+#include "tile/cost.hh"
 
 namespace nntile::runtime {
 
@@ -48,10 +49,8 @@ struct Chains {
     }
 };
 
-// A guess; only the order of the simulated events depends on it.
-double seconds_of(const tile::Task& task) { return 2e-6 + task.flops / 30e9 + task.bytes / 10e9; }
-
 Workload workload_of(const TileGraph& graph, const Chains& chains) {
+    const tile::CostRef cost = tile::cost();
     Workload work;
     work.tasks = graph.tasks.size();
     work.edges = graph.edges();
@@ -64,7 +63,7 @@ Workload workload_of(const TileGraph& graph, const Chains& chains) {
     std::vector<uint32_t> seen(chains.kind.size(), none);
     std::vector<uint8_t> access(chains.kind.size(), 0);
     for (uint32_t t = 0; t < work.tasks; ++t) {
-        work.seconds.push_back(seconds_of(graph.tasks[t]));
+        work.seconds.push_back(static_cast<float>(cost->task(graph.tasks[t])));
         for (const Operand& o : graph.tasks[t].operands) {
             if (o.tile == none) continue;
             const uint32_t m = chains.memory_of[o.tile];
@@ -131,6 +130,7 @@ public:
         add_edges(edges);
         for (uint32_t t : schedule.order)
             if (plan_.tasks[t].predecessors == 0) plan_.roots.push_back(t);
+        plan_.seconds = std::move(work.seconds);
         shrink();
     }
 

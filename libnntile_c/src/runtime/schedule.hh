@@ -23,7 +23,7 @@ struct Accesses {
 struct Workload {
     size_t tasks = 0;
     std::vector<std::pair<uint32_t, uint32_t>> edges;  // sorted by second
-    std::vector<double> seconds;                       // by task, a guess
+    std::vector<float> seconds;                        // by task
     std::vector<std::vector<uint32_t>> touches;        // by task: memories, each once
     std::vector<Accesses> accesses;                    // by memory
     std::vector<bool> temporary;                       // by memory

@@ -91,10 +91,12 @@ double Cost::task(const Task& task) const {
         seconds = task.flops / machine.host_bytes;      // bytes times weight; see NodeTasks
     } else if (task.kernel->name == std::string_view("gemm")) {
         const size_t n = task.sizes.size();
-        double count = 1;
-        for (size_t i = 0; i + 3 < n; ++i) count *= static_cast<double>(task.sizes[i]);
-        seconds = product(static_cast<double>(task.sizes[n - 3]), static_cast<double>(task.sizes[n - 2]),
-                          static_cast<double>(task.sizes[n - 1]), count, task.operands[0].dtype);
+        double m = static_cast<double>(task.sizes[n - 3]), count = 1;
+        const Operand& b = task.operands[1];
+        for (size_t i = 0; i + 3 < n; ++i)      // the kernel makes one product where b is the same for all
+            (b.strides[i] == 0 ? m : count) *= static_cast<double>(task.sizes[i]);
+        seconds = product(m, static_cast<double>(task.sizes[n - 2]), static_cast<double>(task.sizes[n - 1]), count,
+                          task.operands[0].dtype);
     } else {
         seconds = pass(task.flops, task.bytes);
     }
