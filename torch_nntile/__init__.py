@@ -37,6 +37,7 @@ if "torch_nntile.diagnose" not in sys.orig_argv:
         shutdown_context,
         wait,
     )
+    from torch_nntile.cost import cost_text, load_cost
     from torch_nntile.dispatch import Fallback, fallback_report, reset_fallback_report
     from torch_nntile.errors import NntileError
     from torch_nntile.explain import explain
@@ -57,11 +58,13 @@ __all__ = [
     "Stats",
     "compile_graph",
     "config",
+    "cost_text",
     "explain",
     "fallback_report",
     "format_axis_groups",
     "has_pending_graph",
     "init_context",
+    "load_cost",
     "models",
     "print_axis_groups",
     "reset_fallback_report",

@@ -3,7 +3,8 @@
 
 Nothing here needs to be called: the first op on the device starts a runtime with defaults.
 
-Environment (the whole list; STARPU_* are read when the runtime starts, NNTILE_* at import):
+Environment (the whole list; STARPU_* and NNTILE_COST are read when the runtime starts, the others at
+import):
 
 | variable | meaning | default |
 |---|---|---|
@@ -11,6 +12,7 @@ Environment (the whole list; STARPU_* are read when the runtime starts, NNTILE_*
 | STARPU_NCUDA | CUDA workers | 0 |
 | NNTILE_RUNTIME_MODE | `eager` or `graph` | `eager` |
 | NNTILE_CPU_FALLBACK | 0: an op without a row raises NotImplementedError | 1 |
+| NNTILE_COST | file of constants of the cost module, from `torch_nntile.calibrate` | built in |
 | NNTILE_DATA_DIR | cache of downloaded data sets | `~/.cache/torch_nntile` |
 | NNTILE_SENTINELS | 1: after each task, look whether it wrote elsewhere; slow | 0 |
 | TORCH_DEVICE_BACKEND_AUTOLOAD | 0: `import torch` does not load the device | 1 |

@@ -17,6 +17,7 @@
 #include "nntile/base.h"
 #include "nntile/buffer.h"
 #include "nntile/context.h"
+#include "nntile/cost.h"
 #include "nntile/error.h"
 #include "nntile/graph.h"
 #include "nntile/op.h"

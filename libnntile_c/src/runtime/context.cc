@@ -11,6 +11,7 @@
 #include "runtime/engine.hh"
 #include "runtime/environment.hh"
 #include "runtime/policy.hh"
+#include "tile/cost.hh"
 
 namespace nntile::runtime {
 
@@ -59,6 +60,7 @@ void at_exit() {
 
 void start_locked(const Config& config) {
     Context& c = context();
+    tile::cost();   // a file of constants that cannot be read is found before anything has started
     const int ncpu = config.ncpu < 0 ? cpu_workers() : config.ncpu;
     const int ncuda = config.ncuda < 0 ? cuda_workers() : config.ncuda;
     check(

@@ -2,11 +2,14 @@
 #include "tile/cost.hh"
 
 #include <algorithm>
+#include <charconv>
+#include <cmath>
 #include <cstdlib>
 #include <fstream>
 #include <mutex>
 #include <sstream>
 #include <unordered_map>
+#include <vector>
 
 #include "base/error.hh"
 #include "base/text.hh"
@@ -37,30 +40,60 @@ constexpr Constant constants[] = {
 
 std::mutex current_mutex;
 CostRef current;
+uint64_t versions = 0;
 
 Machine machine_of_file(const char* path) {
     std::ifstream file(path);
     std::stringstream text;
     text << file.rdbuf();
     check(file.good() && !text.fail(), Status::not_found, "NNTILE_COST: cannot read '", path, "'");
-    return parse_machine(text.str());
+    return parse_machine(text.str(), text_of("NNTILE_COST, '", path, "'"));
+}
+
+std::string_view trimmed(std::string_view text) {
+    constexpr std::string_view blanks = " \t\r";
+    const size_t first = text.find_first_not_of(blanks);
+    return first == text.npos ? "" : text.substr(first, text.find_last_not_of(blanks) - first + 1);
+}
+
+const Constant* find_constant(std::string_view name) {
+    const auto* found = std::find_if(std::begin(constants), std::end(constants),
+                                     [&](const Constant& c) { return c.name == name; });
+    return found == std::end(constants) ? nullptr : found;
+}
+
+// -1: no number, or none that is > 0 and finite.
+double positive(std::string_view text) {
+    double value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    const bool whole = error == std::errc() && end == text.data() + text.size();
+    return whole && value > 0 && std::isfinite(value) ? value : -1;
 }
 
 }  // namespace
 
-Machine parse_machine(std::string_view text) {
-    Scanner scan("cost file", text);
+Machine parse_machine(std::string_view text, std::string_view where) {
     Machine machine;
-    for (scan.skip_lines(); !scan.at_end(); scan.skip_lines()) {
-        const std::string name = scan.word();
-        const auto* known = std::find_if(std::begin(constants), std::end(constants),
-                                         [&](const Constant& c) { return c.name == name; });
-        if (known == std::end(constants)) scan.fail("no constant is called '", name, "'");
-        scan.expect("=");
-        const double value = scan.real();
-        if (!(value > 0) || value > 1e300) scan.fail(name, " must be > 0 and finite, got ", text_of_real(value));
-        machine.*known->value = value;
-        scan.end_line();
+    std::vector<std::string_view> given;
+    for (int number = 1; !text.empty(); ++number) {
+        const size_t end = std::min(text.find('\n'), text.size());
+        std::string_view line = text.substr(0, end);
+        text.remove_prefix(std::min(end + 1, text.size()));
+        line = trimmed(line.substr(0, line.find('#')));
+        if (line.empty()) continue;
+        const size_t equals = std::min(line.find('='), line.size());
+        const std::string_view name = trimmed(line.substr(0, equals));
+        const Constant* known = find_constant(name);
+        check(known, Status::invalid_argument, where, ", line ", number, ": no constant is called ", quoted(name));
+        check(equals < line.size(), Status::invalid_argument, where, ", line ", number, ": '", name,
+              " = value' is expected, got ", quoted(line));
+        check(std::find(given.begin(), given.end(), name) == given.end(), Status::invalid_argument, where, ", line ",
+              number, ": ", name, " is given twice");
+        const std::string_view value = trimmed(line.substr(equals + 1));
+        machine.*known->value = positive(value);
+        check(machine.*known->value > 0, Status::invalid_argument, where, ", line ", number, ": ", name,
+              " must be a finite number > 0, got ", quoted(value));
+        given.push_back(name);
     }
     return machine;
 }
@@ -114,7 +147,7 @@ CostRef cost() {
 
 void set_cost(const Machine& machine) {
     std::lock_guard lock(current_mutex);
-    current = std::make_shared<const Cost>(machine);
+    current = std::make_shared<const Cost>(machine, ++versions);
 }
 
 double host_weight(std::string_view name) {

@@ -4,6 +4,7 @@
 // cuts, and the same bits, on every run and with any number of workers.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -29,14 +30,14 @@ struct Machine {
     double host_bytes = 4e9;                // byte/s of a function of the host with weight 1
 };
 
-// Throws invalid_argument with the line for an unknown name, a value that is not > 0 or a line of another form.
-// Names that are left out keep their defaults.
-Machine parse_machine(std::string_view text);
+// Names that are left out keep their defaults. Throws invalid_argument with `where`, the line and the constant for a
+// name that is unknown or comes twice, a value that is not > 0 and finite, or a line of another form.
+Machine parse_machine(std::string_view text, std::string_view where = "cost file");
 std::string print(const Machine& machine);
 
 class Cost {
 public:
-    explicit Cost(const Machine& machine) : machine(machine) {}
+    explicit Cost(const Machine& machine, uint64_t version = 0) : machine(machine), version(version) {}
 
     // C[m, n] += A[m, k] B[k, n], `count` of them.
     double product(double m, double n, double k, double count, DType dtype) const;
@@ -47,10 +48,12 @@ public:
     double task(const Task& task) const;    // with its price
 
     const Machine machine;
+    const uint64_t version;                 // counts set_cost(): plans of another one are not made anew by themselves
 };
 using CostRef = std::shared_ptr<const Cost>;
 
-// The module that everything asks. Its first use reads the file that NNTILE_COST names, if any.
+// The module that everything asks. Its first use reads the file that NNTILE_COST names, if any; not_found or
+// invalid_argument, at each use, as long as that cannot be read.
 CostRef cost();
 void set_cost(const Machine& machine);
 
