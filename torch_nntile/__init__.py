@@ -40,6 +40,7 @@ if "torch_nntile.diagnose" not in sys.orig_argv:
     from torch_nntile.cost import cost_text, load_cost
     from torch_nntile.dispatch import Fallback, fallback_report, reset_fallback_report
     from torch_nntile.errors import NntileError
+    from torch_nntile.estimate import Estimate, estimate
     from torch_nntile.explain import explain
     from torch_nntile.modes import (
         Stats,
@@ -53,12 +54,14 @@ if "torch_nntile.diagnose" not in sys.orig_argv:
     __version__ = _start.version()
 
 __all__ = [
+    "Estimate",
     "Fallback",
     "NntileError",
     "Stats",
     "compile_graph",
     "config",
     "cost_text",
+    "estimate",
     "explain",
     "fallback_report",
     "format_axis_groups",

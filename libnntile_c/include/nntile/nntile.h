@@ -19,6 +19,7 @@
 #include "nntile/context.h"
 #include "nntile/cost.h"
 #include "nntile/error.h"
+#include "nntile/estimate.h"
 #include "nntile/graph.h"
 #include "nntile/op.h"
 #include "nntile/record.h"

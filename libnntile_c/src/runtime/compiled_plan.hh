@@ -94,6 +94,8 @@ public:
     std::span<const uint32_t> successors_of(uint32_t task) const {
         return list(successors, tasks[task].first_successor, tasks[task + 1].first_successor);
     }
+    // Of these, without those that follow only from temporaries sharing memory.
+    std::vector<uint32_t> needed_successors_of(uint32_t task) const;
     std::span<const uint32_t> heads_of(const Memory& m) const { return list(readers, m.heads, m.tails); }
     std::span<const uint32_t> tails_of(const Memory& m) const { return list(readers, m.tails, m.end); }
     std::span<const uint32_t> memory_of(const Binding& b) const {
@@ -119,6 +121,7 @@ public:
     TaskKinds kinds;
     std::vector<Entry> entries;
     std::vector<OperandRef> operands;
+    std::vector<bool> by_memory;  // by entry of `successors`: the edge follows only from temporaries sharing memory
     std::vector<uint32_t> slots_read, successors, readers, bound;  // lists of tasks, memories, bindings
 
 private:

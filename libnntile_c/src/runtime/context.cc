@@ -11,6 +11,7 @@
 #include "runtime/engine.hh"
 #include "runtime/environment.hh"
 #include "runtime/policy.hh"
+#include "runtime/simulate.hh"
 #include "tile/cost.hh"
 
 namespace nntile::runtime {
@@ -168,6 +169,7 @@ void wait() {
     Engine& e = engine();
     {
         std::unique_lock lock(e.mutex);
+        if (noting.load(std::memory_order_relaxed)) note_wait_for_all();
         e.drain(lock);
     }
     e.throw_error();

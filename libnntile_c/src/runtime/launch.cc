@@ -3,6 +3,7 @@
 #include "base/error.hh"
 #include "runtime/compiled_plan.hh"
 #include "runtime/engine.hh"
+#include "runtime/simulate.hh"
 #include "runtime/trace.hh"
 
 namespace nntile::runtime {
@@ -157,6 +158,7 @@ void CompiledPlan::launch(Launch launch) {
         prepare(*run, shared_from_this(), launch);
         link(*run, *this);
         remember(*run, *this);
+        if (noting.load(std::memory_order_relaxed)) note_launch(*this, *run);
         // Slots go back at once: the next run may take them and then waits for this one's tasks.
         for (size_t m = 0; m < memories.size(); ++m)
             if (memories[m].kind == MemoryKind::slot) {

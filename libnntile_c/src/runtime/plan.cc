@@ -125,8 +125,10 @@ public:
         bind(inputs, outputs);
         add_needs();
         for (const tile::Task& task : graph_.tasks) add_task(task);
-        std::vector<std::pair<uint32_t, uint32_t>> edges = std::move(work.edges);
-        edges.insert(edges.end(), schedule.edges.begin(), schedule.edges.end());
+        std::vector<Edge> edges;
+        edges.reserve(work.edges.size() + schedule.edges.size());
+        for (auto [from, to] : work.edges) edges.push_back({from, to, false});
+        for (auto [from, to] : schedule.edges) edges.push_back({from, to, true});
         add_edges(edges);
         for (uint32_t t : schedule.order)
             if (plan_.tasks[t].predecessors == 0) plan_.roots.push_back(t);
@@ -288,16 +290,24 @@ private:
         }
     }
 
-    void add_edges(std::vector<std::pair<uint32_t, uint32_t>>& edges) {
+    struct Edge {
+        uint32_t from, to;
+        bool by_memory;
+        auto operator<=>(const Edge&) const = default;
+    };
+
+    void add_edges(std::vector<Edge>& edges) {
         begin_task();   // the end of the last task's lists
         std::sort(edges.begin(), edges.end());
-        edges.erase(std::unique(edges.begin(), edges.end()), edges.end());
+        const auto same = [](const Edge& a, const Edge& b) { return a.from == b.from && a.to == b.to; };
+        edges.erase(std::unique(edges.begin(), edges.end(), same), edges.end());
         size_t next = 0;
         for (uint32_t t = 0; t < plan_.tasks.size(); ++t) {
             plan_.tasks[t].first_successor = static_cast<uint32_t>(next);
-            for (; next < edges.size() && edges[next].first == t; ++next) {
-                plan_.successors.push_back(edges[next].second);
-                ++plan_.tasks[edges[next].second].predecessors;
+            for (; next < edges.size() && edges[next].from == t; ++next) {
+                plan_.successors.push_back(edges[next].to);
+                plan_.by_memory.push_back(edges[next].by_memory);
+                ++plan_.tasks[edges[next].to].predecessors;
             }
         }
     }
@@ -308,6 +318,7 @@ private:
         plan_.operands.shrink_to_fit();
         plan_.slots_read.shrink_to_fit();
         plan_.successors.shrink_to_fit();
+        plan_.by_memory.shrink_to_fit();
         plan_.readers.shrink_to_fit();
         plan_.memories.shrink_to_fit();
     }
@@ -321,6 +332,13 @@ private:
 };
 
 }  // namespace
+
+std::vector<uint32_t> CompiledPlan::needed_successors_of(uint32_t task) const {
+    std::vector<uint32_t> needed;
+    for (uint32_t e = tasks[task].first_successor; e < tasks[task + 1].first_successor; ++e)
+        if (!by_memory[e]) needed.push_back(successors[e]);
+    return needed;
+}
 
 std::string CompiledPlan::text() const {
     std::string out = text_of("plan { ", task_count(), " tasks, ", edge_count(), " edges, ",

@@ -55,6 +55,7 @@ public:
             resting_.push_back(r.worker);
             start_all();
         }
+        out_.seconds = now_;
         return std::move(out_);
     }
 
@@ -70,14 +71,17 @@ private:
 
     void start_all() {
         for (size_t i = resting_.size(); i-- > 0;) {
+            if (stacked_ == 0 && queue_.empty()) return;
             const int worker = resting_[i];
+            const uint64_t stolen_before = stolen_;
             const uint32_t task = next(worker);
             if (task == none) continue;
+            const double start = now_ + (stolen_ != stolen_before ? work_.steal_seconds : 0);
             resting_.erase(resting_.begin() + static_cast<std::ptrdiff_t>(i));
             out_.order.push_back(task);
             for (uint32_t m : work_.touches[task])
                 if (work_.temporary[m] && out_.slot[m] == none) move_in(m);
-            running_.push({now_ + work_.seconds[task], task, worker});
+            running_.push({start + work_.seconds[task], task, worker});
         }
     }
 
@@ -97,6 +101,7 @@ private:
                     task = other.front();
                     other.pop_front();
                     --stacked_;
+                    ++stolen_;
                     break;
                 }
         }
@@ -153,6 +158,7 @@ private:
     std::vector<int> resting_;
     std::priority_queue<Running> running_;
     size_t stacked_ = 0;
+    uint64_t stolen_ = 0;
     double now_ = 0;
     Schedule out_;
 };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Which temporaries share memory: a simulated depth-first run on some workers says who lives when.
+// A simulated depth-first run on some workers: who lives when, so which temporaries share memory, and how long it
+// takes.
 #pragma once
 
 #include <cstdint>
@@ -28,6 +29,7 @@ struct Workload {
     std::vector<Accesses> accesses;                    // by memory
     std::vector<bool> temporary;                       // by memory
     std::vector<uint32_t> size_class;                  // by memory
+    double steal_seconds = 0;                          // price of a task that comes from another worker
 };
 
 struct Schedule {
@@ -37,6 +39,7 @@ struct Schedule {
     std::vector<Accesses> slot_accesses;  // by slot: first tenant's first, last tenant's last
     std::vector<std::pair<uint32_t, uint32_t>> edges;  // a tenant waits for the one before
     int64_t bytes = 0;
+    double seconds = 0;  // until the last task has ended
 };
 
 Schedule make_schedule(const Workload& work, int workers);

@@ -5,6 +5,7 @@
 
 #include "runtime/copy.hh"
 #include "runtime/engine.hh"
+#include "runtime/simulate.hh"
 #include "tile/cuts.hh"
 
 namespace nntile::runtime {
@@ -24,6 +25,7 @@ void wait_for_tiles(const std::vector<PhysicalRef>& tiles, bool with_readers) {
     {
         std::lock_guard lock(e.mutex);
         for (const PhysicalRef& tile : tiles) {
+            if (noting.load(std::memory_order_relaxed) && !with_readers) note_wait(tile.get());
             enter(tile->writer);
             if (!with_readers) continue;
             for (const TaskRef& reader : tile->readers) enter(reader);
