@@ -118,6 +118,17 @@ double Cost::pass(double flops, double bytes) const {
     return std::max(flops / machine.functions, bytes / rate);
 }
 
+// A lookup, or its gradient, visits the rows that it is asked for. Sizes: indices.., row, table.
+double Cost::table(const Task& task) const {
+    const Operand& out = task.operands.back();
+    double points = 1;
+    for (size_t i = 0; i + 1 < task.sizes.size(); ++i) points *= static_cast<double>(task.sizes[i]);
+    double moved = 2 * points;
+    if (!out.strides.empty() && out.strides.back() != 0)    // the gradient is a table, and all of it is written
+        moved += static_cast<double>(task.sizes[task.sizes.size() - 2] * task.sizes.back());
+    return pass(points, moved * static_cast<double>(size_of(out.dtype)));
+}
+
 double Cost::task(const Task& task) const {
     double seconds = 0;
     if (!task.kernel) {
@@ -130,6 +141,8 @@ double Cost::task(const Task& task) const {
             (b.strides[i] == 0 ? m : count) *= static_cast<double>(task.sizes[i]);
         seconds = product(m, static_cast<double>(task.sizes[n - 2]), static_cast<double>(task.sizes[n - 1]), count,
                           task.operands[0].dtype);
+    } else if (std::string_view(task.kernel->name).starts_with("embedding")) {
+        seconds = table(task);
     } else {
         seconds = pass(task.flops, task.bytes);
     }
