@@ -104,12 +104,13 @@ void between_launches() {
     const auto fifth = launch(*read, {x}, 1, 1);
     CHECK(is(war.on(8), 3) && is(war.on(1), 4));
 
-    runtime::trim();
-    Estimate fresh;  // one tile of the pool, again and again
-    for (int k = 0; k < 6; ++k) {
-        launch(*make, {}, 1, 1);
-        while (runtime::stats().in_flight > 0) continue;
-    }
+    begin(1, 4 << 20);  // memory for one tile of 3 MiB, which six values have one after the other
+    constexpr int64_t n = 3 << 17;
+    Builder large(n);
+    large.task({}, large.output());
+    auto make_large = large.plan();
+    Estimate fresh;
+    for (int k = 0; k < 6; ++k) launch(*make_large, {}, 1, n);
     CHECK(is(fresh.on(6), 1));
 }
 
