@@ -144,7 +144,7 @@ def products(dtype: torch.dtype, task: float, seconds: float) -> list[tuple[floa
 
 def rate(call: Work, amount: float, task: float, seconds: float) -> float:
     """Of calls of one task each that do `amount`: that a second."""
-    taken = of_each(call, max(1, min(64, round(BATCH * 1e10 / amount))), seconds)
+    taken = of_each(call, max(1, min(256, round(BATCH * 1e11 / amount))), seconds)
     return amount / max(taken - task, 0.05 * taken)
 
 

@@ -20,11 +20,11 @@ struct Machine {
     double task_seconds = 4e-6;             // price of any task: made ready, bound, started, ended
     double spread_seconds = 3e-6;           // waking workers for tasks that become ready together
     double product_flops = 1.5e11;          // flop/s of a hot float32 product
-    double product_flops_f64 = 4.6e10;
+    double product_flops_f64 = 6e10;
     double product_flops_16 = 1e11;         // bfloat16 and float16
     double product_bytes = 1.6e10;          // byte/s of a product's cold operands
     double functions = 5e10;                // flop/s of element-wise programs and rows
-    double memory_bytes = 3e10;             // byte/s of a task whose data is not in a cache
+    double memory_bytes = 4e10;             // byte/s of a task whose data is not in a cache
     double cache_bytes = 8e10;              // byte/s of one whose data is
     double cache_size = 8e6;                // bytes of cache of one worker
     double host_bytes = 8e9;                // byte/s of a function of the host with weight 1
