@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import torch
 
-from torch_nntile import cost_text, load_cost
+from torch_nntile import cost_text, load_cost, run, stats
 
 
 @pytest.fixture(autouse=True)
@@ -33,6 +34,23 @@ def test_a_file_replaces_what_it_names(tmp_path: Path) -> None:
     assert cost_text() == before
     load_cost(str(file))
     assert "memory_bytes = 12345 " in cost_text()
+
+
+def test_new_constants_make_new_plans(tmp_path: Path) -> None:
+    x = torch.ones(3, 57, device="nntile")
+
+    def lowerings_of_a_sum() -> int:
+        before = stats().lowerings
+        kept = x + 1
+        run()
+        del kept
+        return stats().lowerings - before
+
+    assert [lowerings_of_a_sum() for _ in range(2)] == [1, 0]
+    file = tmp_path / "cost.txt"
+    file.write_text("task_seconds = 1e-3\n")
+    load_cost(file)
+    assert [lowerings_of_a_sum() for _ in range(2)] == [1, 0]
 
 
 @pytest.mark.parametrize(
