@@ -218,7 +218,10 @@ def _restart(workers: int) -> None:
 
 
 def calibrate(seconds: float = 30.0) -> dict[str, float]:
-    """The constants of this machine, by name, in about `seconds`. Starts runtimes of its own."""
+    """The constants of this machine, by name, in about `seconds`.
+
+    It starts runtimes of its own: a running one is shut down, and its tensors lose their data.
+    """
     context.shutdown_context()
     mode = modes.runtime_mode()
     share = seconds / 60

@@ -66,8 +66,8 @@ def estimate(step: Callable[[], object], workers: int | Sequence[int] = 64) -> E
         raise
     slot = _c.new("nntile_estimate **")
     _c.call("nntile_estimate_end", slot)
-    context.wait()  # an error of a task is raised here
     noted = _c.ffi.gc(slot[0], _c.function("nntile_estimate_destroy"))
+    context.wait()  # an error of a task is raised here
     report = _c.new_struct("nntile_estimate_report")
     seconds_on = {}
     for count in counts:
