@@ -89,7 +89,7 @@ def memory_stats(device: Any = None) -> dict[str, int]:
 def mem_get_info(device: Any = None) -> tuple[int, int]:
     """Free and total bytes. The total is the memory budget, free is what tiles in use leave of it.
 
-    Before a runtime has started the total is 90 % of physical memory, whatever limits the process has.
+    Before a runtime has started, the budget is the one that a start with defaults would take now.
     """
     free, total = torch.accelerator.get_memory_info(0)
     return int(free), int(total)

@@ -208,11 +208,15 @@ static void context(void) {
     newer.more = 0;
     newer.known.ncpu = 1;
     CHECK(!nntile_context_active() && !nntile_context_forked());
+    OK(nntile_context_stats_get(&stats, &error)); /* before a context: what one would take */
+    CHECK(stats.budget_bytes > 0 && stats.tile_bytes == 0 && stats.ncpu == 0);
+    newer.known.memory_bytes = 64 << 20;
     OK(nntile_context_create(&newer.known, &error));
     CHECK(nntile_context_active());
     FAILS(NNTILE_INVALID_STATE, "", nntile_context_create(NULL, &error));
     OK(nntile_context_stats_get(&stats, &error));
     CHECK(stats.struct_size == sizeof stats && stats.ncpu == 1);
+    CHECK(stats.budget_bytes == 64 << 20);
     memset(&partial, 0x55, sizeof partial);
     partial.struct_size = 2 * sizeof(int64_t); /* a caller that knows only `tasks` */
     OK(nntile_context_stats_get(&partial, &error));

@@ -68,6 +68,34 @@ def test_memory_knows_the_budget() -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_budget_before_a_start_is_what_the_start_takes() -> None:
+    """With a limit on the address space too: half of what it leaves."""
+    code = """
+        import resource, sys, torch, torch_nntile
+        GiB = 1 << 30
+        if sys.argv[1] == "limited":
+            pages = int(open("/proc/self/statm").read().split()[0])
+            limit = pages * resource.getpagesize() + 4 * GiB
+            resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+        before = torch.nntile.mem_get_info()
+        assert before[0] == before[1] and not torch.nntile.is_initialized()
+        torch_nntile.init_context(ncpu=1)
+        after = torch.nntile.mem_get_info()[1]
+        if sys.argv[1] == "limited":  # of which the start itself takes some
+            assert GiB < after <= before[1] <= 2 * GiB, (before, after)
+        else:
+            assert after == before[1], (before, after)
+    """
+    for limit in ("limited", "unlimited"):
+        done = subprocess.run(
+            [sys.executable, "-c", textwrap.dedent(code), limit],
+            text=True,
+            capture_output=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+
+
 def test_mixed_precision_by_the_names_of_cuda() -> None:
     assert isinstance(torch.nntile.amp, types.ModuleType)
     model = nn.Linear(4, 2).to("nntile")

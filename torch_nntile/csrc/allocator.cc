@@ -2,11 +2,8 @@
 // Storages: an address range and a buffer of the recorder. Nothing here touches memory or takes the
 // GIL.
 #include <c10/core/CachingDeviceAllocator.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
-#include <string_view>
 
 #include "address_space.h"
 #include "device.h"
@@ -67,31 +64,21 @@ public:
     void resetPeakStats(c10::DeviceIndex) override { nntile_buffer_reset_peak(record()); }
 
 #if NNTILE_TORCH_HAS_MEMORY_INFO
-    // Free and total: of the budget of the runtime; before it starts, of 90 % of physical memory.
+    // Free and total: of the budget of the runtime; before it starts, of the one it would take.
     std::pair<size_t, size_t> getMemoryInfo(c10::DeviceIndex) override {
         const nntile_context_stats runtime = runtime_stats();
         const auto used = static_cast<size_t>(runtime.tile_bytes - runtime.pool_bytes);
-        const size_t total = budget();
+        const auto total = static_cast<size_t>(runtime.budget_bytes);
         return {total - std::min(used, total), total};
     }
 #endif
 
 private:
-    static size_t budget() {
-        static constexpr std::string_view key = "memory budget: ";
-        const std::string_view text = nntile_context_describe();
-        if (const size_t at = text.find(key); at != text.npos)
-            return std::strtoull(text.data() + at + key.size(), nullptr, 10);
-        return static_cast<size_t>(sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE)) / 10 * 9;
-    }
-    // All zero where no runtime has started.
     static nntile_context_stats runtime_stats() {
         nntile_context_stats stats{};
         stats.struct_size = sizeof(stats);
-        if (nntile_context_active()) {
-            nntile_error* error = nullptr;
-            check(nntile_context_stats_get(&stats, &error), error);
-        }
+        nntile_error* error = nullptr;
+        check(nntile_context_stats_get(&stats, &error), error);
         return stats;
     }
 };

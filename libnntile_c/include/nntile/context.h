@@ -23,7 +23,8 @@ typedef struct nntile_context_config {
     int32_t verbose;       /**< 1: one line on stderr at start and stop */
 } nntile_context_config;
 
-/** What a context counts. All totals since its start, bytes in bytes. Since 0.1. */
+/** What a context counts. All totals since its start, bytes in bytes. Without a context all are zero but
+ *  budget_bytes. Fields are only appended. Since 0.1. */
 typedef struct nntile_context_stats {
     size_t struct_size;
     int64_t tasks;          /**< tasks that have run */
@@ -35,6 +36,7 @@ typedef struct nntile_context_stats {
     int64_t peak_bytes;     /**< highest tile_bytes - pool_bytes */
     int32_t ncpu;
     int32_t ncuda;
+    int64_t budget_bytes;   /**< budget for tiles; without a context: what one with defaults would take now */
 } nntile_context_stats;
 
 /** Starts the runtime. At most one context lives at a time (INVALID_STATE otherwise); INVALID_STATE in a forked

@@ -89,7 +89,7 @@ nntile_status nntile_context_stats_get(nntile_context_stats* stats, nntile_error
         const runtime::Stats s = runtime::stats();
         const nntile_context_stats now{size,    s.tasks,      s.launches,   s.in_flight,
                                        s.tiles, s.tile_bytes, s.pool_bytes, s.peak_bytes,
-                                       s.ncpu,  s.ncuda};
+                                       s.ncpu,  s.ncuda,      s.budget_bytes};
         std::memcpy(stats, &now, std::min(size, sizeof now));
     });
 }

@@ -194,7 +194,10 @@ void trim() {
 
 Stats stats() {
     Stats s;
-    if (!active()) return s;
+    if (!active()) {
+        s.budget_bytes = memory_budget();
+        return s;
+    }
     Engine& e = engine();
     std::lock_guard lock(e.mutex);
     s.tasks = e.done;
@@ -205,6 +208,7 @@ Stats stats() {
     s.pool_bytes = e.pool.reserved() - e.pool.used_bytes;
     s.peak_bytes = e.pool.peak_bytes;
     s.ncpu = context().ncpu;
+    s.budget_bytes = e.pool.budget;
     return s;
 }
 
@@ -217,7 +221,7 @@ std::string describe() {
     if (!active()) return text + "context: none\n";
     const Stats s = stats();
     return text + text_of("context: active\ncpu workers: ", s.ncpu,
-                          "\nmemory budget: ", engine().pool.budget,
+                          "\nmemory budget: ", s.budget_bytes,
                           " bytes\nmemory in use: ", s.tile_bytes - s.pool_bytes,
                           " bytes\npolicy: depth "
                           "first, sleeping\n");

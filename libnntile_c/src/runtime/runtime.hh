@@ -25,6 +25,7 @@ struct Config {
 struct Stats {
     int64_t tasks = 0, launches = 0, in_flight = 0, tiles = 0, tile_bytes = 0, pool_bytes = 0, peak_bytes = 0;
     int ncpu = 0, ncuda = 0;
+    int64_t budget_bytes = 0;    // without a context: what start({}) would take now
 };
 void start(const Config& config);      // invalid_state if running or forked
 void ensure_started();                 // start({}) if there is no context; invalid_state after a fork
