@@ -240,6 +240,36 @@ void test_primitives() {
     }
 }
 
+// What a loop cannot refuse, the engine does, as the row says.
+void test_checked_inputs() {
+    using kernels::MapCheck;
+    std::vector<std::string> divide, chance;
+    for (const kernels::MapRow& row : kernels::map_rows()) {
+        if (row.check == MapCheck::none) continue;
+        (row.check == MapCheck::divisor ? divide : chance)
+            .push_back(text_of(row.name, " ", row.inputs[row.checked]));
+        for (DType dtype : {DType::f32, DType::i64}) {
+            if (!takes(row.types, dtype)) continue;
+            const Index sizes{3};
+            std::vector<Tensor> tensors(row.inputs.size() + 1, Tensor(dtype, sizes));
+            std::vector<Tensor*> operands;
+            for (Tensor& t : tensors) operands.push_back(&t.fill([] { return 1; }));
+            const Program program = single(row.name, dtype);
+            const auto status = [&](double last) {
+                tensors[row.checked].set({2}, last);
+                return run("map", sizes, operands, defaults(row.name), nullptr, &program, 0, {1});
+            };
+            const int refused = static_cast<int>(Status::runtime);
+            CHECK(status(1) == 0);
+            if (row.check == MapCheck::divisor) CHECK(status(0) == (dtype == DType::i64 ? refused : 0));
+            else CHECK(status(2) == refused && status(-1) == refused && status(0) == 0);
+        }
+    }
+    const std::vector<std::string> division = {"div_trunc b", "div_floor b", "remainder b", "fmod b"};
+    const std::vector<std::string> chances = {"binary_cross_entropy x", "bernoulli p"};
+    CHECK(divide == division && chance == chances);
+}
+
 // Every f32 function over its whole range, infinities, nan, zeros and subnormals included.
 void test_special_values() {
     struct Function {
@@ -320,6 +350,7 @@ void test_conversions() {
 
 int main() {
     test_primitives();
+    test_checked_inputs();
     test_special_values();
     test_conversions();
     return result();

@@ -92,6 +92,12 @@ struct MapParam {
     double initial;                     // default
     const char* choices;                // nullptr, or "none|tanh": the attribute is a word, the param its index
 };
+// What the map engine refuses before it calls a loop, which cannot fail.
+enum class MapCheck : uint8_t {
+    none,
+    divisor,      // an integer 0
+    probability,  // outside of [0, 1], or nan
+};
 struct MapRow {
     const char* name;
     const char* doc;                    // formula
@@ -101,6 +107,8 @@ struct MapRow {
     std::vector<MapParam> params;
     bool uses_index;                    // gets the element's linear index
     int flops;                          // per element, for the cost model
+    MapCheck check = MapCheck::none;
+    uint8_t checked = 0;                // which input
 };
 std::span<const MapRow> map_rows();
 int find_map(std::string_view name);    // -1: none

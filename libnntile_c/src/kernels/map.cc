@@ -132,16 +132,16 @@ bool are_probabilities(const void* data, int64_t n) {  // a nan is none
 
 }  // namespace
 
-int MapEngine::refuse(const Step& step, const void* const* in, int64_t n) const {
-    if (step.check == Check::divisor) {
-        const int64_t* divisor = static_cast<const int64_t*>(in[1]);
+int MapEngine::refuse(const Step& step, const void* input, int64_t n) const {
+    if (step.check == MapCheck::divisor) {
+        const int64_t* divisor = static_cast<const int64_t*>(input);
         if (std::find(divisor, divisor + n, 0) == divisor + n) return 0;
         return fail_task(args, static_cast<int>(Status::runtime), "ZeroDivisionError");
     }
-    const Compute compute = slots[step.in[0]].compute;
-    const bool fit = compute == compute_f32   ? are_probabilities<float>(in[0], n)
-                     : compute == compute_f64 ? are_probabilities<double>(in[0], n)
-                                              : are_probabilities<int64_t>(in[0], n);
+    const Compute compute = slots[step.in[step.checked]].compute;
+    const bool fit = compute == compute_f32   ? are_probabilities<float>(input, n)
+                     : compute == compute_f64 ? are_probabilities<double>(input, n)
+                                              : are_probabilities<int64_t>(input, n);
     if (fit) return 0;
     return fail_task(args, static_cast<int>(Status::runtime),
                      "all elements of input should be between 0 and 1");
@@ -152,8 +152,8 @@ int MapEngine::run_compute(const Step& step, int64_t n) {
     void* out[max_instruction_operands];
     for (int k = 0; k < step.n_in; ++k) in[k] = slots[step.in[k]].at;
     for (int k = 0; k < step.n_out; ++k) out[k] = slots[step.out[k]].at;
-    if (step.check != Check::none)
-        if (int status = refuse(step, in, n)) return status;
+    if (step.check != MapCheck::none)
+        if (int status = refuse(step, in[step.checked], n)) return status;
     const int64_t* index =
         index_slot < 0 ? nullptr : reinterpret_cast<const int64_t*>(slots[index_slot].at);
     step.loop({n, in, out, args.params.data() + step.first_param, index, step.dtype});

@@ -33,8 +33,6 @@ private:
         max_slots + max_map_instructions + max_map_registers + max_map_blocks;
     static constexpr int max_instruction_operands = 8;
 
-    // What the engine refuses before it calls a loop, which cannot fail.
-    enum class Check : uint8_t { none, divisor, probability };
     // A register as a compute type: in a buffer, or directly in a block.
     struct Slot {
         Compute compute;
@@ -47,7 +45,8 @@ private:
     struct Step {
         enum Kind : uint8_t { load, index, convert, compute, narrow, store } kind;
         DType dtype;  // compute: of the result; narrow: the dtype to narrow to
-        Check check;
+        MapCheck check;
+        uint8_t checked;  // input
         uint8_t n_in, n_out;
         uint16_t first_param;
         int16_t slot, from;  // to and from; store: from `slot` to block `from`
@@ -74,8 +73,7 @@ private:
     void run_index(const Step& step, int64_t count);
     void run_store(const Step& step, int64_t count);
     int run_compute(const Step& step, int64_t n);
-    static Check check_of(size_t primitive, Compute compute);
-    int refuse(const Step& step, const void* const* in, int64_t n) const;
+    int refuse(const Step& step, const void* input, int64_t n) const;
 
     const Args& args;
     const Program& program;

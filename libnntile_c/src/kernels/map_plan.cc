@@ -114,7 +114,9 @@ int MapEngine::plan_instruction(int number) {
     step.first_param = instruction.first_param;
     step.loop = loop;
     step.dtype = target;
-    step.check = check_of(primitive, compute);
+    const bool fails = row.check != MapCheck::divisor || compute == compute_i64;
+    step.check = fails ? row.check : MapCheck::none;
+    step.checked = row.checked;
     for (size_t k = 0; k < instruction.out.size() && !full; ++k) {
         const int r = instruction.out[k];
         compute_of_register[r] = compute;
@@ -138,13 +140,6 @@ int MapEngine::plan_instruction(int number) {
     }
     release(number);
     return 0;
-}
-
-MapEngine::Check MapEngine::check_of(size_t primitive, Compute compute) {
-    if (compute == compute_i64 && primitive >= number_of_div_trunc && primitive <= number_of_fmod)
-        return Check::divisor;
-    const bool chance = primitive == number_of_bernoulli || primitive == number_of_binary_cross_entropy;
-    return chance ? Check::probability : Check::none;
 }
 
 int MapEngine::plan_stores() {

@@ -7,6 +7,19 @@
 namespace nntile::kernels {
 namespace {
 
+// Takes the marks of checked inputs off their names.
+std::vector<MapRow> with_checks(std::vector<MapRow> rows) {
+    for (MapRow& row : rows)
+        for (size_t k = 0; k < row.inputs.size(); ++k) {
+            const char mark = *row.inputs[k];
+            if (mark != '/' && mark != '%') continue;
+            row.check = mark == '/' ? MapCheck::divisor : MapCheck::probability;
+            row.checked = static_cast<uint8_t>(k);
+            ++row.inputs[k];
+        }
+    return rows;
+}
+
 std::vector<MapRow> make_rows() {
 #define IN(...) \
     { __VA_ARGS__ }
@@ -30,7 +43,7 @@ std::vector<MapRow> make_rows() {
 }
 
 const std::vector<MapRow>& rows() {
-    static const std::vector<MapRow> all = make_rows();
+    static const std::vector<MapRow> all = with_checks(make_rows());
     return all;
 }
 
