@@ -55,4 +55,15 @@ c10::IValue map_tensors(const c10::IValue& value, Replace&& replace) {
     return value;
 }
 
+// TensorIterator resizes no out= argument that is an operand too: `torch.add(a, b, out=a)`.
+inline void check_resizable(Arguments arguments, int out, c10::IntArrayRef sizes) {
+    const at::Tensor& written = arguments[out].toTensor();
+    if (written.sizes() == sizes) return;
+    for (size_t k = 0; k < arguments.size(); ++k)
+        TORCH_CHECK(static_cast<int>(k) == out || !arguments[k].isTensor() ||
+                        !arguments[k].toTensor().is_same(written),
+                    "output with shape ", written.sizes(), " doesn't match the broadcast shape ",
+                    sizes);
+}
+
 }  // namespace torch_nntile

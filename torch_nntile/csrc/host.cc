@@ -226,23 +226,13 @@ bool gives_nothing(const Shapes& shapes) {
     });
 }
 
-// TensorIterator resizes no output that is an operand, too.
-void check_no_operand(Arguments arguments, int out, c10::IntArrayRef sizes) {
-    const Tensor& written = arguments[out].toTensor();
-    for (size_t k = 0; k < arguments.size(); ++k)
-        TORCH_CHECK(static_cast<int>(k) == out || !arguments[k].isTensor() ||
-                        !arguments[k].toTensor().is_same(written),
-                    "output with shape ", written.sizes(), " doesn't match the broadcast shape ", sizes);
-}
-
 void resize_outs(const c10::OperatorHandle& op, Arguments arguments, const Shapes& shapes) {
     const c10::FunctionSchema& schema = op.schema();
     for (size_t r = 0; r < schema.returns().size(); ++r) {
         const int k = argument_of(schema, schema.returns()[r]);
         if (k < 0 || !schema.arguments()[k].is_out() || !arguments[k].isTensor()) continue;
         const Tensor& out = arguments[k].toTensor();
-        if (out.sizes() != shapes[r][0].sizes && op.hasTag(at::Tag::pointwise))
-            check_no_operand(arguments, k, shapes[r][0].sizes);
+        if (op.hasTag(at::Tag::pointwise)) check_resizable(arguments, k, shapes[r][0].sizes);
         at::native::resize_output(out, shapes[r][0].sizes);
         at::assert_no_internal_overlap(out);
     }

@@ -37,13 +37,6 @@ void resize_out(const Tensor& t, const Shape& shape) {
 
 }  // namespace
 
-// TensorIterator resizes no output that is an operand, too: `torch.add(a, b, out=a)`.
-void Row::check_kept(const Inputs& in, const Tensor& written, c10::IntArrayRef sizes) {
-    for (const Value& v : in.values)
-        TORCH_CHECK(!v.tensor || !v.tensor->is_same(written) || written.sizes() == sizes,
-                    "output with shape ", written.sizes(), " doesn't match the broadcast shape ", sizes);
-}
-
 bool Row::infer_fast(const View& view, const Inputs& in, Results& out) {
     if (!t_.map || t_.has_dtype_argument || !in.uniform || in.doubtful || t_.outputs.size() > 2)
         return false;
@@ -106,7 +99,7 @@ void Row::infer_cached(const c10::OperatorHandle& op, const View& view, const In
         const int k = t_.returns[r].argument;
         if (k == no_argument || !t_.out_argument[k]) continue;
         const Tensor& written = view.arguments[k].toTensor();
-        if (t_.map) check_kept(in, written, (*shapes)[r][0].sizes);
+        if (t_.map) check_resizable(view.arguments, k, (*shapes)[r][0].sizes);
         resize_out(written, (*shapes)[r][0]);
     }
     for (const OutputSource& source : t_.outputs)

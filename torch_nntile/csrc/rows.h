@@ -120,7 +120,6 @@ private:
     // Results and the node. False: the op does not take it, nothing was recorded.
     bool infer_and_record(const c10::OperatorHandle& op, const View& view, const Inputs& in,
                           Results& out, MetaCache::Guess& guess);
-    static void check_kept(const Inputs& in, const at::Tensor& written, c10::IntArrayRef sizes);
     void check_devices(Arguments arguments) const;
     // False: a result overlaps itself in a way that only a loop over its elements can follow.
     bool check_writes(const Inputs& in, Results& out) const;
