@@ -179,6 +179,42 @@ def test_error_of_a_task_is_raised_by_wait_too() -> None:
     assert works()
 
 
+TASKS: dict[str, tuple[type[Exception], Callable[[], torch.Tensor]]] = {
+    "embedding": (
+        IndexError,
+        lambda: F.embedding(torch.tensor([7], device="nntile"), on_device(4, 2)),
+    ),
+    "integer division": (
+        RuntimeError,
+        lambda: torch.tensor([4], device="nntile") // torch.tensor([0], device="nntile"),
+    ),
+    "gather on the host": (
+        RuntimeError,
+        lambda: on_device(3).gather(0, torch.tensor([9], device="nntile")),
+    ),
+    "index_select on the host": (
+        IndexError,
+        lambda: on_device(3).index_select(0, torch.tensor([9], device="nntile")),
+    ),
+}
+WAITS: dict[str, Callable[[torch.Tensor], object]] = {
+    "cpu": lambda found: found.cpu(),
+    "wait": lambda found: torch_nntile.wait(),
+    "synchronize": lambda found: torch.nntile.synchronize(),
+    "accelerator": lambda found: torch.accelerator.synchronize(),
+}
+
+
+@pytest.mark.parametrize("wait", WAITS)
+@pytest.mark.parametrize("name", TASKS)
+def test_error_of_a_task_has_one_class_wherever_it_is_raised(name: str, wait: str) -> None:
+    error, call = TASKS[name]
+    with pytest.raises(error) as found:
+        WAITS[wait](call())
+    assert not isinstance(found.value, ValueError)
+    assert works()
+
+
 def test_label_out_of_range_does_not_stop_training() -> None:
     model = torch.nn.Linear(4, 3).to("nntile")
     optimizer = torch.optim.SGD(model.parameters(), 0.1)

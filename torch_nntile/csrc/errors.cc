@@ -72,7 +72,8 @@ nntile_status status_of_current_exception(nntile_error** error) noexcept {
     } catch (const c10::NotImplementedError& e) {
         return report(NNTILE_UNSUPPORTED, e.what_without_backtrace());
     } catch (const c10::Error& e) {
-        return report(NNTILE_INVALID_ARGUMENT, e.what_without_backtrace());
+        // Not INVALID_ARGUMENT, which is a ValueError in Python: PyTorch's is a RuntimeError.
+        return report(NNTILE_RUNTIME, e.what_without_backtrace());
     } catch (const Interrupted& e) {
         return report(NNTILE_INTERRUPTED, e.what());
     } catch (const std::bad_alloc&) {
