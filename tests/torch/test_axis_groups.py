@@ -178,6 +178,31 @@ def test_bad_tilings(sizes: object, message: str) -> None:
     assert (x + 1).sum().item() == 24
 
 
+@pytest.mark.parametrize("mode", ["eager", "graph"])
+def test_segments_cut_the_dims_that_they_fill(mode: str) -> None:
+    """Another extent in the group is no error, which would come late and drop all that is pending."""
+    name = fresh("batch")
+    x, last, other = (torch.ones(n, device="nntile") for n in (7, 5, 3))
+    torch_nntile.run()
+    set_axis_group_name(x, {0: name})
+    set_axis_group_name(last, {0: name})
+    set_axis_group_tiling(name, (1, 5, 1))
+    with runtime_mode(mode):
+        kept = other + 1
+        other.add_(5)
+        found = last + 1
+        torch_nntile.run()
+        assert kept.tolist() == [2.0] * 3
+        assert other.tolist() == [6.0] * 3
+        assert found.tolist() == [2.0] * 5
+        last.fill_(4)
+        assert last.tolist() == [4.0] * 5
+        y = x + 1
+        torch_nntile.run()
+        assert torch_nntile.explain("tiles").count("map {add}") == 3
+        assert y.tolist() == [2.0] * 7
+
+
 def test_unknown_group_is_named() -> None:
     with pytest.raises(ValueError, match="no axis group 'nothing_of_this_name'"):
         set_axis_group_tiling("nothing_of_this_name", 2)

@@ -229,7 +229,8 @@ void Recorder::flush() {
     if (holders_.empty() && graph_.nodes.empty()) return;
     bool submitted = false, lowered = false;
     // A failed call leaves its buffers as they were. A graph that only did not fit into memory stays pending: the
-    // user may free some and run it again.
+    // user may free some and run it again. What does not lower is dropped as a whole: bad input is refused when it is
+    // recorded, so that only a mistake of ours, the end of the host's memory or a runtime that cannot start get here.
     OnExit exit{[&] {
         if (submitted || !lowered || mode_ == Mode::eager) drop_graph();
     }};

@@ -3,6 +3,7 @@
 // data, and automatic ones, in this order.
 #include <cmath>
 #include <map>
+#include <numeric>
 
 #include "base/text.hh"
 #include "tile/automatic.hh"
@@ -88,6 +89,9 @@ private:
         if (it == cuts_.end() || it->second.empty()) return;
         const int64_t extent = graph_.value(v).sizes[d];
         graph::AxisCut segments = it->second;
+        // A list is for the dims of its extent; another one of the group, as a smaller last batch, is not cut. An error
+        // here would take all of a pending graph with it.
+        if (segments.size() > 1 && std::accumulate(segments.begin(), segments.end(), int64_t{0}) != extent) return;
         if (segments.size() == 1) {
             const int64_t size = segments[0];
             segments.assign(extent / size, size);
