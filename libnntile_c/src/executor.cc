@@ -5,6 +5,7 @@
 
 #include "base/error.hh"
 #include "graph/text.hh"
+#include "tile/cost.hh"
 #include "tile/cuts.hh"
 #include "tile/text.hh"
 
@@ -18,6 +19,7 @@ constexpr size_t most_cached_plans = 4096;
 // Everything that lowering depends on.
 Hash key_of(const graph::Graph& graph, const graph::AxisCuts& cuts) {
     Hash key = graph.hash();
+    key.add(tile::cost()->version);
     for (const graph::Input& in : graph.inputs) {
         if (!in.stored) continue;
         for (const graph::Cut& cut : in.stored->cuts) {
