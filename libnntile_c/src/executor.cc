@@ -17,8 +17,8 @@ constexpr size_t most_cached_tasks = 1'000'000;     // 0.1 to 0.4 KB each
 constexpr size_t most_cached_plans = 4096;
 
 // Everything that lowering depends on.
-Hash key_of(const graph::Graph& graph, const graph::AxisCuts& cuts) {
-    Hash key = graph.hash();
+Hash key_of(const Hash& hash, const graph::Graph& graph, const graph::AxisCuts& cuts) {
+    Hash key = hash;
     key.add(tile::cost()->version);
     for (const graph::Input& in : graph.inputs) {
         if (!in.stored) continue;
@@ -51,10 +51,22 @@ std::shared_ptr<runtime::Storage> whole_storage(DType dtype, std::span<const int
 }
 
 std::string text_of_cuts(const tile::Tiling& tiling) {
+    std::vector<std::pair<tile::AxisGroup, size_t>> rows;   // axes without a name that are cut alike are one row
+    for (const tile::AxisGroup& a : tiling.axes) {
+        const auto same = std::find_if(rows.begin(), rows.end(), [&](const auto& row) {
+            return a.name.empty() && row.first.name.empty() && row.first.cut == a.cut && row.first.origin == a.origin;
+        });
+        if (same == rows.end()) {
+            rows.emplace_back(a, 1);
+            continue;
+        }
+        same->first.dims += a.dims;
+        ++same->second;
+    }
     std::string out;
-    for (const tile::AxisGroup& a : tiling.axes)
-        out += (a.name.empty() ? "_" : a.name) + " = " + a.cut +
-               (a.origin.empty() ? "" : "  (" + a.origin + ")") + "  in " + std::to_string(a.dims) + " dims\n";
+    for (const auto& [a, axes] : rows)
+        out += text_of(a.name.empty() ? "_" : a.name, " = ", a.cut, a.origin.empty() ? "" : "  (" + a.origin + ")",
+                       "  in ", a.dims, " dims", axes > 1 ? text_of(" of ", axes, " axes") : "", "\n");
     for (const std::string& c : tiling.choices) out += "chosen: " + c + "\n";
     for (const std::string& r : tiling.retiles) out += "retile: " + r + "\n";
     return out;
@@ -69,21 +81,22 @@ graph::Graph without_data(graph::Graph graph) {
 }  // namespace
 
 PlanExecutor::Entry& PlanExecutor::find(const graph::Graph& graph, const graph::AxisCuts& cuts) {
-    const Hash key = key_of(graph, cuts);
+    const Hash hash = graph.hash(), key = key_of(hash, graph, cuts);
     if (auto known = by_key_.find(key); known != by_key_.end()) {
         ++plan_hits;
         entries_.splice(entries_.begin(), entries_, known->second);
         return entries_.front();
     }
     runtime::ensure_started();
-    const auto compiled = nntile::compile(graph, cuts);
+    const auto compiled = nntile::compile(graph, cuts, saved_for(hash));
     ++lowerings;
-    Entry entry{key, compiled->plan, {}, compiled->outputs, {}, compiled->copies, compiled->host_calls};
+    Entry entry{key, compiled->plan, {}, compiled->outputs, {}, compiled->copies, compiled->host_calls, hash,
+                compiled->graph.nodes.size(), std::move(compiled->tiling.automatic)};
     for (uint32_t v : compiled->inputs) {
         entry.inputs.push_back(compiled->graph.value(v).source);
         if (compiled->tiling.named) entry.names.push_back(compiled->tiling.values[v].names);
     }
-    last_ = {without_data(std::move(compiled->graph)), cuts, compiled->plan};
+    last_ = {without_data(std::move(compiled->graph)), cuts, compiled->plan, hash};
     cached_tasks_ += entry.plan->task_count();
     entries_.push_front(std::move(entry));
     by_key_[key] = entries_.begin();
@@ -154,7 +167,42 @@ graph::StoredRef PlanExecutor::lost(DType dtype, std::span<const int64_t> sizes)
 }
 
 std::string PlanExecutor::axes(const graph::Graph& graph, const graph::AxisCuts& cuts) {
-    return text_of_cuts(tile::choose_tiling(graph, cuts));
+    return text_of_cuts(tile::choose_tiling(graph, cuts, true, saved_for(graph.hash())));
+}
+
+const tile::SavedGraph* PlanExecutor::saved_for(const Hash& hash) const {
+    const auto known = saved_.find(hash);
+    return known == saved_.end() ? nullptr : &known->second;
+}
+
+std::string PlanExecutor::save_cuts(const graph::AxisCuts& cuts) {
+    tile::SavedCuts all{cuts, {}, {}};
+    std::unordered_map<Hash, bool> seen;
+    for (const Entry& e : entries_)             // the latest plan of a graph says how it is cut now
+        if (!e.automatic.empty() && seen.emplace(e.hash, true).second)
+            all.graphs.push_back({e.hash, e.nodes, e.automatic});
+    for (const auto& [hash, graph] : saved_)
+        if (!seen.count(hash)) all.graphs.push_back(graph);
+    return print(all);
+}
+
+graph::AxisCuts PlanExecutor::load_cuts(std::string_view text,
+                                        const std::map<std::string, std::set<int64_t>>& extents) {
+    tile::SavedCuts cuts = tile::parse_cuts(text);
+    for (const auto& [name, cut] : cuts.axes) {
+        const auto known = extents.find(name);
+        int64_t sum = 0;
+        for (int64_t s : cut) sum += cut.size() > 1 ? s : 0;
+        check(cut.size() < 2 || known == extents.end() || known->second.count(sum), Status::invalid_argument,
+              "cuts, line ", cuts.lines[name], ": the segments of axis '", name, "' sum to ", sum,
+              known == extents.end() ? "" : text_of(", its extent is ", *known->second.rbegin()));
+    }
+    entries_.clear();                           // plans under other cuts
+    by_key_.clear();
+    cached_tasks_ = 0;
+    plans = 0;
+    for (tile::SavedGraph& g : cuts.graphs) saved_[g.hash] = std::move(g);
+    return std::move(cuts.axes);
 }
 
 std::string PlanExecutor::text(std::string_view stage) {
@@ -163,7 +211,7 @@ std::string PlanExecutor::text(std::string_view stage) {
     if (stage == "plan") return last_->plan->text();
     check(stage == "tiles" || stage == "cuts", Status::invalid_argument,
           "text: stage must be 'pending', 'graph', 'cuts', 'tiles' or 'plan', got '", stage, "'");
-    const tile::Tiling tiling = tile::choose_tiling(last_->graph, last_->cuts);
+    const tile::Tiling tiling = tile::choose_tiling(last_->graph, last_->cuts, true, saved_for(last_->hash));
     if (stage == "cuts") return text_of_cuts(tiling);
     return tiling.text() + tile::print(tile::lower(last_->graph, tiling).tiles);
 }

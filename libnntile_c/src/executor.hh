@@ -22,6 +22,9 @@ public:
     bool read_view(const graph::Stored& stored, DType dtype, const Layout& view, void* host) override;
     graph::StoredRef lost(DType dtype, std::span<const int64_t> sizes) override;
     std::string axes(const graph::Graph& graph, const graph::AxisCuts& cuts) override;
+    std::string save_cuts(const graph::AxisCuts& cuts) override;
+    graph::AxisCuts load_cuts(std::string_view text,
+                              const std::map<std::string, std::set<int64_t>>& extents) override;
     std::string text(std::string_view stage) override;
     void reset() override;
 
@@ -37,18 +40,24 @@ private:
         std::vector<Compiled::Kept> outputs;
         std::vector<std::vector<std::string>> names;    // of the inputs' dims, as this graph found them; empty: of none
         size_t copies, host_calls;
+        Hash hash;                                  // of the graph alone
+        size_t nodes;
+        std::vector<tile::SavedCut> automatic;
     };
     using Entries = std::list<Entry>;               // least recently used last
     Entry& find(const graph::Graph& graph, const graph::AxisCuts& cuts);
+    const tile::SavedGraph* saved_for(const Hash& hash) const;
 
     Entries entries_;
     std::unordered_map<Hash, Entries::iterator> by_key_;
     size_t cached_tasks_ = 0;
+    std::unordered_map<Hash, tile::SavedGraph> saved_;  // that were loaded
     // What texts of the last lowering are made from: tiling and lowering are pure, so they can be repeated.
     struct Last {
         graph::Graph graph;                         // without the data of its inputs
         graph::AxisCuts cuts;
         std::shared_ptr<runtime::Plan> plan;
+        Hash hash;
     };
     std::optional<Last> last_;
 };

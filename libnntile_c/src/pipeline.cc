@@ -5,12 +5,13 @@
 
 namespace nntile {
 
-std::shared_ptr<Compiled> compile(const graph::Graph& recorded, const tile::AxisCuts& cuts) {
+std::shared_ptr<Compiled> compile(const graph::Graph& recorded, const tile::AxisCuts& cuts,
+                                  const tile::SavedGraph* saved) {
     auto c = std::make_shared<Compiled>();
     c->graph = recorded;
     graph::remove_dead(c->graph);
     c->graph.own_outputs();
-    c->tiling = tile::choose_tiling(c->graph, cuts, false);     // how every value is cut
+    c->tiling = tile::choose_tiling(c->graph, cuts, false, saved);  // how every value is cut
     tile::Lowered lowered = tile::lower(c->graph, c->tiling);   // tasks on tiles
     c->tiles = std::move(lowered.tiles);
     c->inputs = lowered.inputs;

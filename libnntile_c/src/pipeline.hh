@@ -30,6 +30,7 @@ struct Compiled {
 };
 
 // graph must have its outputs set. Pure but for the plan's slots; throws Error.
-std::shared_ptr<Compiled> compile(const graph::Graph& graph, const tile::AxisCuts& cuts);
+std::shared_ptr<Compiled> compile(const graph::Graph& graph, const tile::AxisCuts& cuts,
+                                  const tile::SavedGraph* saved = nullptr);
 
 }  // namespace nntile

@@ -129,7 +129,8 @@ nntile_status nntile_record_axis_name(nntile_record *record, const nntile_operan
                                       const char *name, nntile_error **error);
 
 /** Sets the cut of an axis group from the next lowering on: n = 0: automatic; n = 1: segments of sizes[0] (the last may
- *  be shorter); n > 1: these segments. NOT_FOUND for an unknown name; INVALID_ARGUMENT for a size <= 0 or a list that
+ *  be shorter); n > 1: these segments. A size of the extent or
+ *  more leaves the axis whole. NOT_FOUND for an unknown name; INVALID_ARGUMENT for a size <= 0 or a list that
  *  does not sum to the extent. Since 0.1. */
 nntile_status nntile_record_axis_tiling(nntile_record *record, const char *name, const int64_t *sizes, size_t n,
                                         nntile_error **error);
@@ -137,7 +138,18 @@ nntile_status nntile_record_axis_tiling(nntile_record *record, const char *name,
 /** Table of axis groups. *text is the caller's, freed by nntile_text_free(). Since 0.1. */
 nntile_status nntile_record_axis_text(nntile_record *record, char **text, nntile_error **error);
 
-/** Text of a stage: "pending" graph; "graph", "tiles" or "plan" of the last lowering. *text as above. Since 0.1. */
+/** The cuts of named axes and those that were chosen for graphs with plans, as a text that can be edited. *text as
+ *  above. Since 0.1. */
+nntile_status nntile_record_cuts_save(nntile_record *record, char **text, nntile_error **error);
+
+/** Takes such a text: named axes are cut from the next lowering on, graphs that are recorded again get the cuts that
+ *  the text has for them instead of chosen ones. Graphs that it does not know are cut as before. INVALID_ARGUMENT,
+ *  with the line, for a text that is torn or wrong; nothing is taken then. Cuts that do not fit the graph they are
+ *  for are an error where that graph is lowered. Since 0.1. */
+nntile_status nntile_record_cuts_load(nntile_record *record, const char *text, nntile_error **error);
+
+/** Text of a stage: "pending" graph; "graph", "cuts", "tiles" or "plan" of the last lowering. *text as above.
+ *  Since 0.1. */
 nntile_status nntile_record_text(nntile_record *record, const char *stage, char **text, nntile_error **error);
 void nntile_text_free(char *text);
 

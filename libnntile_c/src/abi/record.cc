@@ -211,6 +211,20 @@ nntile_status nntile_record_axis_text(nntile_record* record, char** text, nntile
     });
 }
 
+nntile_status nntile_record_cuts_save(nntile_record* record, char** text, nntile_error** error) {
+    return guard(error, [&] {
+        need(text, "nntile_record_cuts_save", "text");
+        *text = copy_text(recorder_of(record, "nntile_record_cuts_save").save_cuts());
+    });
+}
+
+nntile_status nntile_record_cuts_load(nntile_record* record, const char* text, nntile_error** error) {
+    return guard(error, [&] {
+        need(text, "nntile_record_cuts_load", "text");
+        recorder_of(record, "nntile_record_cuts_load").load_cuts(text);
+    });
+}
+
 nntile_status nntile_record_text(nntile_record* record, const char* stage, char** text, nntile_error** error) {
     return guard(error, [&] {
         need(stage, "nntile_record_text", "stage");

@@ -41,6 +41,7 @@ public:
     void skip_lines();      // blank ones and comments
     void skip_block();      // the rest of "name {..}"
     bool at_end();
+    int line() const { return line_; }
 
     template <class... Parts>
     [[noreturn]] void fail(const Parts&... parts) const {

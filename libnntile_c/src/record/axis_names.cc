@@ -116,10 +116,21 @@ std::string Recorder::axis_text() {
         for (int64_t e : extents) out += (e == *extents.begin() ? "" : ", ") + std::to_string(e);
         auto cut = cuts_.find(name);
         if (cut == cuts_.end() || cut->second.empty()) out += "  cut auto\n";
+        else if (cut->second == graph::AxisCut{INT64_MAX}) out += "  whole\n";
         else if (cut->second.size() == 1) out += "  cut " + std::to_string(cut->second[0]) + "\n";
         else out += "  cut " + text_of_dims(cut->second) + "\n";
     }
     return out;
+}
+
+std::string Recorder::save_cuts() {
+    std::lock_guard lock(mutex_);
+    return executor_->save_cuts(cuts_);
+}
+
+void Recorder::load_cuts(std::string_view text) {
+    std::lock_guard lock(mutex_);
+    for (auto& [name, cut] : executor_->load_cuts(text, extents_)) cuts_[name] = std::move(cut);
 }
 
 }  // namespace nntile::record

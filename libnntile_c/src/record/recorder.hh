@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -42,6 +43,11 @@ public:
     virtual bool read_view(const graph::Stored& stored, DType dtype, const Layout& view, void* host) = 0;
     virtual graph::StoredRef lost(DType dtype, std::span<const int64_t> sizes) = 0;    // to read it is an error
     virtual std::string axes(const graph::Graph& graph, const graph::AxisCuts& cuts) = 0;
+    // Cuts as a text: the named ones that are given, and those that were chosen for graphs with plans. load_cuts()
+    // takes the latter and gives the former back; extents of the names that are known, to check them.
+    virtual std::string save_cuts(const graph::AxisCuts& cuts) = 0;
+    virtual graph::AxisCuts load_cuts(std::string_view text,
+                                      const std::map<std::string, std::set<int64_t>>& extents) = 0;
     virtual std::string text(std::string_view stage) = 0;                   // of the last lowering
     virtual void reset() = 0;                                               // forget plans
 };
@@ -73,6 +79,8 @@ public:
     void name_axis(const Operand& tensor, int64_t dim, std::string name);
     void cut_axis(const std::string& name, std::span<const int64_t> sizes);
     std::string axis_text();
+    std::string save_cuts();
+    void load_cuts(std::string_view text);
     std::string text(std::string_view stage);
 
     std::atomic<int64_t> buffers{0}, buffer_bytes{0}, buffer_peak{0};

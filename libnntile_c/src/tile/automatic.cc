@@ -19,6 +19,8 @@ constexpr double few_seconds = 60e-6;       // of a graph that is not worth a cu
 constexpr double settled_seconds = 2e-3;
 constexpr double worth = 0.97;              // a cut has to bring the estimate below this much of what it was
 constexpr size_t one_call = 4;              // nodes that a call of eager mode becomes, at most
+constexpr double worth_more = 0.92;         // so much better must twice as many tiles of one call be: later calls get them
+constexpr double not_leading = 1.25;        // how much another axis than that of the rows has to be better
 constexpr size_t few_axes = 4;              // are tried in a round
 constexpr int rounds = 3;
 constexpr int64_t most_segments = 1024;
@@ -37,44 +39,38 @@ Cut even_cut(int64_t extent, int64_t segments) {
 class Chooser {
 public:
     Chooser(const Related& related, Axes& axes)
-        : related_(related), graph_(related.graph), axes_(axes), cost_(cost()), estimate_(related, axes, *cost_) {}
+        : related_(related), graph_(related.graph), axes_(axes), cost_(cost()), estimate_(related, axes, *cost_),
+          small_(related.graph.nodes.size() <= one_call) {}
 
-    std::vector<Choice> run() {
+    void run() {
         axes_.propagate();
-        const bool small = graph_.nodes.size() <= one_call;
         const bool hints = any_hint();
-        if (!hints && estimate_.seconds_whole() < few_seconds) return {};
+        if (!hints && estimate_.seconds_whole() < few_seconds) return;
         best_ = estimate_();
-        if (small) {
+        if (small_) {
             // A call follows how its operands are cut, unless that is dear, and is cut no further.
-            if (hints && follow(1.2)) return std::move(choices_);
-            if (estimate_.seconds_whole() < (settles() ? settled_seconds : few_seconds)) return std::move(choices_);
-            search();
-            return std::move(choices_);
+            if (hints && follow(1.2)) return;
+            if (estimate_.seconds_whole() >= (settles() ? settled_seconds : few_seconds)) search();
+            return;
         }
         // A larger graph chooses for itself, as it did when its data was not cut yet; where that does not fit the
         // data as it is now, following the data may be cheaper.
         const size_t none = axes_.mark();
         const Estimate uncut = best_;
         search();
-        if (!hints || best_.copied <= uncut.copied / 8) return std::move(choices_);
+        if (!hints || best_.copied <= uncut.copied / 8) return;
         const Estimate free = best_;
-        const std::vector<Source> own = sources_;
-        std::vector<Choice> of_own = std::move(choices_);
+        Chosen own = take();
         restart(none, uncut, {});
         follow(1);
         search();
-        if (best_.weight() < worth * free.weight()) return std::move(choices_);
-        restart(none, free, own);
-        return of_own;
+        if (best_.weight < worth * free.weight) return;
+        restart(none, free, std::move(own));
     }
 
-private:
-    struct Source {
-        int dim;
-        Cut cut;
-    };
+    Chosen take() { return std::move(chosen_); }
 
+private:
     bool any_hint() const {
         for (const graph::Input& in : graph_.inputs)
             if (in.stored && in.stored->hints && related_.live.values[in.value]) return true;
@@ -99,14 +95,13 @@ private:
 
     void add(int dim, Cut cut) {
         axes_.cut(dim, cut, "automatic", automatic_cut);
-        sources_.push_back({dim, std::move(cut)});
+        chosen_.cuts.emplace_back(dim, std::move(cut));
     }
 
-    void restart(size_t mark, const Estimate& estimate, const std::vector<Source>& sources) {
+    void restart(size_t mark, const Estimate& estimate, Chosen chosen) {
         axes_.undo(mark);
-        sources_.clear();
-        choices_.clear();
-        for (const Source& s : sources) add(s.dim, s.cut);
+        for (const auto& [dim, cut] : chosen.cuts) axes_.cut(dim, cut, "automatic", automatic_cut);
+        chosen_ = std::move(chosen);
         axes_.propagate();
         best_ = estimate;
     }
@@ -127,45 +122,45 @@ private:
                     add(related_.dims[in->value][d], normal(in->stored->cuts[d]));
         axes_.propagate();
         const Estimate now = estimate_();
-        if (now.weight() <= patience * best_.weight()) {
+        if (now.weight <= patience * best_.weight) {
             best_ = now;
             return true;
         }
         axes_.undo(mark);
-        sources_.clear();
+        chosen_ = {};
         axes_.propagate();
         return false;
     }
 
-    Estimate tried(int dim, int64_t segments) {
-        const size_t mark = axes_.mark();
-        axes_.cut(dim, even_cut(axes_.extent(dim), segments), "automatic", automatic_cut);
-        axes_.propagate();
-        const Estimate found = estimate_();
-        axes_.undo(mark);
-        return found;
-    }
-
     struct Trial {
-        int dim = -1;
+        std::vector<int> dims;
         int64_t segments = 1;
         Estimate estimate;
+        double weight = 0;
     };
 
-    // The best number of segments of an axis: up and down from 4, as far as that gets better.
-    Trial best_of(int dim) {
-        const int64_t extent = axes_.extent(dim);
-        auto at = [&](int64_t segments) { return Trial{dim, segments, tried(dim, segments)}; };
-        auto better = [](const Trial& a, const Trial& b) { return a.estimate.weight() < b.estimate.weight(); };
-        Trial best = at(std::min<int64_t>(4, extent));
+    Trial at(const std::vector<int>& dims, int64_t segments) {
+        const size_t mark = axes_.mark();
+        for (int dim : dims) axes_.cut(dim, even_cut(axes_.extent(dim), segments), "automatic", automatic_cut);
+        axes_.propagate();
+        Trial trial{dims, segments, estimate_(), 0};
+        trial.weight = trial.estimate.weight;
+        axes_.undo(mark);
+        return trial;
+    }
+
+    // The best number of segments of some axes: up and down from a guess, as far as that gets better.
+    Trial best_of(const std::vector<int>& dims) {
+        const int64_t extent = axes_.extent(dims[0]);
+        Trial best = at(dims, std::min<int64_t>(small_ ? 2 : 4, extent));
         const int64_t start = best.segments;
         for (int64_t s = 2 * start; s <= std::min(extent, most_segments); s *= 2) {
-            const Trial next = at(s);
-            if (!better(next, best)) break;
-            best = next;
+            Trial next = at(dims, s);
+            if (next.weight >= (small_ ? worth_more : 1) * best.weight) break;
+            best = std::move(next);
         }
         if (best.segments == start && start > 2)
-            if (const Trial next = at(2); better(next, best)) best = next;
+            if (Trial next = at(dims, 2); next.weight < best.weight) best = std::move(next);
         return best;
     }
 
@@ -173,25 +168,27 @@ private:
         for (int round = 0; round < rounds; ++round) {
             Trial best;
             size_t tried = 0;
-            for (int dim : estimate_.candidates()) {
-                const Trial found = best_of(dim);
-                if (best.dim < 0 || found.estimate.weight() < best.estimate.weight()) best = found;
+            const int leading = small_ ? estimate_.leading() : -1;
+            auto take = [&](Trial found) {
+                // The other operand of the next call has no such axis as the rows have.
+                if (small_ && found.dims[0] != leading) found.weight *= not_leading;
+                if (best.dims.empty() || found.weight < best.weight) best = std::move(found);
+            };
+            for (const std::vector<int>& axes : estimate_.candidates()) {
+                Trial all = best_of(axes);
+                if (axes.size() > 1) take(at({axes[0]}, all.segments));     // where others only look like it
+                take(std::move(all));
                 if (++tried == few_axes) break;
             }
-            if (best.dim < 0 || best.estimate.weight() > worth * best_.weight()) break;
-            add(best.dim, even_cut(axes_.extent(best.dim), best.segments));
-            note(best);
+            if (best.dims.empty() || best.weight > worth * best_.weight) break;
+            for (int dim : best.dims) add(dim, even_cut(axes_.extent(dim), best.segments));
+            chosen_.choices.push_back({best.dims[0], best.dims.size(), best.segments, estimate_.workers(),
+                                estimate_.seconds(best_), estimate_.seconds(best.estimate), best_.tasks,
+                                best.estimate.tasks, best.estimate.copied});
             best_ = best.estimate;
             axes_.propagate();
         }
         axes_.propagate();                      // of trials nothing stays
-    }
-
-    void note(const Trial& taken) {
-        const auto at = std::find(weighed_workers.begin(), weighed_workers.end(), choice_workers);
-        const auto w = static_cast<size_t>(at - weighed_workers.begin());
-        choices_.push_back({taken.dim, taken.segments, best_.seconds[w], taken.estimate.seconds[w], best_.tasks,
-                            taken.estimate.tasks, taken.estimate.copied});
     }
 
     const Related& related_;
@@ -199,9 +196,9 @@ private:
     Axes& axes_;
     const CostRef cost_;
     const Estimator estimate_;
+    const bool small_;                          // what a call of eager mode becomes
     Estimate best_;
-    std::vector<Source> sources_;
-    std::vector<Choice> choices_;
+    Chosen chosen_;
 };
 
 }  // namespace
@@ -214,8 +211,12 @@ bool automatic_cuts() {
     return wanted;
 }
 
-std::vector<Choice> choose_cuts(const Related& related, Axes& axes) {
-    if (automatic_cuts()) return Chooser(related, axes).run();
+Chosen choose_cuts(const Related& related, Axes& axes) {
+    if (automatic_cuts()) {
+        Chooser chooser(related, axes);
+        chooser.run();
+        return chooser.take();
+    }
     axes.propagate();
     return {};
 }

@@ -20,15 +20,20 @@ struct Related {
 // One automatic cut and what it was chosen for.
 struct Choice {
     int dim;
+    size_t axes;                        // so many of one extent were cut alike
     int64_t segments;
-    double before, after;               // estimated seconds of the graph on the workers of choice_workers
+    int workers;
+    double before, after;               // estimated seconds of the graph on so many workers
     int64_t tasks_before, tasks_after;
     double copied;                      // bytes that tasks copy after it
 };
-constexpr int choice_workers = 4;
 
 bool automatic_cuts();                  // false: NNTILE_AUTOMATIC_CUTS=0
+struct Chosen {
+    std::vector<Choice> choices;
+    std::vector<std::pair<int, Cut>> cuts;      // dim and cut, for each axis
+};
 // Adds automatic cuts to `axes` where they pay, and leaves the axes propagated.
-std::vector<Choice> choose_cuts(const Related& related, Axes& axes);
+Chosen choose_cuts(const Related& related, Axes& axes);
 
 }  // namespace nntile::tile

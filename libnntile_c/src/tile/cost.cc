@@ -35,6 +35,7 @@ constexpr Constant constants[] = {
     {"memory_bytes", &Machine::memory_bytes, "byte/s from and to memory"},
     {"cache_bytes", &Machine::cache_bytes, "byte/s from and to a cache"},
     {"cache_size", &Machine::cache_size, "bytes of cache of a worker"},
+    {"workers", &Machine::workers, "workers; cuts are weighed for machines of up to so many"},
     {"host_bytes", &Machine::host_bytes, "byte/s of a function of the host of weight 1"},
 };
 

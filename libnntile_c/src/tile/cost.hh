@@ -27,6 +27,7 @@ struct Machine {
     double memory_bytes = 4e10;             // byte/s of a task whose data is not in a cache
     double cache_bytes = 8e10;              // byte/s of one whose data is
     double cache_size = 8e6;                // bytes of cache of one worker
+    double workers = 4;                     // cuts are weighed for machines of up to so many workers
     double host_bytes = 8e9;                // byte/s of a function of the host with weight 1
 };
 

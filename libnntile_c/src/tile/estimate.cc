@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 namespace nntile::tile {
 
@@ -48,6 +49,7 @@ Estimator::Estimator(const Related& related, const Axes& axes, const Cost& cost)
         for (uint32_t v : node.outputs) made[v] = level + 1;
         levels_ = std::max(levels_, level + 1);
     }
+    while (sizes_ < Estimate{}.seconds.size() && (2 << (sizes_ - 1)) <= cost.machine.workers) ++sizes_;
     const std::vector<AxisState> uncut = whole_axes();
     for (Job& job : jobs_) {
         job.seconds = task_seconds(job, uncut);
@@ -230,25 +232,47 @@ Estimate Estimator::operator()() const {
     Estimate all;
     for (const Job& job : jobs_) estimate_job(job, now, levels, all);
     for (const Sum& level : levels)
-        for (size_t w = 0; w < weighed_workers.size(); ++w) {
+        for (size_t w = 0; w < sizes_; ++w) {
             const double spread = w > 0 && level.spread ? cost_.machine.spread_seconds : 0;
-            all.seconds[w] += std::max(level.longest, level.work / weighed_workers[w]) + spread;
+            const double seconds = std::max(level.longest, level.work / (1 << w)) + spread;
+            all.seconds[w] += seconds;
+            all.weight += seconds;
         }
     return all;
 }
 
-std::vector<int> Estimator::candidates() const {
+std::vector<std::vector<int>> Estimator::candidates() const {
     std::vector<double> score(axes_.size(), 0);
     for (const Job& job : jobs_)
-        for (const Label& l : job.labels)
-            if (l.axis >= 0)
-                score[l.axis] += job.seconds * (l.kind == LabelKind::parallel ? 1 : l.kind == LabelKind::reduce ? 0.2 : -0.2);
-    std::vector<int> order;
+        for (const Label& l : job.labels) {
+            if (l.axis < 0) continue;
+            const double sign = l.kind == LabelKind::parallel ? 1 : l.kind == LabelKind::reduce ? 0.2 : -0.2;
+            score[l.axis] += sign * job.seconds;
+        }
+    std::map<int64_t, std::vector<size_t>> by_extent;
     for (size_t a = 0; a < axes_.size(); ++a)
-        if (score[a] > 0 && is_whole(all_.factors(axes_[a]))) order.push_back(static_cast<int>(a));
-    std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return score[a] > score[b]; });
-    for (int& a : order) a = axes_[a];
-    return order;
+        if (score[a] > 0 && is_whole(all_.factors(axes_[a]))) by_extent[all_.extent(axes_[a])].push_back(a);
+    std::vector<std::pair<double, std::vector<int>>> groups;
+    for (auto& [extent, axes] : by_extent) {
+        std::stable_sort(axes.begin(), axes.end(), [&](size_t a, size_t b) { return score[a] > score[b]; });
+        auto& group = groups.emplace_back();
+        for (size_t a : axes) {
+            group.first += score[a];
+            group.second.push_back(axes_[a]);
+        }
+    }
+    std::stable_sort(groups.begin(), groups.end(), [](auto& a, auto& b) { return a.first > b.first; });
+    std::vector<std::vector<int>> out;
+    for (auto& group : groups) out.push_back(std::move(group.second));
+    return out;
+}
+
+int Estimator::leading() const {
+    for (const Job& job : jobs_)
+        for (const Operand& o : job.operands)
+            for (int axis : o.axes)
+                if (o.output && axis >= 0) return axes_[axis];
+    return -1;
 }
 
 }  // namespace nntile::tile

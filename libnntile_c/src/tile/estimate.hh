@@ -10,19 +10,13 @@
 
 namespace nntile::tile {
 
-// Sizes of machines that cuts are weighed for, small ones with the most weight as they take longest.
-constexpr std::array<int, 4> weighed_workers = {1, 2, 4, 8};
-
 struct Estimate {
-    std::array<double, weighed_workers.size()> seconds{};   // on so many workers
+    // On 1, 2, 4 .. workers, up to Machine::workers. Their sum is what a choice makes small: machines of few workers
+    // have the most weight, as they take longest.
+    std::array<double, 16> seconds{};
+    double weight = 0;
     double copied = 0;                  // bytes
     int64_t tasks = 0;
-
-    double weight() const {
-        double sum = 0;
-        for (double s : seconds) sum += s;
-        return sum;
-    }
 };
 
 class Estimator {
@@ -31,8 +25,14 @@ public:
     // Under the axes' cuts as they are now.
     Estimate operator()() const;
     double seconds_whole() const { return whole_; }     // of all nodes, uncut, one after the other
-    // Axes with more than one element along which work is done in parallel, most work first.
-    std::vector<int> candidates() const;
+    int workers() const { return 1 << (sizes_ - 1); }   // of the largest machine that is looked at
+    double seconds(const Estimate& e) const { return e.seconds[sizes_ - 1]; }   // there
+
+    // Uncut axes with work along them, by extent, most work first: axes of one extent often play one part, as the
+    // rows of all layers do. In each the one with the most work comes first.
+    std::vector<std::vector<int>> candidates() const;
+    // The first dim of the first result.
+    int leading() const;
 
 private:
     struct Label {
@@ -89,7 +89,7 @@ private:
     std::vector<int> axes_;             // dims that stand for them
     std::vector<int> axis_of_dim_;
     std::vector<Job> jobs_;
-    size_t levels_ = 0;
+    size_t levels_ = 0, sizes_ = 1;
     double whole_ = 0;
 };
 

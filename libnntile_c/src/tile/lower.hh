@@ -8,6 +8,7 @@
 
 #include "graph/graph.hh"
 #include "tile/cut.hh"
+#include "tile/saved_cuts.hh"
 #include "tile/tile_graph.hh"
 
 namespace nntile::tile {
@@ -35,6 +36,7 @@ struct AxisGroup {
 struct Tiling {
     std::vector<ValueTiling> values;    // by value id
     bool named = false;                 // some axis has a name
+    std::vector<SavedCut> automatic;    // what was chosen, for a later choose_tiling() of the same graph
     // For texts only, as is what follows.
     std::vector<AxisGroup> axes;        // named axes and those that are cut
     std::vector<std::string> retiles;   // links whose two sides are cut differently, with the op that reads them
@@ -42,8 +44,10 @@ struct Tiling {
     std::string text() const;           // "axes { batch = 128 cut (64, 64) ... }"
 };
 
-// Pure: depends on the graph (with the stored cuts of its inputs) and the user's cuts, on nothing else.
-Tiling choose_tiling(const graph::Graph& graph, const AxisCuts& cuts, bool with_texts = true);
+// Pure: depends on the graph (with the stored cuts of its inputs), the user's cuts and the cost module, on nothing
+// else. saved: automatic cuts that are to be taken as they are; invalid_argument where they do not fit the graph.
+Tiling choose_tiling(const graph::Graph& graph, const AxisCuts& cuts, bool with_texts = true,
+                     const SavedGraph* saved = nullptr);
 
 struct Lowered {
     TileGraph tiles;

@@ -2,7 +2,10 @@
 // Tasks of a node that has a relation: one for every tile of its iteration space. Labels of kind whole are not
 // cut; partial results over cut reduce labels are accumulated in a fixed number of lanes, joined by a fixed tree, so
 // that the bits depend on nothing but the cuts.
+#include <algorithm>
+
 #include "base/error.hh"
+#include "tile/cost.hh"
 #include "tile/lowering.hh"
 #include "tile/program.hh"
 
@@ -229,11 +232,20 @@ private:
             task.operands.push_back(operand_of(n_in_ + k, outs[k], dtypes_[k],
                                                accumulate || part ? Access::read_write : Access::write));
         }
-        for (const Operand& o : task.operands)
-            if (o.tile != none) task.bytes += static_cast<double>(all_.out_.tiles.tiles[o.tile].bytes);
+        for (const Operand& o : task.operands) task.bytes += bytes_of(task, o);
         set_params(task, accumulate);
         if (row_.map_row >= 0 && kernels::map_rows()[row_.map_row].uses_index) set_index(task, segments);
         return task;
+    }
+
+    // Of the block that a task sees, which may be a part of its tile.
+    double bytes_of(const Task& task, const Operand& o) const {
+        if (o.tile == none) return 0;
+        double points = 1;
+        for (size_t i = 0; i < task.sizes.size(); ++i)
+            if (o.strides[i] != 0) points *= static_cast<double>(task.sizes[i]);
+        const auto tile = static_cast<double>(all_.out_.tiles.tiles[o.tile].bytes);
+        return is_host() ? tile : std::min(tile, points * static_cast<double>(size_of(o.dtype)));
     }
 
     void set_params(Task& task, bool accumulate) const {
@@ -302,6 +314,7 @@ private:
     void make_host_call(Task& task, bool accumulate) {
         task.host_call = node_.host_call;
         task.sizes = {product(task.sizes)};
+        task.flops = task.bytes * host_weight(graph_.hosts[node_.host_call].name);
         for (Operand& o : task.operands) o.strides.clear();
         task.params.emplace_back().fixed.i = accumulate;
         ++all_.out_.host_calls;

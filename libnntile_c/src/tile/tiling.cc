@@ -23,7 +23,7 @@ public:
                    std::vector<int>(graph.values.size(), -1)},
           dims_(related_.dims) {}
 
-    Tiling run(bool with_texts) {
+    Tiling run(bool with_texts, const SavedGraph* saved) {
         for (uint32_t v = 0; v < graph_.values.size(); ++v) add_value(v);
         for (size_t n = 0; n < graph_.nodes.size(); ++n)
             if (live_.nodes[n]) relate(n);
@@ -34,8 +34,12 @@ public:
                 if (!is_whole(in.stored->cuts[d]) && !(in.stored->hints >> d & 1))
                     axes_.cut(dims_[in.value][d], normal(in.stored->cuts[d]), "data", persistent_cut);
         }
-        choices_ = choose_cuts(related_, axes_);
+        Chosen chosen;
+        if (saved) take(*saved);
+        else chosen = choose_cuts(related_, axes_);
+        choices_ = std::move(chosen.choices);
         Tiling tiling;
+        for (const auto& [dim, cut] : chosen.cuts) keep(dim, cut, tiling);
         set_values(tiling);
         keep_stored(tiling);
         if (with_texts) set_texts(tiling);
@@ -83,6 +87,42 @@ private:
         for (size_t k = 0; k < node.outputs.size(); ++k) unite(node.outputs[k], node.inputs.size() + k);
     }
 
+    void take(const SavedGraph& saved) {
+        for (const SavedCut& c : saved.cuts) {
+            const bool known = c.value < dims_.size() && live_.values[c.value] && c.dim < dims_[c.value].size();
+            check(known, Status::invalid_argument, "cuts, line ", c.line, ": the graph has no %", c.value, " with dim ",
+                  c.dim);
+            const int dim = dims_[c.value][c.dim];
+            if (c.segments.size() == 1 && c.segments[0] >= axes_.extent(dim)) continue;
+            try {
+                axes_.cut(dim, cut_of_segments(axes_.extent(dim), c.segments), "saved", automatic_cut);
+            } catch (const Error& e) {
+                fail(e.status, "cuts, line ", c.line, ": ", e.what());
+            }
+        }
+        axes_.propagate();
+    }
+
+    void keep(int dim, const Cut& cut, Tiling& tiling) const {
+        if (cut.size() != 1) return;            // follows from another one
+        SavedCut saved{0, 0, {}};
+        int64_t from = 0;
+        for (int64_t p : cut[0].positions) {
+            saved.segments.push_back(p - from);
+            from = p;
+        }
+        saved.segments.push_back(cut[0].extent - from);
+        const int root = axes_.find(dim);
+        for (uint32_t v = 0; v < dims_.size(); ++v)
+            for (uint32_t d = 0; live_.values[v] && d < dims_[v].size(); ++d) {
+                if (axes_.find(dims_[v][d]) != root) continue;
+                saved.value = v;
+                saved.dim = d;
+                tiling.automatic.push_back(std::move(saved));
+                return;
+            }
+    }
+
     void name(uint32_t v, size_t d, const std::string& name) {
         named_.push_back({dims_[v][d], name});
         auto it = cuts_.find(name);
@@ -117,9 +157,10 @@ private:
         for (uint32_t v = 0; v < graph_.values.size(); ++v) {
             tiling.values[v].cuts.reserve(dims_[v].size());
             for (int dim : dims_[v]) {
-                if (axes_.level(dim) == automatic_cut && tiling.values[v].cuts.size() < 64)
-                    tiling.values[v].hints |= uint64_t{1} << tiling.values[v].cuts.size();
                 tiling.values[v].cuts.push_back(axes_.factors(dim));
+                const size_t d = tiling.values[v].cuts.size() - 1;
+                if (axes_.level(dim) == automatic_cut && !is_whole(tiling.values[v].cuts[d]))
+                    tiling.values[v].hints |= uint64_t{1} << d;
                 if (names.empty()) continue;
                 auto it = names.find(axes_.find(dim));
                 tiling.values[v].names.push_back(it == names.end() ? "" : it->second);
@@ -136,7 +177,7 @@ private:
             for (size_t d = 0; d < own.cuts.size(); ++d) {
                 const bool same = d < in.stored->cuts.size() ? normal(in.stored->cuts[d]) == own.cuts[d]
                                                              : is_whole(own.cuts[d]);
-                own.as_stored = own.as_stored && (same || (own.hints >> d & 1));
+                own.as_stored = own.as_stored && (same || axes_.level(dims_[in.value][d]) == automatic_cut);
             }
         }
     }
@@ -178,8 +219,9 @@ private:
             for (size_t d = 0; live_.values[v] && d < dims_[v].size() && axis.empty(); ++d)
                 if (axes_.find(dims_[v][d]) == root) axis = text_of("dim ", d, " of %", v);
         auto number = [](double x) { return text_of_real(std::round(x * 1000) / 1000); };
+        if (c.axes > 1) axis += text_of(" and ", c.axes - 1, " like it");
         return text_of(axis, ": ", axes_.extent(c.dim), " cut in ", c.segments, "; about ", number(c.before * 1e3),
-                       " ms -> ", number(c.after * 1e3), " ms on ", choice_workers, " workers, ", c.tasks_before,
+                       " ms -> ", number(c.after * 1e3), " ms on ", c.workers, " workers, ", c.tasks_before,
                        " -> ", c.tasks_after, " tasks, ", number(c.copied / 1e6), " MB copied");
     }
 
@@ -195,8 +237,8 @@ private:
 
 }  // namespace
 
-Tiling choose_tiling(const graph::Graph& graph, const AxisCuts& cuts, bool with_texts) {
-    return Tiler(graph, cuts).run(with_texts);
+Tiling choose_tiling(const graph::Graph& graph, const AxisCuts& cuts, bool with_texts, const SavedGraph* saved) {
+    return Tiler(graph, cuts).run(with_texts, saved);
 }
 
 std::string Tiling::text() const {
