@@ -24,7 +24,9 @@ if "torch_nntile.diagnose" not in sys.orig_argv:
     from torch_nntile import _start, models, training
     from torch_nntile.axes import (
         format_axis_groups,
+        load_cuts,
         print_axis_groups,
+        save_cuts,
         set_axis_group_name,
         set_axis_group_tiling,
     )
@@ -68,6 +70,7 @@ __all__ = [
     "has_pending_graph",
     "init_context",
     "load_cost",
+    "load_cuts",
     "models",
     "print_axis_groups",
     "reset_fallback_report",
@@ -76,6 +79,7 @@ __all__ = [
     "restrict_cuda",
     "run",
     "runtime_mode",
+    "save_cuts",
     "set_axis_group_name",
     "set_axis_group_tiling",
     "show_config",

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Literal
 
 import torch
@@ -13,10 +15,15 @@ from torch_nntile.errors import InvalidArgumentError
 
 __all__ = [
     "format_axis_groups",
+    "load_cuts",
     "print_axis_groups",
+    "save_cuts",
     "set_axis_group_name",
     "set_axis_group_tiling",
 ]
+
+
+WHOLE = 2**63 - 1  # a size that no axis exceeds
 
 
 def set_axis_group_name(tensor: torch.Tensor, names: Mapping[int, str]) -> None:
@@ -45,13 +52,15 @@ def set_axis_group_name(tensor: torch.Tensor, names: Mapping[int, str]) -> None:
         _c.call("nntile_record_axis_name", _c.record(), operand, dim % tensor.dim(), name.encode())
 
 
-def set_axis_group_tiling(name: str, sizes: int | Sequence[int] | Literal["auto"]) -> None:
+def set_axis_group_tiling(
+    name: str, sizes: int | Sequence[int] | Literal["auto", "whole"]
+) -> None:
     """Cut an axis group, at any time; it holds from the next lowering on.
 
     Args:
         name: of the group.
-        sizes: one size (the last tile may be smaller), a list that sums to the extent, or "auto".
-            A list of one size is that size.
+        sizes: one size (the last tile may be smaller), a list that sums to the extent, "auto", or
+            "whole": one tile, whatever would be chosen. A list of one size is that size.
 
     Raises:
         ValueError: an unknown group, a size <= 0, or sizes that do not sum to the extent.
@@ -59,12 +68,16 @@ def set_axis_group_tiling(name: str, sizes: int | Sequence[int] | Literal["auto"
     _c.call("nntile_record_axis_tiling", _c.record(), name.encode(), *_cut_of(name, sizes))
 
 
-def _cut_of(name: str, sizes: int | Sequence[int] | Literal["auto"]) -> tuple[list[int], int]:
+def _cut_of(
+    name: str, sizes: int | Sequence[int] | Literal["auto", "whole"]
+) -> tuple[list[int], int]:
     if isinstance(sizes, str):
+        if sizes == "whole":
+            return [WHOLE], 1
         if sizes != "auto":
             raise InvalidArgumentError(
-                f"axis group {name!r}: the tiling must be a size, a list of sizes or 'auto', "
-                f"got {sizes!r}"
+                f"axis group {name!r}: the tiling must be a size, a list of sizes, 'auto' or "
+                f"'whole', got {sizes!r}"
             )
         return [], 0
     cut = [sizes] if isinstance(sizes, int) else [int(size) for size in sizes]
@@ -83,3 +96,36 @@ def format_axis_groups() -> str:
 def print_axis_groups() -> None:
     """Print `format_axis_groups()`."""
     print(format_axis_groups())
+
+
+def save_cuts(path: str | os.PathLike[str]) -> None:
+    """Write the cuts of named axes, and those that were chosen for graphs, to a text file.
+
+    The file can be edited: a line `axis NAME = 16 16` cuts a named axis, a line `%12 dim 0 = 256
+    256` under `graph` the axis of that dim of a value as `explain("graph")` numbers it.
+
+    Raises:
+        OSError: the file cannot be written; an old one is then as it was.
+    """
+    target = Path(path)
+    new = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        new.write_text(_c.owned_text("nntile_record_cuts_save", _c.record()))
+        new.replace(target)
+    finally:
+        new.unlink(missing_ok=True)
+
+
+def load_cuts(path: str | os.PathLike[str]) -> None:
+    """Take the cuts of a file of `save_cuts()`, from the next lowering on.
+
+    Named axes are cut as it says, also where the name is given later. A graph that it knows gets
+    the cuts that it has for it; others are cut as before.
+
+    Raises:
+        OSError: the file cannot be read.
+        ValueError: with its line, a file that is torn, of another version, wrong, or does not sum
+            to the extent of an axis; nothing is taken then.
+        RuntimeError: later, where a graph is lowered that the cuts for it do not fit.
+    """
+    _c.call("nntile_record_cuts_load", _c.record(), Path(path).read_text().encode())

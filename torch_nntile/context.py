@@ -12,6 +12,7 @@ import):
 | STARPU_NCUDA | CUDA workers | 0 |
 | NNTILE_RUNTIME_MODE | `eager` or `graph` | `eager` |
 | NNTILE_CPU_FALLBACK | 0: an op without a row raises NotImplementedError | 1 |
+| NNTILE_AUTOMATIC_CUTS | 0: axes without a cut of the user's stay whole | 1 |
 | NNTILE_COST | file of constants of the cost module, from `torch_nntile.calibrate` | built in |
 | NNTILE_DATA_DIR | cache of downloaded data sets | `~/.cache/torch_nntile` |
 | NNTILE_SENTINELS | 1: after each task, look whether it wrote elsewhere; slow | 0 |

@@ -8,7 +8,8 @@ namespace nntile::tile {
 using graph::no_value;
 
 Lowering::Lowering(const graph::Graph& graph, const Tiling& tiling)
-    : graph_(graph), tiling_(tiling), live_(live_of(graph)), own_cuts_(graph.values.size()), grids_(graph.values.size()),
+    : graph_(graph), tiling_(tiling), live_(live_of(graph)), own_cuts_(graph.values.size()),
+      grids_(graph.values.size()),
       tiles_(graph.values.size()), last_use_(graph.values.size(), none), is_output_(graph.values.size()),
       overwritable_(graph.values.size()), seen_(graph.values.size()), copy_(kernels::find_kernel("copy")) {
     for (uint32_t v = 0; v < graph.values.size(); ++v) own_cuts_[v] = tiling.values[v].cuts;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Tasks of nodes without a relation: empty, view_write and bits.
+// Tasks of nodes without a relation: empty, view_write and bits; and of joins of partial results.
 #include "base/error.hh"
 #include "tile/lowering.hh"
+#include "tile/program.hh"
 
 namespace nntile::tile {
 
@@ -58,6 +59,36 @@ void Lowering::lower_bits(uint32_t number) {
     // The same bytes on both sides, so a copy in the new dtype.
     add_copy(value.dtype, {from, 0, {1}}, value.dtype, {to, 0, {1}}, value.sizes, Access::write, number);
     finish_whole(node.outputs[0], to, number);
+}
+
+void Lowering::add_join(const schema::OpRow& op, const OperandTile& into, const OperandTile& from, DType dtype,
+                        uint32_t node) {
+    const int row = kernels::find_map(op.combine);
+    check(row >= 0, Status::internal, op.name, ": no map row '", op.combine, "' joins partial results");
+    Task task;
+    task.kernel = kernels::find_kernel("map");
+    task.program = one_instruction(row, dtype);
+    task.node = node;
+    const Tile& tile = out_.tiles.tiles[into.tile];
+    task.sizes = {tile.bytes / size_of(dtype)};
+    task.flops = static_cast<double>(task.sizes[0]);
+    task.bytes = 3.0 * static_cast<double>(tile.bytes);
+    for (auto [id, access] : {std::pair{into.tile, Access::read}, {from.tile, Access::read},
+                              {into.tile, Access::write}}) {
+        Operand o;
+        o.tile = id;
+        o.access = access;
+        o.dtype = dtype;
+        o.strides = {1};
+        task.operands.push_back(std::move(o));
+    }
+    for (const kernels::MapParam& p : kernels::map_rows()[row].params) {
+        ParamRef ref;                       // defaults: a + 1 * b
+        if (p.kind == 'f') ref.fixed.f = p.initial;
+        else ref.fixed.i = static_cast<int64_t>(p.initial);
+        task.params.push_back(ref);
+    }
+    push(std::move(task));
 }
 
 }  // namespace nntile::tile

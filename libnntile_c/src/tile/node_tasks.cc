@@ -357,36 +357,7 @@ private:
         }
         for (int64_t step = 1; step < lanes; step *= 2)
             for (int64_t lane = 0; lane + step < lanes; lane += 2 * step)
-                for (size_t k = 0; k < n_out_; ++k) combine(outs[lane][k], outs[lane + step][k], dtypes_[k]);
-    }
-
-    void combine(const OperandTile& into, const OperandTile& from, DType dtype) {
-        const int row = kernels::find_map(row_.combine);
-        check(row >= 0, Status::internal, row_.name, ": no map row '", row_.combine, "' joins partial results");
-        Task task;
-        task.kernel = kernels::find_kernel("map");
-        task.program = one_instruction(row, dtype);
-        task.node = number_;
-        const Tile& tile = all_.out_.tiles.tiles[into.tile];
-        task.sizes = {tile.bytes / size_of(dtype)};
-        task.flops = static_cast<double>(task.sizes[0]);
-        task.bytes = 3.0 * static_cast<double>(tile.bytes);
-        for (auto [id, access] : {std::pair{into.tile, Access::read}, {from.tile, Access::read},
-                                  {into.tile, Access::write}}) {
-            Operand o;
-            o.tile = id;
-            o.access = access;
-            o.dtype = dtype;
-            o.strides = {1};
-            task.operands.push_back(std::move(o));
-        }
-        for (const kernels::MapParam& p : kernels::map_rows()[row].params) {
-            ParamRef ref;                       // defaults: a + 1 * b
-            if (p.kind == 'f') ref.fixed.f = p.initial;
-            else ref.fixed.i = static_cast<int64_t>(p.initial);
-            task.params.push_back(ref);
-        }
-        all_.push(std::move(task));
+                for (size_t k = 0; k < n_out_; ++k) all_.add_join(row_, outs[lane][k], outs[lane + step][k], dtypes_[k], number_);
     }
 
     Lowering& all_;
