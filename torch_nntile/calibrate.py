@@ -241,6 +241,7 @@ def calibrate(seconds: float = 30.0) -> dict[str, float]:
         found["host_bytes"] = host(task, share)
         if (os.cpu_count() or 1) > 1:
             found["spread_seconds"] = spread(task, 2 * share)
+        found["workers"] = float(len(os.sched_getaffinity(0)))
         return found
     finally:
         context.shutdown_context()

@@ -240,3 +240,18 @@ def test_cuts_that_do_not_fit(tmp_path: Path) -> None:
     assert_close((a @ b).cpu(), a.cpu() @ b.cpu())
     with pytest.raises(FileNotFoundError):
         save_cuts(tmp_path / "none" / "cuts.txt")
+
+
+@pytest.mark.parametrize("cut", [False, True], ids=["whole operands", "cut operands"])
+def test_a_product_asks_for_its_result_only(cut: bool) -> None:
+    """Tasks read blocks of tiles as they are; nothing is copied to fit the cuts of the product."""
+    shape = (2400, 2400)
+    a, b = (torch.randn(shape) for _ in range(2))
+    a, b = (x.to("nntile").mul(1.0) if cut else x.to("nntile") for x in (a, b))
+    torch_nntile.wait()
+    torch.nntile.reset_peak_memory_stats()
+    before = torch.nntile.memory_allocated()
+    c = a @ b
+    torch_nntile.wait()
+    asked = torch.nntile.max_memory_allocated() - before
+    assert 4 * c.numel() <= asked <= 1.05 * 4 * c.numel()

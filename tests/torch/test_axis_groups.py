@@ -164,7 +164,7 @@ BAD = [
     (-3, r"extent 12.*must be > 0"),
     ((6, 0, 6), r"extent 12.*must be > 0"),
     ((), "list of sizes is empty"),
-    ("half", "must be a size, a list of sizes or 'auto', got 'half'"),
+    ("half", "must be a size, a list of sizes, 'auto' or 'whole', got 'half'"),
 ]
 
 
