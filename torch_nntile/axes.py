@@ -52,9 +52,7 @@ def set_axis_group_name(tensor: torch.Tensor, names: Mapping[int, str]) -> None:
         _c.call("nntile_record_axis_name", _c.record(), operand, dim % tensor.dim(), name.encode())
 
 
-def set_axis_group_tiling(
-    name: str, sizes: int | Sequence[int] | Literal["auto", "whole"]
-) -> None:
+def set_axis_group_tiling(name: str, sizes: int | Sequence[int] | Literal["auto", "whole"]) -> None:
     """Cut an axis group, at any time; it holds from the next lowering on.
 
     Args:

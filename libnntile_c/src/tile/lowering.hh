@@ -69,7 +69,8 @@ private:
 
     // ---- move_tasks.cc
     // into = into joined with from, two partial results of an op.
-    void add_join(const schema::OpRow& op, const OperandTile& into, const OperandTile& from, DType dtype, uint32_t node);
+    void add_join(const schema::OpRow& op, const OperandTile& into, const OperandTile& from, DType dtype,
+                  uint32_t node);
     void lower_empty(uint32_t number);
     void lower_view_write(uint32_t number);
     void lower_bits(uint32_t number);

@@ -357,7 +357,8 @@ private:
         }
         for (int64_t step = 1; step < lanes; step *= 2)
             for (int64_t lane = 0; lane + step < lanes; lane += 2 * step)
-                for (size_t k = 0; k < n_out_; ++k) all_.add_join(row_, outs[lane][k], outs[lane + step][k], dtypes_[k], number_);
+                for (size_t k = 0; k < n_out_; ++k)
+                    all_.add_join(row_, outs[lane][k], outs[lane + step][k], dtypes_[k], number_);
     }
 
     Lowering& all_;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 #include <numeric>
+#include <numeric>
 
 #include "base/text.hh"
 #include "tile/automatic.hh"
@@ -94,11 +95,10 @@ private:
                   c.dim);
             const int dim = dims_[c.value][c.dim];
             if (c.segments.size() == 1 && c.segments[0] >= axes_.extent(dim)) continue;
-            try {
-                axes_.cut(dim, cut_of_segments(axes_.extent(dim), c.segments), "saved", automatic_cut);
-            } catch (const Error& e) {
-                fail(e.status, "cuts, line ", c.line, ": ", e.what());
-            }
+            const int64_t sum = std::accumulate(c.segments.begin(), c.segments.end(), int64_t{0});
+            check(sum == axes_.extent(dim), Status::invalid_argument, "cuts, line ", c.line, ": the segments sum to ",
+                  sum, ", dim ", c.dim, " of %", c.value, " has ", axes_.extent(dim));
+            axes_.cut(dim, cut_of_segments(sum, c.segments), "saved", automatic_cut);
         }
         axes_.propagate();
     }
