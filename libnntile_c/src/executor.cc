@@ -19,7 +19,7 @@ constexpr size_t most_cached_plans = 4096;
 // Everything that lowering depends on.
 Hash key_of(const Hash& hash, const graph::Graph& graph, const graph::AxisCuts& cuts) {
     Hash key = hash;
-    key.add(tile::cost()->version);
+    key.add(tile::cost_version());
     for (const graph::Input& in : graph.inputs) {
         if (!in.stored) continue;
         for (const graph::Cut& cut : in.stored->cuts) {
@@ -197,10 +197,7 @@ graph::AxisCuts PlanExecutor::load_cuts(std::string_view text,
               "cuts, line ", cuts.lines[name], ": the segments of axis '", name, "' sum to ", sum,
               known == extents.end() ? "" : text_of(", its extent is ", *known->second.rbegin()));
     }
-    entries_.clear();                           // plans under other cuts
-    by_key_.clear();
-    cached_tasks_ = 0;
-    plans = 0;
+    drop_plans();                               // under other cuts
     for (tile::SavedGraph& g : cuts.graphs) saved_[g.hash] = std::move(g);
     return std::move(cuts.axes);
 }
@@ -216,11 +213,15 @@ std::string PlanExecutor::text(std::string_view stage) {
     return tiling.text() + tile::print(tile::lower(last_->graph, tiling).tiles);
 }
 
-void PlanExecutor::reset() {
+void PlanExecutor::drop_plans() {
     entries_.clear();
     by_key_.clear();
     cached_tasks_ = 0;
     plans = 0;
+}
+
+void PlanExecutor::reset() {
+    drop_plans();
     last_.reset();
 }
 

@@ -46,6 +46,7 @@ private:
     };
     using Entries = std::list<Entry>;               // least recently used last
     Entry& find(const graph::Graph& graph, const graph::AxisCuts& cuts);
+    void drop_plans();
     const tile::SavedGraph* saved_for(const Hash& hash) const;
 
     Entries entries_;

@@ -2,6 +2,7 @@
 #include "tile/cost.hh"
 
 #include <algorithm>
+#include <atomic>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
@@ -41,7 +42,7 @@ constexpr Constant constants[] = {
 
 std::mutex current_mutex;
 CostRef current;
-uint64_t versions = 0;
+std::atomic<uint64_t> versions{0};
 
 Machine machine_of_file(const char* path) {
     std::ifstream file(path);
@@ -158,6 +159,8 @@ CostRef cost() {
     }
     return current;
 }
+
+uint64_t cost_version() { return versions.load(std::memory_order_acquire); }
 
 void set_cost(const Machine& machine) {
     std::lock_guard lock(current_mutex);

@@ -59,6 +59,7 @@ using CostRef = std::shared_ptr<const Cost>;
 // The module that everything asks. Its first use reads the file that NNTILE_COST names, if any; not_found or
 // invalid_argument, at each use, as long as that cannot be read.
 CostRef cost();
+uint64_t cost_version();                // that of cost(), without a lock: each call of a program asks for it
 void set_cost(const Machine& machine);
 
 // What a function of the host does to a byte beside a plain pass over memory; by its name, 1 if nothing is known.

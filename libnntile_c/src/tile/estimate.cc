@@ -12,9 +12,6 @@ using schema::LabelKind;
 
 namespace {
 
-// As node_tasks.cc joins partial results.
-constexpr int64_t most_lanes = 4, enough_chains = 8;
-
 // Every tile of `wanted` lies in one tile of `stored`.
 bool refines(const Cut& wanted, const Cut& stored) {
     if (is_whole(stored) || wanted == stored) return true;
@@ -204,7 +201,7 @@ void Estimator::estimate_job(const Job& job, const Now& now, std::vector<Sum>& l
         (l.kind == LabelKind::parallel ? parallel : parts) *= static_cast<double>(now.axes[l.axis].segments);
     }
     const double task = machine.task_seconds + task_seconds(job, now.axes);
-    const double lanes = parallel < enough_chains ? std::min<double>(most_lanes, parts) : 1;
+    const auto lanes = static_cast<double>(lanes_of(static_cast<int64_t>(parallel), static_cast<int64_t>(parts)));
     double chain = std::ceil(parts / lanes) * task;
     level.work += parallel * parts * task;
     all.tasks += static_cast<int64_t>(parallel * parts);

@@ -14,13 +14,6 @@ namespace nntile::tile {
 using graph::no_value;
 using schema::LabelKind;
 
-namespace {
-
-constexpr int64_t most_lanes = 4;
-constexpr int64_t enough_chains = 8;    // so many output tiles need no lanes to keep workers busy
-
-}  // namespace
-
 class NodeTasks {
 public:
     NodeTasks(Lowering& all, uint32_t number)
@@ -334,9 +327,7 @@ private:
 
     // All partial results of one output tile.
     void add_chain(Dims segments, int64_t partials, int64_t chains) {
-        const int64_t lanes = partials == 1 ? 1
-                                            : std::clamp<int64_t>(enough_chains / chains, 1,
-                                                                  std::min(partials, most_lanes));
+        const int64_t lanes = lanes_of(chains, partials);
         std::vector<SmallVector<OperandTile, 2>> outs(lanes);
         for (size_t k = 0; k < n_out_; ++k) {
             const OperandTile own = tile_at(outputs_[k], n_in_ + k, segments);

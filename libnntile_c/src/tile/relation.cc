@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "tile/relation.hh"
 
+#include <algorithm>
+
 namespace nntile::tile {
 
 using graph::no_value;
@@ -39,6 +41,11 @@ NodeSpace space_of(const graph::Graph& graph, const graph::Node& node) {
     else if (node.host_call >= 0)
         relate_host(graph.hosts[node.host_call].batched, space);
     return space;
+}
+
+int64_t lanes_of(int64_t output_tiles, int64_t parts) {
+    constexpr int64_t most_lanes = 4, enough_chains = 8;    // so many output tiles need no lanes to keep workers busy
+    return std::clamp<int64_t>(enough_chains / output_tiles, 1, std::min(parts, most_lanes));
 }
 
 }  // namespace nntile::tile

@@ -18,5 +18,7 @@ bool has_relation(const graph::Node& node);
 // Each element of its one output comes from the elements in the same place: maps and copies.
 bool is_element_wise(const graph::Node& node);
 NodeSpace space_of(const graph::Graph& graph, const graph::Node& node);
+// In so many partial results, joined at the end, `parts` of a sum are added up, where a node has so many output tiles.
+int64_t lanes_of(int64_t output_tiles, int64_t parts);
 
 }  // namespace nntile::tile
