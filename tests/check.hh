@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// CHECK counts failures and goes on; main() ends with `return nntile::test::result();`.
+// CHECK counts failures and goes on; main() ends with `return nntile::test::result();`. One that forgets it fails.
 #pragma once
 
 #include <cstdio>
+#include <cstdlib>
 #include <string>
 
 #include "base/error.hh"
@@ -37,7 +38,19 @@ void check_error(const char* file, int line, Status wanted, const std::string& p
                        static_cast<int>(status), " '", message, "'"));
 }
 
+inline bool said = false;
+struct AtExit {
+    ~AtExit() {
+        if (said || failures == 0) return;
+        std::puts("and main() does not return nntile::test::result()");
+        std::fflush(stdout);
+        std::_Exit(1);
+    }
+};
+inline AtExit at_exit;
+
 inline int result() {
+    said = true;
     std::printf(failures ? "%d failures\n" : "ok\n", failures);
     return failures != 0;
 }
