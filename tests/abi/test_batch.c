@@ -9,7 +9,7 @@ typedef struct {
     int64_t calls, rows, added;
 } counts;
 static counts seen;
-static int destroyed = 0;
+static _Atomic int destroyed = 0; /* a worker may do it after the last result is there */
 
 static void end(void* user) {
     CHECK(user == &seen);
