@@ -67,7 +67,7 @@ std::string text_of_cuts(const tile::Tiling& tiling) {
     for (const auto& [a, axes] : rows)
         out += text_of(a.name.empty() ? "_" : a.name, " = ", a.cut, a.origin.empty() ? "" : "  (" + a.origin + ")",
                        "  in ", a.dims, " dims", axes > 1 ? text_of(" of ", axes, " axes") : "", "\n");
-    for (const std::string& c : tiling.choices) out += "chosen: " + c + "\n";
+    for (const std::string& c : tiling.choices) out += c + "\n";
     for (const std::string& r : tiling.retiles) out += "retile: " + r + "\n";
     return out;
 }

@@ -324,14 +324,14 @@ inline void check_push_pull(const Dims& shape, const std::vector<Cut>& base, con
         tiles = static_cast<size_t>(grid.tiles());
         return tile_pieces(grid_of(shape, b), layout, grid).list.size();
     };
-    Pushed there = push(m, base);
+    Pushed there = push(Path(m), base);
     exact_cases += there.exact;
     if (there.exact) CHECK(count(base, there.cuts) == tiles);
-    Pulled back = pull(m, view);
+    Pulled back = pull(Path(m), view);
     exact_cases += back.exact;
     if (!back.exact) return;
     CHECK(count(back.cuts, view) == tiles);
-    Pushed again = push(m, back.cuts);
+    Pushed again = push(Path(m), back.cuts);
     for (size_t k = 0; k < view.size(); ++k) {
         bool moves = false;
         for (const Digit& d : m.digits) moves |= d.dim == k && d.n_steps > 0;

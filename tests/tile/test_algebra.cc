@@ -106,7 +106,7 @@ void test_first_dim_cut_is_never_irregular() {
         std::vector<Cut> cuts;
         bool first = true;
         for (int64_t n : shape) {
-            std::vector<int64_t> at;
+            Positions at;
             for (int64_t p = 1; p < n && first; ++p)
                 if (pick(0, 1)) at.push_back(p);
             cuts.push_back(normal({{n, at}}));
@@ -155,7 +155,7 @@ void test_corners() {
         describe = [&] { return text_of_case(shape, c.layout) + " should be " + c.kind; };
         for (bool cut : {false, true}) {
             std::vector<Cut> base{whole(4), cut ? Cut{{6, {3}}} : whole(6)};
-            Pushed there = push(access_map(shape, c.layout), base);
+            Pushed there = push(Path(access_map(shape, c.layout)), base);
             Grid grid = grid_of(shape, base), view = grid_of(c.layout.sizes, there.cuts);
             Pieces found = tile_pieces(grid, c.layout, view);
             const char* kind = found.irregular                             ? "irregular"
@@ -305,9 +305,9 @@ void test_merged_keeps_other_dims() {
     AccessMap m = access_map(Dims{8, 6, 7}, l);
     CHECK(m.carry != 0);
     std::vector<Cut> base{{{8, {3}}}, whole(6), whole(7)};
-    Pushed there = push(m, base);
+    Pushed there = push(Path(m), base);
     CHECK(there.exact && there.cuts[0] == base[0]);
-    CHECK(pull(m, there.cuts).cuts == base);
+    CHECK(pull(Path(m), there.cuts).cuts == base);
     CHECK(aligned_blocks(grid_of(m.shape, base), l, grid_of(l.sizes, there.cuts)));
 }
 

@@ -132,7 +132,7 @@ void batch() {
         layers(g, rows, 512, 4);
         g.own_outputs();
         const tile::Tiling tiling = tile::choose_tiling(g, {});
-        CHECK(tiling.choices.size() == 1 && tiling.automatic.size() == 1);
+        CHECK(tiling.automatic.size() == 1);
         for (uint32_t v = 0; v < g.values.size(); ++v)
             for (size_t d = 0; d < tiling.values[v].cuts.size(); ++d)
                 CHECK((segments_of(tiling.values[v].cuts[d]) > 1) == (g.value(v).sizes[d] == rows));
@@ -176,7 +176,23 @@ void unfit_data() {
     g.name_axis(x, 1, "columns");
     const tile::Tiling wanted = tile::choose_tiling(g, {{"columns", {256}}});
     CHECK(!wanted.values[x].as_stored && segments_of(wanted.values[x].cuts[1]) == 2);
-    CHECK(tile::lower(g, wanted).outputs.size() == 2);      // the data takes the user's cut for good
+    CHECK(tile::lower(g, wanted).outputs.size() == 3);      // both inputs take the user's cut for good
+}
+
+// What explain("cuts") shows: what was cut, why, what else was tried, and why nothing more.
+void reasons() {
+    auto lines = [](int64_t rows, int64_t width) {
+        Graph g;
+        layers(g, rows, width, 4);
+        g.own_outputs();
+        return tile::choose_tiling(g, {}, true).choices;
+    };
+    const std::vector<std::string> found = lines(2048, 512);
+    CHECK(found.size() == 2);
+    for (const char* part : {"chosen: dim 0 of %0: 2048 cut in ", " workers from ", " tasks, ", "; next best was "})
+        CHECK(found.front().find(part) != std::string::npos);
+    CHECK(found.back().starts_with("then: the best of other cuts brings too little, "));
+    CHECK(lines(4, 16) == std::vector<std::string>{"then: too short a graph for cuts"});
 }
 
 void workers() {
@@ -224,6 +240,7 @@ int main() {
     nntile::settled();
     nntile::unfit_data();
     nntile::workers();
+    nntile::reasons();
     nntile::absurd();
-    return 0;
+    return nntile::test::result();
 }

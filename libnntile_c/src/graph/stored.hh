@@ -14,9 +14,10 @@
 namespace nntile::graph {
 
 // A factored cut of one dim: (extent, positions), outer factor first; see tile/cuts.hh for the algebra.
+using Positions = SmallVector<int64_t, 3>;
 struct Factor {
     int64_t extent;
-    std::vector<int64_t> positions;
+    Positions positions;
     friend bool operator==(const Factor&, const Factor&) = default;
 };
 using Cut = SmallVector<Factor, 1>;

@@ -21,6 +21,7 @@ constexpr double worth = 0.97;              // a cut has to bring the estimate b
 constexpr size_t one_call = 4;              // nodes that a call of eager mode becomes, at most
 constexpr double worth_more = 0.92;         // likewise twice as many tiles of one call: later calls get them too
 constexpr double not_leading = 1.25;        // how much another axis than that of the rows has to be better
+constexpr double hopeless = 1.03;           // where two segments are so much worse, more are not tried
 constexpr size_t few_axes = 4;              // are tried in a round
 constexpr int rounds = 3;
 constexpr int64_t most_segments = 1024;
@@ -45,17 +46,18 @@ public:
     void run() {
         axes_.propagate();
         const bool hints = any_hint();
-        if (!hints && estimate_.seconds_whole() < few_seconds) return;
+        if (!hints && estimate_.seconds_whole() < few_seconds) return end("too short a graph for cuts");
         best_ = estimate_();
         if (small_) {
             // A call follows how its operands are cut, unless that is dear, and is cut no further.
-            if (hints && follow(1.2)) return;
+            if (hints && follow(1.2)) return end("a call follows how its operands are cut");
             if (estimate_.seconds_whole() >= (settles() ? settled_seconds : few_seconds)) search();
+            else end("too short a call for cuts of data that stays");
             return;
         }
         // A larger graph chooses for itself, as it did when its data was not cut yet; where that does not fit the
         // data as it is now, following the data may be cheaper.
-        const size_t none = axes_.mark();
+        const Axes::Mark none = axes_.mark();
         const Estimate uncut = best_;
         search();
         if (!hints || best_.copied <= uncut.copied / 8) return;
@@ -71,6 +73,8 @@ public:
     Chosen take() { return std::move(chosen_); }
 
 private:
+    void end(const char* reason) { chosen_.end = reason; }
+
     bool any_hint() const {
         for (const graph::Input& in : graph_.inputs)
             if (in.stored && in.stored->hints && related_.live.values[in.value]) return true;
@@ -98,7 +102,7 @@ private:
         chosen_.cuts.emplace_back(dim, std::move(cut));
     }
 
-    void restart(size_t mark, const Estimate& estimate, Chosen chosen) {
+    void restart(const Axes::Mark& mark, const Estimate& estimate, Chosen chosen) {
         axes_.undo(mark);
         for (const auto& [dim, cut] : chosen.cuts) axes_.cut(dim, cut, "automatic", automatic_cut);
         chosen_ = std::move(chosen);
@@ -115,7 +119,7 @@ private:
             return product(graph_.value(in->value).sizes) * size_of(graph_.value(in->value).dtype);
         };
         std::stable_sort(inputs.begin(), inputs.end(), [&](auto* a, auto* b) { return bytes(a) > bytes(b); });
-        const size_t mark = axes_.mark();
+        const Axes::Mark mark = axes_.mark();
         for (const graph::Input* in : inputs)
             for (size_t d = 0; d < in->stored->cuts.size(); ++d)
                 if ((in->stored->hints >> d & 1) && !is_whole(in->stored->cuts[d]))
@@ -128,7 +132,6 @@ private:
         }
         axes_.undo(mark);
         chosen_ = {};
-        axes_.propagate();
         return false;
     }
 
@@ -140,7 +143,7 @@ private:
     };
 
     Trial at(const std::vector<int>& dims, int64_t segments) {
-        const size_t mark = axes_.mark();
+        const Axes::Mark mark = axes_.mark();
         for (int dim : dims) axes_.cut(dim, even_cut(axes_.extent(dim), segments), "automatic", automatic_cut);
         axes_.propagate();
         Trial trial{dims, segments, estimate_(), 0};
@@ -149,46 +152,56 @@ private:
         return trial;
     }
 
-    // The best number of segments of some axes: up and down from a guess, as far as that gets better.
+    // The best number of segments of some axes: twice as many, as long as that gets better.
     Trial best_of(const std::vector<int>& dims) {
-        const int64_t extent = axes_.extent(dims[0]);
-        Trial best = at(dims, std::min<int64_t>(small_ ? 2 : 4, extent));
-        const int64_t start = best.segments;
-        for (int64_t s = 2 * start; s <= std::min(extent, most_segments); s *= 2) {
+        const int64_t most = std::min(axes_.extent(dims[0]), most_segments);
+        Trial best = at(dims, std::min<int64_t>(2, most));
+        if (best.weight > hopeless * best_.weight) return best;
+        for (int64_t s = 4; s <= most; s *= 2) {
             Trial next = at(dims, s);
             if (next.weight >= (small_ ? worth_more : 1) * best.weight) break;
             best = std::move(next);
         }
-        if (best.segments == start && start > 2)
-            if (Trial next = at(dims, 2); next.weight < best.weight) best = std::move(next);
         return best;
     }
 
+    Tried tried(const Trial& t) const {
+        return {t.dims[0], t.dims.size(), t.segments, estimate_.seconds(t.estimate)};
+    }
+
     void search() {
+        end("so many rounds of cuts are tried");
         for (int round = 0; round < rounds; ++round) {
             Trial best;
-            size_t tried = 0;
+            std::optional<Tried> next;
+            size_t count = 0;
             const int leading = small_ ? estimate_.leading() : -1;
             auto take = [&](Trial found) {
                 // The other operand of the next call has no such axis as the rows have.
                 if (small_ && found.dims[0] != leading) found.weight *= not_leading;
-                if (best.dims.empty() || found.weight < best.weight) best = std::move(found);
+                Trial& worse = best.dims.empty() || found.weight < best.weight ? best : found;
+                const Tried other = worse.dims.empty() ? Tried{} : tried(worse);
+                if (!worse.dims.empty() && (!next || other.seconds < next->seconds)) next = other;
+                if (&worse == &best) best = std::move(found);
             };
             for (const std::vector<int>& axes : estimate_.candidates()) {
                 Trial all = best_of(axes);
-                if (axes.size() > 1) take(at({axes[0]}, all.segments));     // where others only look like it
+                if (axes.size() > 1 && all.weight < hopeless * best_.weight)    // others may only look like it
+                    take(at({axes[0]}, all.segments));
                 take(std::move(all));
-                if (++tried == few_axes) break;
+                if (++count == few_axes) break;
             }
-            if (best.dims.empty() || best.weight > worth * best_.weight) break;
+            if (best.dims.empty()) return end("no other axis has work along it");
+            if (best.weight > worth * best_.weight) {
+                chosen_.refused = tried(best);
+                return end("the best of other cuts brings too little");
+            }
             for (int dim : best.dims) add(dim, even_cut(axes_.extent(dim), best.segments));
-            chosen_.choices.push_back({best.dims[0], best.dims.size(), best.segments, estimate_.workers(),
-                                estimate_.seconds(best_), estimate_.seconds(best.estimate), best_.tasks,
-                                best.estimate.tasks, best.estimate.copied});
+            chosen_.choices.push_back({tried(best), next, estimate_.workers(), estimate_.seconds(best_), best_.tasks,
+                                       best.estimate.tasks, best.estimate.copied});
             best_ = best.estimate;
             axes_.propagate();
         }
-        axes_.propagate();                      // of trials nothing stays
     }
 
     const Related& related_;

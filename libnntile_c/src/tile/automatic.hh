@@ -3,6 +3,9 @@
 // shapes and constants, never from the number of workers: results must not depend on the machine.
 #pragma once
 
+#include <optional>
+#include <string>
+
 #include "tile/axes.hh"
 #include "tile/relation.hh"
 
@@ -17,22 +20,30 @@ struct Related {
     std::vector<int> links;             // by value: the link of a view to its base in Axes; -1: none
 };
 
-// One automatic cut and what it was chosen for.
-struct Choice {
-    int dim;
-    size_t axes;                        // so many of one extent were cut alike
+// Axes of one extent that a trial cut alike.
+struct Tried {
+    int dim;                            // of the first
+    size_t axes;
     int64_t segments;
+    double seconds;                     // estimated, of the graph
+};
+// One automatic cut and what it was chosen for; times are those on `workers` workers.
+struct Choice {
+    Tried taken;
+    std::optional<Tried> next;          // the best of the other axes
     int workers;
-    double before, after;               // estimated seconds of the graph on so many workers
+    double before;
     int64_t tasks_before, tasks_after;
     double copied;                      // bytes that tasks copy after it
 };
-
-bool automatic_cuts();                  // false: NNTILE_AUTOMATIC_CUTS=0
 struct Chosen {
     std::vector<Choice> choices;
     std::vector<std::pair<int, Cut>> cuts;      // dim and cut, for each axis
+    std::string end;                    // why nothing more was cut
+    std::optional<Tried> refused;       // the best of what was left
 };
+
+bool automatic_cuts();                  // false: NNTILE_AUTOMATIC_CUTS=0
 // Adds automatic cuts to `axes` where they pay, and leaves the axes propagated.
 Chosen choose_cuts(const Related& related, Axes& axes);
 

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <set>
 
 #include "base/error.hh"
 
@@ -12,6 +11,7 @@ namespace nntile::tile {
 int Axes::dim(int64_t extent) {
     int id = static_cast<int>(dims_.size());
     dims_.push_back({extent, id});
+    ready_ = false;
     return id;
 }
 
@@ -34,6 +34,7 @@ void Axes::same(int a, int b) {
     b = find(b);
     if (dims_[a].extent != dims_[b].extent || dims_[a].extent == 1) return;
     dims_[std::max(a, b)].parent = std::min(a, b);
+    ready_ = false;
 }
 
 void Axes::relate(std::string_view spec, std::span<const AxisDims> operands) {
@@ -69,22 +70,21 @@ void Axes::link(std::span<const int> base, std::span<const int> view, const Layo
                 std::string_view where) {
     Dims shape;
     for (int d : base) shape.push_back(dims_[d].extent);
-    AccessMap map = access_map(shape, layout);
-    Merged flat = merged(map);
-    Form form = refine(flat.map);
+    Path path(access_map(shape, layout));
+    const Merged& flat = path.flat;
     bool edge = false;
     for (size_t j = 0; j < flat.map.digits.size(); ++j) {
         const Digit& d = flat.map.digits[j];
-        const Slot& s = form.slots[j];
+        const Slot& s = path.form.slots[j];
         if (s.placed() && flat.group_size(s.base) == 1 && d.size == flat.map.shape[s.base] &&
             d.size == layout.sizes[d.dim])
             same(base[flat.first[s.base]], view[d.dim]);
         else if (d.n_steps > 0)
             edge = true;
     }
-    if (edge)
-        links_.push_back({{base.begin(), base.end()}, {view.begin(), view.end()}, std::move(map),
-                          std::string(where)});
+    if (!edge) return;
+    links_.push_back({{base.begin(), base.end()}, {view.begin(), view.end()}, std::move(path), std::string(where)});
+    ready_ = false;
 }
 
 AxisDims Axes::view(std::span<const int> base, const Layout& layout,
@@ -115,7 +115,6 @@ bool Axes::update(State& state, const Cut& cut, const std::optional<Range>& rang
         if (range) state.ranges = {*range};
         return true;
     }
-    if (state.fixed || state.cut == cut) return false;
     if (range && !state.ranges.empty() && state.cut.size() == 1 && cut.size() == 1) {
         Factor both = state.cut[0];
         for (int64_t p : cut[0].positions) {
@@ -137,78 +136,131 @@ bool Axes::update(State& state, const Cut& cut, const std::optional<Range>& rang
     return true;
 }
 
+Axes::State& Axes::changing(int axis) {
+    State& state = states_[axis];
+    if (logging_) log_.emplace_back(axis, state);
+    return state;
+}
+
+void Axes::touched(int axis) {
+    for (int l : links_at_[axis]) {
+        pending_.insert(l);
+        lines_up_[l] = -1;
+    }
+}
+
 bool Axes::propose(int dim, const Cut& cut, const std::optional<Range>& range) {
     if (is_whole(cut)) return false;
-    State& state = states_[find(dim)];
-    const bool first = state.cut.empty();
-    if (!update(state, cut, range)) return false;
-    if (first) state.level = level_;
-    state.changed = ++time_;
+    const int axis = find(dim);
+    const State& now = states_[axis];
+    if (!now.cut.empty() && (now.fixed || now.cut == cut)) return false;
+    State next = now;
+    if (next.cut.empty()) next.level = level_;
+    if (!update(next, cut, range)) return false;
+    changing(axis) = std::move(next);
+    touched(axis);
     return true;
 }
 
-void Axes::set_sources(int level) {
-    for (const Source& s : sources_) {
-        if (s.level != level) continue;
-        State& state = states_[find(s.dim)];
-        bool took = propose(s.dim, s.cut, std::nullopt);
-        if (level == user_cut && state.cut.empty()) {
-            state.cut = s.cut;
-            state.level = user_cut;
-        }
-        if (!took && factors(s.dim) != s.cut)
-            notes_.push_back(s.label + ": axis already cut as " + text_of(factors(s.dim)));
-        state.fixed = true;
+void Axes::set_source(const Source& s) {
+    const bool took = propose(s.dim, s.cut, std::nullopt);
+    State& state = changing(find(s.dim));
+    if (s.level == user_cut && state.cut.empty()) {
+        state.cut = s.cut;
+        state.level = user_cut;
     }
+    if (!took && factors(s.dim) != s.cut)
+        notes_.push_back(s.label + ": axis already cut as " + text_of(factors(s.dim)));
+    state.fixed = true;
 }
 
-bool Axes::visit(const Link& link) {
-    Pushed there = push(link.map, cuts_of(link.base));
-    Pulled back = pull(link.map, cuts_of(link.view));
-    bool changed = false;
-    for (size_t k = 0; k < link.view.size(); ++k)
-        changed |= propose(link.view[k], there.cuts[k], std::nullopt);
-    for (size_t i = 0; i < link.base.size(); ++i)
-        changed |= propose(link.base[i], back.cuts[i], back.ranges[i]);
-    return changed;
+bool Axes::all_whole(std::span<const int> dims) const {
+    return std::all_of(dims.begin(), dims.end(), [&](int d) { return cut_of(d).empty() || is_whole(cut_of(d)); });
+}
+
+void Axes::visit(const Link& link) {
+    const bool down = !all_whole(link.base), up = !all_whole(link.view);    // whole dims have nothing to say
+    const Pushed there = down ? push(link.path, cuts_of(link.base)) : Pushed{};
+    const Pulled back = up ? pull(link.path, cuts_of(link.view)) : Pulled{};
+    for (size_t k = 0; k < there.cuts.size(); ++k) propose(link.view[k], there.cuts[k], std::nullopt);
+    for (size_t i = 0; i < back.cuts.size(); ++i) propose(link.base[i], back.cuts[i], back.ranges[i]);
+}
+
+void Axes::restart() {
+    states_.assign(dims_.size(), {});
+    links_at_.assign(dims_.size(), {});
+    lines_up_.assign(links_.size(), -1);
+    for (size_t l = 0; l < links_.size(); ++l)
+        for (const AxisDims* side : {&links_[l].base, &links_[l].view})
+            for (int dim : *side) {
+                auto& at = links_at_[find(dim)];
+                if (at.empty() || at.back() != static_cast<int>(l)) at.push_back(static_cast<int>(l));
+            }
+    notes_.clear();
+    pending_.clear();
+    log_.clear();
+    logging_ = false;
+    done_ = 0;
+    ready_ = true;
 }
 
 int Axes::propagate() {
-    states_.assign(dims_.size(), {});
-    notes_.clear();
-    time_ = 0;
-    // A link whose axes did not change since its last visit has nothing new to say.
-    std::vector<uint64_t> visited(links_.size(), 0);
-    auto stale = [&](size_t i) {
-        for (int d : links_[i].base)
-            if (states_[find(d)].changed > visited[i]) return true;
-        for (int d : links_[i].view)
-            if (states_[find(d)].changed > visited[i]) return true;
-        return false;
-    };
     std::set<int> levels;
-    for (const Source& s : sources_) levels.insert(s.level);
+    auto sources = [&] { return std::span(sources_).subspan(done_); };
+    if (!ready_) restart();
+    for (const Source& s : sources())
+        if (done_ > 0 && s.level < level_) restart();
+    for (const Source& s : sources()) levels.insert(s.level);
     int rounds = 0;
     for (int level : levels) {
         level_ = level;
-        set_sources(level);
+        for (const Source& s : sources())
+            if (s.level == level) set_source(s);
         // Every change adds positions or ranges to an axis, so this ends.
-        for (bool changed = true; changed; ++rounds) {
-            changed = false;
-            for (size_t i = 0; i < links_.size(); ++i) {
-                if (!stale(i)) continue;
-                visited[i] = time_;
-                changed |= visit(links_[i]);
+        for (; !pending_.empty(); ++rounds)
+            for (auto next = pending_.begin(); next != pending_.end();) {
+                const int link = *next;
+                pending_.erase(next);
+                visit(links_[link]);
+                next = pending_.upper_bound(link);
             }
-        }
     }
+    done_ = sources_.size();
     return rounds;
 }
 
+Axes::Mark Axes::mark() {
+    check(ready_ && done_ == sources_.size(), Status::internal, "a mark of axes that are not propagated");
+    logging_ = true;
+    return {sources_.size(), notes_.size(), log_.size()};
+}
+
+void Axes::undo(const Mark& mark) {
+    for (; log_.size() > mark.log; log_.pop_back()) {
+        auto& [axis, state] = log_.back();
+        states_[axis] = std::move(state);
+        for (int l : links_at_[axis]) lines_up_[l] = -1;
+    }
+    sources_.resize(mark.sources);
+    notes_.resize(mark.notes);
+    done_ = mark.sources;
+}
+
+const Cut& Axes::cut_of(int dim) const {
+    static const Cut none{};
+    const auto axis = static_cast<size_t>(find(dim));
+    return axis < states_.size() ? states_[axis].cut : none;
+}
+
 Cut Axes::factors(int dim) const {
-    size_t axis = static_cast<size_t>(find(dim));
-    if (axis < states_.size() && !states_[axis].cut.empty()) return states_[axis].cut;
-    return whole(dims_[dim].extent);
+    const Cut& cut = cut_of(dim);
+    return cut.empty() ? whole(dims_[dim].extent) : cut;
+}
+
+int64_t Axes::segments(int dim) const {
+    int64_t n = 1;
+    for (const Factor& f : cut_of(dim)) n *= static_cast<int64_t>(f.positions.size()) + 1;
+    return n;
 }
 
 int Axes::level(int dim) const {
@@ -217,18 +269,20 @@ int Axes::level(int dim) const {
 }
 
 bool Axes::lines_up(size_t link) const {
-    const Link& l = links_[link];
-    const std::vector<Cut> base = cuts_of(l.base), view = cuts_of(l.view);
-    const auto whole_ones = [](const std::vector<Cut>& cuts) {
-        return std::all_of(cuts.begin(), cuts.end(), [](const Cut& c) { return is_whole(c); });
+    const auto look = [&] {
+        const Link& l = links_[link];
+        if (all_whole(l.base)) return true;     // blocks of one tile, or a copy that no cut causes
+        const Pushed pushed = push(l.path, cuts_of(l.base));
+        return pushed.exact && pushed.cuts == cuts_of(l.view);
     };
-    if (whole_ones(base)) return true;          // blocks of one tile, or a copy that no cut causes
-    const Pushed pushed = push(l.map, base);
-    return pushed.exact && pushed.cuts == view;
+    int8_t& known = lines_up_[link];
+    if (known < 0) known = look() ? 1 : 0;
+    return known != 0;
 }
 
 std::vector<Cut> Axes::cuts_of(std::span<const int> dims) const {
     std::vector<Cut> out;
+    out.reserve(dims.size());
     for (int d : dims) out.push_back(factors(d));
     return out;
 }
@@ -243,8 +297,8 @@ std::vector<std::string> Axes::retiles() const {
     std::vector<std::string> out;
     for (const Link& link : links_) {
         Grid base = grid(link.base), view = grid(link.view);
-        if (aligned_blocks(base, link.map.layout, view)) continue;
-        Pieces found = tile_pieces(base, link.map.layout, view);
+        if (aligned_blocks(base, link.path.map.layout, view)) continue;
+        Pieces found = tile_pieces(base, link.path.map.layout, view);
         size_t tiles = static_cast<size_t>(view.tiles());
         if (!found.irregular && found.list.size() <= tiles) continue;  // folded: no copy either
         std::string line = link.where + ": " + describe(link.base) + " -> " + describe(link.view);

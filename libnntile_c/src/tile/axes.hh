@@ -13,6 +13,7 @@
 // Never an error.
 #pragma once
 
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -44,18 +45,23 @@ public:
 
     // A source. An axis that the user leaves whole takes no other cut either.
     void cut(int dim, const Cut& cut, std::string_view label, int level = user_cut);
-    // Works out all cuts anew from the sources; returns the number of rounds over the links. Call
-    // it after the last same(), relate(), link() or cut(), as often as there are more.
+    // Works out all cuts; returns the number of rounds over the links. Sources that came after the last call travel
+    // on top of what is there, as if they were of a level of their own; everything is worked out anew after same(),
+    // relate(), link() and a source of an earlier level. Call it after the last of them, as often as there are more.
     int propagate();
 
-    // Sources that were added after mark() are forgotten; propagate() then gives the cuts as they were.
-    size_t mark() const { return sources_.size(); }
-    void undo(size_t mark) { sources_.resize(mark); }
+    // undo() takes everything back that came after the mark; the axes are propagated at both times.
+    struct Mark {
+        size_t sources, notes, log;
+    };
+    Mark mark();
+    void undo(const Mark& mark);
 
     int find(int dim) const;            // the dim that stands for the axis
     size_t dim_count() const { return dims_.size(); }
     int64_t extent(int dim) const { return dims_[dim].extent; }
     Cut factors(int dim) const;         // whole before propagate()
+    int64_t segments(int dim) const;
     int level(int dim) const;           // of the source that its cut came from; automatic_cut if it has none
     Grid grid(std::span<const int> dims) const;
 
@@ -75,7 +81,7 @@ private:
     };
     struct Link {                       // a view between dims that are not all united
         AxisDims base, view;
-        AccessMap map;
+        Path path;
         std::string where;
     };
     struct Source {
@@ -90,13 +96,17 @@ private:
         std::vector<Range> ranges;      // slices that have spoken; empty: the whole axis is decided
         bool fixed = false;             // a source's own axis
         int level = automatic_cut;      // of the first cut
-        uint64_t changed = 0;           // time of the last change
     };
 
+    void restart();
+    State& changing(int axis);          // its state, kept for undo()
+    void touched(int axis);
     bool propose(int dim, const Cut& cut, const std::optional<Range>& range);
     bool update(State& state, const Cut& cut, const std::optional<Range>& range);
-    void set_sources(int level);
-    bool visit(const Link& link);
+    void set_source(const Source& source);
+    void visit(const Link& link);
+    const Cut& cut_of(int dim) const;   // empty: whole
+    bool all_whole(std::span<const int> dims) const;
     std::vector<Cut> cuts_of(std::span<const int> dims) const;
     std::string describe(std::span<const int> dims) const;
 
@@ -104,9 +114,16 @@ private:
     std::vector<Link> links_;
     std::vector<Source> sources_;
     std::vector<std::string> notes_;
-    std::vector<State> states_;         // of propagate(), by dim
-    uint64_t time_ = 0;
+    // Of propagate():
+    bool ready_ = false;                // for the links and unions as they are
+    size_t done_ = 0;                   // sources that have travelled
     int level_ = automatic_cut;         // being set
+    std::vector<State> states_;         // by dim
+    std::vector<SmallVector<int, 4>> links_at_;     // by dim that stands for an axis
+    std::set<int> pending_;             // links with an axis that changed since their last visit
+    mutable std::vector<int8_t> lines_up_;          // by link; -1: not known
+    bool logging_ = false;
+    std::vector<std::pair<int, State>> log_;        // what an axis was
 };
 
 }  // namespace nntile::tile

@@ -12,6 +12,7 @@ namespace nntile::tile {
 
 using graph::Cut;
 using graph::Factor;
+using graph::Positions;
 
 // One refined dim: extent and the starts of its segments (starts[0] == 0); a whole dim has one segment.
 struct GridDim {

@@ -17,9 +17,9 @@ Cut normal(const Cut& cut) {
             continue;
         }
         out.push_back(f);
-        std::vector<int64_t>& at = out.back().positions;
+        Positions& at = out.back().positions;
         std::sort(at.begin(), at.end());
-        at.erase(std::unique(at.begin(), at.end()), at.end());
+        at.resize(static_cast<size_t>(std::unique(at.begin(), at.end()) - at.begin()));
     }
     return out;
 }
@@ -67,7 +67,7 @@ std::string text_of(const Cut& cut) {
 namespace {
 
 struct Halves {
-    std::vector<int64_t> outer, inner;
+    Positions outer, inner;
 };
 
 // One factor of extent n as outer n / r and inner r: possible only if the positions are all those
@@ -180,7 +180,7 @@ std::optional<Cut> join(const Cut& a, const Cut& b) {
         int64_t r = std::min(left.back().extent, right.back().extent);
         std::optional<Peeled> p = peel(left, r), q = peel(right, r);
         if (!p || !q || p->inner.size() > 1 || q->inner.size() > 1) return std::nullopt;
-        std::vector<int64_t> x, y;
+        Positions x, y;
         if (!p->inner.empty()) x = std::move(p->inner[0].positions);
         if (!q->inner.empty()) y = std::move(q->inner[0].positions);
         if (!x.empty() && !y.empty() && x != y) return std::nullopt;

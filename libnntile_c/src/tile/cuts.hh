@@ -60,12 +60,20 @@ struct Merged {
 };
 Merged merged(const AccessMap& map);
 
+// A map with what cuts need to travel through it.
+struct Path {
+    AccessMap map;
+    Merged flat;
+    Form form;                          // of flat
+    explicit Path(AccessMap of) : map(std::move(of)), flat(merged(map)), form(refine(flat.map)) {}
+};
+
 // Base -> view: the natural cuts of the view. Exact: every view tile is one block of one base tile.
 struct Pushed {
     std::vector<Cut> cuts;
     bool exact = true;
 };
-Pushed push(const AccessMap& map, std::span<const Cut> base);
+Pushed push(const Path& path, std::span<const Cut> base);
 
 // View -> base. `ranges` has the part of a base dim that a slice speaks for; nullopt: all of it.
 struct Range {
@@ -77,7 +85,7 @@ struct Pulled {
     std::vector<std::optional<Range>> ranges;
     bool exact = true;
 };
-Pulled pull(const AccessMap& map, std::span<const Cut> view);
+Pulled pull(const Path& path, std::span<const Cut> view);
 
 // The pieces of a view whose grid is that of its (unrefined) dims. Beyond `limit` pieces one gather
 // is cheaper; 0: 64 for each view tile, but at least 4096.

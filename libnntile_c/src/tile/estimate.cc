@@ -24,12 +24,6 @@ bool refines(const Cut& wanted, const Cut& stored) {
     return true;
 }
 
-int64_t segments_of(const Cut& cut) {
-    int64_t n = 1;
-    for (const Factor& f : cut) n *= static_cast<int64_t>(f.positions.size()) + 1;
-    return n;
-}
-
 }  // namespace
 
 Estimator::Estimator(const Related& related, const Axes& axes, const Cost& cost)
@@ -221,7 +215,7 @@ void Estimator::estimate_job(const Job& job, const Now& now, std::vector<Sum>& l
 Estimate Estimator::operator()() const {
     Now now;
     for (int dim : axes_) {
-        const int64_t n = segments_of(all_.factors(dim));
+        const int64_t n = all_.segments(dim);
         now.axes.push_back({n, static_cast<double>(all_.extent(dim)) / static_cast<double>(n)});
     }
     for (size_t l = 0; l < all_.link_count(); ++l) now.lines_up.push_back(all_.lines_up(l));

@@ -40,7 +40,7 @@ struct Tiling {
     // For texts only, as is what follows.
     std::vector<AxisGroup> axes;        // named axes and those that are cut
     std::vector<std::string> retiles;   // links whose two sides are cut differently, with the op that reads them
-    std::vector<std::string> choices;   // automatic cuts, in the order in which they were chosen, and what each brings
+    std::vector<std::string> choices;   // automatic cuts in order, what each brings, and why there are no more
     std::string text() const;           // "axes { batch = 128 cut (64, 64) ... }"
 };
 

@@ -25,12 +25,12 @@ Merged merged(const AccessMap& map) {
     return out;
 }
 
-Pushed push(const AccessMap& map, std::span<const Cut> base) {
-    check(base.size() == map.shape.size(), Status::internal, "push of ", base.size(),
-          " cuts through a map of ", map.shape.size(), " base dims");
-    Merged flat = merged(map);
+Pushed push(const Path& path, std::span<const Cut> base) {
+    check(base.size() == path.map.shape.size(), Status::internal, "push of ", base.size(),
+          " cuts through a map of ", path.map.shape.size(), " base dims");
+    const Merged& flat = path.flat;
     const AccessMap& m = flat.map;
-    Form form = refine(m);
+    const Form& form = path.form;
     Pushed out;
     std::vector<std::optional<std::vector<Cut>>> fine;  // by base dim, by slot
     for (size_t g = 0; g < m.shape.size(); ++g) {
@@ -103,12 +103,13 @@ Wanted wanted_slots(const AccessMap& m, const Form& form, std::span<const Cut> v
 
 }  // namespace
 
-Pulled pull(const AccessMap& map, std::span<const Cut> view) {
+Pulled pull(const Path& path, std::span<const Cut> view) {
+    const AccessMap& map = path.map;
     check(view.size() == map.layout.sizes.size(), Status::internal, "pull of ", view.size(),
           " cuts through a map of ", map.layout.sizes.size(), " view dims");
-    Merged flat = merged(map);
+    const Merged& flat = path.flat;
     const AccessMap& m = flat.map;
-    Form form = refine(m);
+    const Form& form = path.form;
     Wanted want = wanted_slots(m, form, view);
     Pulled out;
     out.exact = want.exact;

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <map>
 #include <numeric>
-#include <numeric>
 
 #include "base/text.hh"
 #include "tile/automatic.hh"
@@ -38,12 +37,11 @@ public:
         Chosen chosen;
         if (saved) take(*saved);
         else chosen = choose_cuts(related_, axes_);
-        choices_ = std::move(chosen.choices);
         Tiling tiling;
         for (const auto& [dim, cut] : chosen.cuts) keep(dim, cut, tiling);
         set_values(tiling);
         keep_stored(tiling);
-        if (with_texts) set_texts(tiling);
+        if (with_texts) set_texts(chosen, tiling);
         return tiling;
     }
 
@@ -182,7 +180,7 @@ private:
         }
     }
 
-    void set_texts(Tiling& tiling) const {
+    void set_texts(const Chosen& chosen, Tiling& tiling) const {
         std::map<int, AxisGroup> groups;        // by the dim that stands for the axis
         for (const auto& [dim, label] : named_) {
             std::string& own = groups[axes_.find(dim)].name;
@@ -206,23 +204,31 @@ private:
             tiling.axes.push_back(group);
         }
         tiling.retiles = axes_.retiles();
-        for (const Choice& c : choices_) tiling.choices.push_back(text_of_choice(c));
+        for (const Choice& c : chosen.choices) tiling.choices.push_back("chosen: " + text_of_choice(c));
+        const std::string refused = chosen.refused ? ", " + text_of_tried(*chosen.refused) : "";
+        if (!chosen.end.empty()) tiling.choices.push_back("then: " + chosen.end + refused);
     }
 
-    // "batch: 64 cut in 4; about 12.1 ms -> 4.3 ms on 4 workers, 310 -> 840 tasks, 0.0 MB copied"
-    std::string text_of_choice(const Choice& c) const {
-        const int root = axes_.find(c.dim);
+    static std::string milliseconds(double seconds) { return text_of_real(std::round(seconds * 1e6) / 1e3) + " ms"; }
+
+    // "batch and 3 like it: 64 cut in 4, about 4.3 ms"
+    std::string text_of_tried(const Tried& t) const {
+        const int root = axes_.find(t.dim);
         std::string axis;
         for (const auto& [dim, label] : named_)
             if (axis.empty() && axes_.find(dim) == root) axis = label;
         for (uint32_t v = 0; v < graph_.values.size() && axis.empty(); ++v)
             for (size_t d = 0; live_.values[v] && d < dims_[v].size() && axis.empty(); ++d)
                 if (axes_.find(dims_[v][d]) == root) axis = text_of("dim ", d, " of %", v);
-        auto number = [](double x) { return text_of_real(std::round(x * 1000) / 1000); };
-        if (c.axes > 1) axis += text_of(" and ", c.axes - 1, " like it");
-        return text_of(axis, ": ", axes_.extent(c.dim), " cut in ", c.segments, "; about ", number(c.before * 1e3),
-                       " ms -> ", number(c.after * 1e3), " ms on ", c.workers, " workers, ", c.tasks_before,
-                       " -> ", c.tasks_after, " tasks, ", number(c.copied / 1e6), " MB copied");
+        if (t.axes > 1) axis += text_of(" and ", t.axes - 1, " like it");
+        return text_of(axis, ": ", axes_.extent(t.dim), " cut in ", t.segments, ", about ", milliseconds(t.seconds));
+    }
+
+    std::string text_of_choice(const Choice& c) const {
+        const std::string next = c.next ? "; next best was " + text_of_tried(*c.next) : "";
+        const double megabytes = std::round(c.copied / 1e3) / 1e3;
+        return text_of(text_of_tried(c.taken), " on ", c.workers, " workers from ", milliseconds(c.before), ", ",
+                       c.tasks_before, " -> ", c.tasks_after, " tasks, ", text_of_real(megabytes), " MB copied", next);
     }
 
     const graph::Graph& graph_;
@@ -232,7 +238,6 @@ private:
     std::vector<AxisDims>& dims_;       // by value
     Axes axes_;
     std::vector<std::pair<int, std::string>> named_;
-    std::vector<Choice> choices_;
 };
 
 }  // namespace
