@@ -9,14 +9,15 @@ from torch_nntile import _c
 
 __all__ = ["explain"]
 
-Stage = Literal["all", "pending", "graph", "cuts", "tiles", "plan"]
+Stage = Literal["all", "pending", "passes", "graph", "cuts", "tiles", "plan"]
 
 
 def explain(stage: Stage = "all") -> str:
     """Text of a stage of the last lowering: "graph", "tiles", "plan", or all three.
 
     "pending" is what was recorded in graph mode and has not run yet. "cuts" lists the axes that are
-    cut, and for each automatic cut the estimated time and tasks before and after it.
+    cut, and for each automatic cut the estimated time and tasks before and after it. "passes" is the
+    graph as recorded and after each pass.
     """
     stages = ("graph", "tiles", "plan") if stage == "all" else (stage,)
     return "\n".join(

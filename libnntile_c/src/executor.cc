@@ -96,7 +96,7 @@ PlanExecutor::Entry& PlanExecutor::find(const graph::Graph& graph, const graph::
         entry.inputs.push_back(compiled->graph.value(v).source);
         if (compiled->tiling.named) entry.names.push_back(compiled->tiling.values[v].names);
     }
-    last_ = {without_data(std::move(compiled->graph)), cuts, compiled->plan, hash};
+    last_ = {without_data(graph), cuts, compiled->plan, hash};
     cached_tasks_ += entry.plan->task_count();
     entries_.push_front(std::move(entry));
     by_key_[key] = entries_.begin();
@@ -167,7 +167,9 @@ graph::StoredRef PlanExecutor::lost(DType dtype, std::span<const int64_t> sizes)
 }
 
 std::string PlanExecutor::axes(const graph::Graph& graph, const graph::AxisCuts& cuts) {
-    return text_of_cuts(tile::choose_tiling(graph, cuts, true, saved_for(graph.hash())));
+    graph::Graph after = graph;
+    run_passes(after);
+    return text_of_cuts(tile::choose_tiling(after, cuts, true, saved_for(graph.hash())));
 }
 
 const tile::SavedGraph* PlanExecutor::saved_for(const Hash& hash) const {
@@ -204,13 +206,16 @@ graph::AxisCuts PlanExecutor::load_cuts(std::string_view text,
 
 std::string PlanExecutor::text(std::string_view stage) {
     check(last_.has_value(), Status::invalid_state, "text: nothing has been lowered yet");
-    if (stage == "graph") return graph::print(last_->graph);
     if (stage == "plan") return last_->plan->text();
-    check(stage == "tiles" || stage == "cuts", Status::invalid_argument,
-          "text: stage must be 'pending', 'graph', 'cuts', 'tiles' or 'plan', got '", stage, "'");
-    const tile::Tiling tiling = tile::choose_tiling(last_->graph, last_->cuts, true, saved_for(last_->hash));
+    if (stage == "passes") return passes_text(last_->graph);
+    check(stage == "graph" || stage == "tiles" || stage == "cuts", Status::invalid_argument,
+          "text: stage must be 'pending', 'passes', 'graph', 'cuts', 'tiles' or 'plan', got '", stage, "'");
+    graph::Graph graph = last_->graph;
+    run_passes(graph);
+    if (stage == "graph") return graph::print(graph);
+    const tile::Tiling tiling = tile::choose_tiling(graph, last_->cuts, true, saved_for(last_->hash));
     if (stage == "cuts") return text_of_cuts(tiling);
-    return tiling.text() + tile::print(tile::lower(last_->graph, tiling).tiles);
+    return tiling.text() + tile::print(tile::lower(graph, tiling).tiles);
 }
 
 void PlanExecutor::drop_plans() {

@@ -55,7 +55,7 @@ private:
     std::unordered_map<Hash, tile::SavedGraph> saved_;  // that were loaded
     // What texts of the last lowering are made from: tiling and lowering are pure, so they can be repeated.
     struct Last {
-        graph::Graph graph;                         // without the data of its inputs
+        graph::Graph graph;                         // as recorded, without the data of its inputs
         graph::AxisCuts cuts;
         std::shared_ptr<runtime::Plan> plan;
         Hash hash;

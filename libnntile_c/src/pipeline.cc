@@ -1,16 +1,64 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "pipeline.hh"
 
-#include "graph/live.hh"
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <string_view>
+
+#include "graph/passes/passes.hh"
+#include "graph/text.hh"
 
 namespace nntile {
+
+namespace {
+
+struct Pass {
+    const char* name;
+    void (*run)(graph::Graph&);
+};
+
+// In this order: each sees what the ones before it left.
+constexpr std::array passes{
+    Pass{"remove_dead", graph::remove_dead},
+    Pass{"own_outputs", graph::own_outputs},
+    Pass{"fuse_maps", graph::fuse_maps},
+};
+
+bool prints_passes() {
+    static const bool wanted = [] {
+        const char* word = std::getenv("NNTILE_PRINT");
+        return word && std::string_view(word) == "passes";
+    }();
+    return wanted;
+}
+
+}  // namespace
+
+void run_passes(graph::Graph& graph, const PassSeen& seen) {
+    for (const Pass& pass : passes) {
+        pass.run(graph);
+        if (seen) seen(pass.name, graph);
+    }
+}
+
+std::string passes_text(graph::Graph graph) {
+    std::string text = "recorded: " + graph::print(graph), last = text.substr(text.find(':'));
+    run_passes(graph, [&](const char* name, const graph::Graph& now) {
+        graph::verify(now);
+        std::string own = ": " + graph::print(now);
+        text += name + (own == last ? ": no change\n" : own);
+        last = std::move(own);
+    });
+    return text;
+}
 
 std::shared_ptr<Compiled> compile(const graph::Graph& recorded, const tile::AxisCuts& cuts,
                                   const tile::SavedGraph* saved) {
     auto c = std::make_shared<Compiled>();
     c->graph = recorded;
-    graph::remove_dead(c->graph);
-    c->graph.own_outputs();
+    run_passes(c->graph);
+    if (prints_passes()) std::fputs(passes_text(recorded).c_str(), stderr);
     c->tiling = tile::choose_tiling(c->graph, cuts, false, saved);  // how every value is cut
     tile::Lowered lowered = tile::lower(c->graph, c->tiling);   // tasks on tiles
     c->tiles = std::move(lowered.tiles);

@@ -2,7 +2,9 @@
 // All stages on one page: graph -> passes -> tiling -> tile graph -> plan. Start reading in pipeline.cc.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <string>
 
 #include "runtime/runtime.hh"
 #include "tile/lower.hh"
@@ -28,6 +30,12 @@ struct Compiled {
     std::shared_ptr<runtime::Plan> plan;
     size_t copies = 0, host_calls = 0;
 };
+
+// After each pass: its name, and the graph as it left it.
+using PassSeen = std::function<void(const char* pass, const graph::Graph& graph)>;
+void run_passes(graph::Graph& graph, const PassSeen& seen = nullptr);
+// The graph as it was recorded and after each pass, checked; NNTILE_PRINT=passes prints it for each lowering.
+std::string passes_text(graph::Graph graph);
 
 // graph must have its outputs set. Pure but for the plan's slots; throws Error.
 std::shared_ptr<Compiled> compile(const graph::Graph& graph, const tile::AxisCuts& cuts,

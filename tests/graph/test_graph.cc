@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The graph by itself: shape rules of every family with their messages, views, names, hashes.
 #include "../check.hh"
+#include "graph/passes/passes.hh"
 #include "sample.hh"
 
 namespace nntile {
@@ -222,7 +223,7 @@ void names() {
     g.set_output(y, "again");
     g.set_output(half, "half");
     g.set_output(x, "x");
-    g.own_outputs();
+    graph::own_outputs(g);
     CHECK(g.outputs[0].value == y && g.nodes.size() == 4);  // three copies
     for (const graph::Output& o : g.outputs)
         CHECK(g.value(o.value).kind == graph::ValueKind::result);

@@ -5,6 +5,7 @@
 #include "../check.hh"
 #include "tile/cost.hh"
 #include "tile/cuts.hh"
+#include "graph/passes/passes.hh"
 #include "tile/lower.hh"
 
 namespace nntile {
@@ -110,7 +111,7 @@ void table() {
     for (const Case& c : cases) {
         Graph g;
         c.build(g);
-        g.own_outputs();
+        graph::own_outputs(g);
         const tile::Tiling tiling = tile::choose_tiling(g, {});
         bool good = true;
         std::string found;
@@ -130,7 +131,7 @@ void batch() {
     for (int64_t rows : {2000, 2048, 3001}) {
         Graph g;
         layers(g, rows, 512, 4);
-        g.own_outputs();
+        graph::own_outputs(g);
         const tile::Tiling tiling = tile::choose_tiling(g, {});
         CHECK(tiling.automatic.size() == 1);
         for (uint32_t v = 0; v < g.values.size(); ++v)
@@ -148,11 +149,11 @@ void batch() {
 void settled() {
     Graph first;
     layers(first, 2048, 512, 3);
-    first.own_outputs();
+    graph::own_outputs(first);
     const tile::Tiling before = tile::choose_tiling(first, {});
     Graph second;
     layers(second, 2048, 512, 3);
-    second.own_outputs();
+    graph::own_outputs(second);
     for (graph::Input& in : second.inputs) {
         in.stored->cuts = before.values[in.value].cuts;
         in.stored->hints = before.values[in.value].hints;
@@ -168,7 +169,7 @@ void unfit_data() {
     std::vector<int64_t> columns(64, 8);
     const uint32_t x = input(g, {4096, 512}, {{}, columns}), w = input(g, {512, 512});
     g.set_output(product(g, x, w));
-    g.own_outputs();
+    graph::own_outputs(g);
     const tile::Tiling tiling = tile::choose_tiling(g, {});
     CHECK(tiling.values[x].as_stored);
     const tile::Lowered lowered = tile::lower(g, tiling);
@@ -184,7 +185,7 @@ void reasons() {
     auto lines = [](int64_t rows, int64_t width) {
         Graph g;
         layers(g, rows, width, 4);
-        g.own_outputs();
+        graph::own_outputs(g);
         return tile::choose_tiling(g, {}, true).choices;
     };
     const std::vector<std::string> found = lines(2048, 512);
@@ -204,7 +205,7 @@ void workers() {
         tile::set_cost(machine);
         Graph g;
         layers(g, 8192, 512, 4);
-        g.own_outputs();
+        graph::own_outputs(g);
         const int64_t tiles = segments_of(tile::choose_tiling(g, {}).values[0].cuts[0]);
         CHECK(tiles >= last);
         last = tiles;
@@ -224,7 +225,7 @@ void absurd() {
         for (const Case& c : cases) {
             Graph g;
             c.build(g);
-            g.own_outputs();
+            graph::own_outputs(g);
             tile::lower(g, tile::choose_tiling(g, {}));
         }
     }

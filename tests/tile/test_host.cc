@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Lowering of functions of the host: one task for each segment of their batch.
 #include "../check.hh"
+#include "graph/passes/passes.hh"
 #include "tile/lower.hh"
 #include "tile/text.hh"
 
@@ -17,7 +18,7 @@ struct Made {
 };
 
 Made made(Graph& g, const tile::AxisCuts& cuts) {
-    g.own_outputs();
+    graph::own_outputs(g);
     Made m{tile::choose_tiling(g, cuts), {}, {}};
     m.lowered = tile::lower(g, m.tiling);
     for (const tile::Task& t : m.lowered.tiles.tasks)

@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "base/error.hh"
+#include "graph/program.hh"
 
 namespace nntile::graph {
 
@@ -15,8 +16,15 @@ const OpRow& host_row() {
     return row;
 }
 
-const std::string& name_of(const Graph& graph, const Node& node) {
-    return node.host_call >= 0 ? graph.hosts[node.host_call].name : node.row->name;
+std::string name_of(const Graph& graph, const Node& node) {
+    constexpr size_t few = 4;
+    if (node.host_call >= 0) return graph.hosts[node.host_call].name;
+    if (!node.program) return node.row->name;
+    std::string name;
+    const auto& code = node.program->code;
+    for (size_t k = 0; k < code.size() && k < few; ++k)
+        name += (k ? "+" : "") + std::string(kernels::map_rows()[code[k].primitive].name);
+    return code.size() > few ? name + "+.." : name;
 }
 
 void Graph::check_value(uint32_t v, std::string_view op) const {
@@ -133,6 +141,14 @@ std::vector<uint32_t> Graph::add(const OpRow& row, std::span<const uint32_t> in,
         composing_where_ = outer;
         return ids;
     }
+    place_scalars(row, attrs);
+    Node node{&row, compute, -1, here, {}, {}, std::move(attrs)};
+    node.inputs.append(in.begin(), in.end());
+    append(std::move(node), out);
+    return {nodes.back().outputs.begin(), nodes.back().outputs.end()};
+}
+
+void Graph::place_scalars(const OpRow& row, std::span<Attr> attrs) {
     for (size_t k = 0; k < attrs.size(); ++k) {
         const schema::AttrKind kind = row.attrs[k].kind;
         if (kind != schema::AttrKind::real && kind != schema::AttrKind::seed) continue;
@@ -142,9 +158,23 @@ std::vector<uint32_t> Graph::add(const OpRow& row, std::span<const uint32_t> in,
         attrs[k].slot = static_cast<uint32_t>(scalars.size());
         scalars.push_back(p);
     }
-    Node node{&row, compute, -1, here, {}, {}, std::move(attrs)};
+}
+
+std::vector<uint32_t> Graph::add_program(std::shared_ptr<const kernels::Program> program, std::span<const uint32_t> in,
+                                         std::vector<Attr> attrs, std::span<const Type> out, std::string_view place) {
+    for (uint32_t v : in) check_value(v, "map");
+    if (!place.empty()) where.emplace_back(place);
+    for (const kernels::Instruction& i : program->code) {
+        const OpRow& row = row_of(i);
+        check(i.first_param + param_count(row) <= attrs.size(), Status::invalid_argument, "map: too few parameters");
+        place_scalars(row, std::span(attrs).subspan(i.first_param, param_count(row)));
+    }
+    Node node{&program_row(), out.empty() ? DType::none : out[0].dtype, -1,
+              place.empty() ? no_value : static_cast<uint32_t>(where.size() - 1), {}, {}, std::move(attrs),
+              std::move(program)};
     node.inputs.append(in.begin(), in.end());
     append(std::move(node), out);
+    check_program(*this, nodes.back());
     return {nodes.back().outputs.begin(), nodes.back().outputs.end()};
 }
 
@@ -210,15 +240,6 @@ void Graph::set_output(uint32_t v, std::string name) {
     outputs.push_back({v, std::move(name)});
 }
 
-void Graph::own_outputs() {
-    std::vector<uint32_t> owned;
-    for (Output& o : outputs) {
-        if (values[o.value].kind != ValueKind::result || std::count(owned.begin(), owned.end(), o.value))
-            o.value = op("copy", std::vector<uint32_t>{o.value}, {}, values[o.value].dtype)[0];
-        owned.push_back(o.value);
-    }
-}
-
 void Graph::name_axis(uint32_t v, uint32_t dim, std::string name) {
     check_value(v, "name_axis");
     check(dim < values[v].sizes.size(), Status::index_error, "name_axis: dim ", dim, " of %", v,
@@ -251,6 +272,15 @@ void Graph::check_cut(std::string_view name, const AxisCut& cut) const {
     check(known, Status::not_found, "no axis is named '", name, "'");
 }
 
+static void add_program_to(Hash& h, const kernels::Program& program) {
+    h.add(program.code.size());
+    for (const kernels::Instruction& i : program.code) {
+        h.add(i.primitive).add(static_cast<uint64_t>(i.compute) << 8 | static_cast<uint64_t>(i.result));
+        for (const auto* registers : {&i.in, &i.out})
+            for (uint8_t r : *registers) h.add(r);
+    }
+}
+
 Hash Graph::hash() const {
     Hash h;
     for (const Value& v : values) {
@@ -264,6 +294,7 @@ Hash Graph::hash() const {
     }
     for (const Node& n : nodes) {
         if (n.host_call >= 0) h.add(hosts[n.host_call].signature).add_all(hosts[n.host_call].batched);
+        else if (n.program) add_program_to(h, *n.program);
         else h.add(schema::number_of(*n.row));
         h.add(static_cast<uint64_t>(n.compute)).add_all(n.inputs).add(n.outputs.size());
         for (size_t k = 0; k < n.attrs.size(); ++k) {

@@ -47,6 +47,7 @@ struct Node {
     uint32_t where = no_value;      // index into Graph::where
     SmallVector<uint32_t, 5> inputs, outputs;
     std::vector<Attr> attrs;
+    std::shared_ptr<const kernels::Program> program = nullptr;  // several map nodes in one; see program.hh
 };
 
 struct Output {
@@ -82,9 +83,11 @@ public:
     std::vector<uint32_t> add_host(std::string name, uint64_t signature, std::span<const uint32_t> inputs,
                                    std::span<const Type> outputs, std::string_view where = {},
                                    std::span<const uint8_t> batched = {});
+    // Several map nodes in one: attrs are those of its instructions, outputs what `outputs` says, of one shape.
+    std::vector<uint32_t> add_program(std::shared_ptr<const kernels::Program> program, std::span<const uint32_t> inputs,
+                                      std::vector<Attr> attrs, std::span<const Type> outputs,
+                                      std::string_view where = {});
     void set_output(uint32_t value, std::string name = {});
-    // An output owns its data: one that is a view, an input or an output twice becomes a copy.
-    void own_outputs();
     void name_axis(uint32_t value, uint32_t dim, std::string name);
     // not_found for a name that no dim has; invalid_argument where the segments do not fill its extent.
     void check_cut(std::string_view name, const AxisCut& cut) const;
@@ -126,6 +129,7 @@ private:
     void check_batch(std::string_view name, std::span<const uint32_t> inputs, std::span<const Type> outputs,
                      std::span<const uint8_t> batched) const;
     void append(Node node, std::span<const Type> outputs);
+    void place_scalars(const OpRow& row, std::span<Attr> attrs);
     uint32_t add_value(DType dtype, ValueKind kind, uint32_t source, std::span<const int64_t> sizes);
     void check_value(uint32_t v, std::string_view op) const;
 
@@ -133,8 +137,8 @@ private:
     uint32_t composing_where_ = no_value;   // the parts of a composed node share its place
 };
 
-// Display name of a node: its op, or the host function's name.
-const std::string& name_of(const Graph& graph, const Node& node);
+// Display name of a node: its op, the host function's name, or the first ops of its program.
+std::string name_of(const Graph& graph, const Node& node);
 const OpRow& host_row();
 
 }  // namespace nntile::graph

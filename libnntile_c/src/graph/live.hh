@@ -11,8 +11,4 @@ struct Live {
 };
 Live live_of(const Graph& graph);
 
-// The first pass: what no output depends on goes. Inputs, run-time scalars and host calls keep their numbers,
-// for a caller has lists of them; values get new ones.
-void remove_dead(Graph& graph);
-
 }  // namespace nntile::graph

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <charconv>
 #include "base/text.hh"
+#include "graph/program.hh"
 #include "graph/text.hh"
 
 namespace nntile::graph {
@@ -129,6 +131,7 @@ private:
             if (word == "scalar") return scalar(results[0].type);
             if (word == "view") return view();
         }
+        if (word == "map") return program(results);
         const OpRow* row = schema::find_op(word);
         if (!row) s_.fail("no op ", word);
         if (row->compose) s_.fail(word, " is a composition: a graph holds its parts");
@@ -250,7 +253,68 @@ private:
         std::vector<Attr> attrs = attributes(row, scalars);
         const size_t first_slot = g_.scalars.size();
         g_.add(row, in, std::move(attrs), compute, types_of(results), s_.comment());
-        g_.scalars.resize(first_slot);  // numbered anew: the text may name the slots
+        number_scalars(first_slot, scalars);
+    }
+
+    uint8_t program_register() {
+        const std::string word = s_.word();
+        int number = 0;
+        const auto [end, error] = std::from_chars(word.data() + 1, word.data() + word.size(), number);
+        if (word[0] != 'r' || error != std::errc() || end != word.data() + word.size() || number < 0 ||
+            number >= kernels::max_map_registers)
+            s_.fail("no register ", word);
+        highest_ = std::max(highest_, number);
+        return static_cast<uint8_t>(number);
+    }
+
+    void program(const std::vector<Result>& results) {
+        const std::vector<uint32_t> in = operands();
+        auto made = std::make_shared<kernels::Program>();
+        std::vector<Given> scalars;
+        std::vector<Attr> attrs;
+        highest_ = -1;
+        s_.expect("[");
+        do {
+            kernels::Instruction code;
+            do code.out.push_back(program_register());
+            while (s_.accept(","));
+            s_.expect("=");
+            const std::string name = s_.word();
+            const int primitive = kernels::find_map(name);
+            if (primitive < 0) s_.fail("no element-wise op ", name);
+            code.primitive = static_cast<uint16_t>(primitive);
+            s_.expect("(");
+            while (!s_.accept(")")) {
+                code.in.push_back(program_register());
+                if (!s_.at(')')) s_.expect(",");
+            }
+            s_.expect(":");
+            code.result = dtype();
+            code.compute = s_.accept("in") ? dtype() : code.result;
+            if (compute_class(code.compute) != code.compute)
+                s_.fail(name, " is computed in f32, f64 or i64, not in ", name_of(code.compute));
+            code.first_param = static_cast<uint16_t>(attrs.size());
+            const OpRow& row = row_of(code);
+            std::vector<Given> own_scalars(row.attrs.size());
+            std::vector<Attr> own = attributes(row, own_scalars);
+            own.resize(param_count(row));
+            own_scalars.resize(param_count(row));
+            attrs.insert(attrs.end(), own.begin(), own.end());
+            scalars.insert(scalars.end(), own_scalars.begin(), own_scalars.end());
+            made->code.push_back(std::move(code));
+        } while (s_.accept(";"));
+        s_.expect("]");
+        made->n_in = static_cast<uint8_t>(std::min<size_t>(in.size(), UINT8_MAX));
+        made->n_out = static_cast<uint8_t>(std::min<size_t>(results.size(), UINT8_MAX));
+        made->n_registers = static_cast<uint8_t>(std::max<int>(highest_ + 1, made->n_in + made->n_out));
+        const size_t first_slot = g_.scalars.size();
+        g_.add_program(std::move(made), in, std::move(attrs), types_of(results), s_.comment());
+        number_scalars(first_slot, scalars);
+    }
+
+    // Numbered anew: the text may name the slots.
+    void number_scalars(size_t first_slot, const std::vector<Given>& scalars) {
+        g_.scalars.resize(first_slot);
         std::vector<Attr>& placed = g_.nodes.back().attrs;
         for (size_t k = 0; k < placed.size(); ++k)
             if (placed[k].slot != no_value) placed[k].slot = place(scalars[k]);
@@ -311,6 +375,7 @@ private:
     Scanner s_;
     Graph g_;
     std::map<std::string, int64_t> extents_;
+    int highest_ = -1;                  // register of the program being read
 };
 
 }  // namespace

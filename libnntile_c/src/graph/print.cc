@@ -3,6 +3,7 @@
 #include <map>
 
 #include "base/text.hh"
+#include "graph/program.hh"
 #include "graph/text.hh"
 
 namespace nntile::graph {
@@ -126,6 +127,10 @@ private:
             node.inputs.size();  // absent ones at the end are not written, but for an open list
         if (node.row->inputs.empty() || !node.row->inputs.back().variadic())
             while (n > 0 && node.inputs[n - 1] == no_value) --n;
+        if (node.program) {
+            line.right = "map" + arguments(node, n) + program_text(node);
+            return line;
+        }
         line.right = node.row->name + arguments(node, n);
         if (node.outputs.empty() || node.compute != g_.values[node.outputs[0]].dtype)
             line.right += std::string(" in ") + name_of(node.compute);
@@ -147,13 +152,33 @@ private:
         return batched.empty() ? "" : " batched " + text_of_dims(marks);
     }
 
-    std::string attrs_text(const Node& node) {
+    std::string attrs_text(const Node& node) { return attrs_text(*node.row, node.attrs); }
+    std::string attrs_text(const OpRow& op, std::span<const Attr> attrs) {
         std::string text;
-        for (size_t k = 0; k < node.attrs.size(); ++k) {
-            const schema::AttrRow& row = node.row->attrs[k];
-            text += (k ? ", " : " {") + row.name + " = " + attr_text(row, node.attrs[k]);
+        for (size_t k = 0; k < attrs.size(); ++k) {
+            const schema::AttrRow& row = op.attrs[k];
+            text += (k ? ", " : " {") + row.name + " = " + attr_text(row, attrs[k]);
         }
         return text + (text.empty() ? "" : "}");
+    }
+
+    // " [r3 = mul(r0, r1) : f32; r4 = add(r3, r2) : bf16 in f32 {alpha = 1}]": registers, dtype of the result, and the
+    // type in which it is computed where that is another one.
+    std::string program_text(const Node& node) {
+        std::string text;
+        const auto list = [](const auto& registers) {
+            std::string out;
+            for (uint8_t r : registers) out += (out.empty() ? "r" : ", r") + std::to_string(r);
+            return out;
+        };
+        for (const kernels::Instruction& i : node.program->code) {
+            const OpRow& row = row_of(i);
+            text += (text.empty() ? " [" : "; ") + list(i.out) + " = " + row.name + "(" + list(i.in) + ") : " +
+                    name_of(i.result);
+            if (i.compute != i.result) text += std::string(" in ") + name_of(i.compute);
+            text += attrs_text(row, std::span(node.attrs).subspan(i.first_param, param_count(row)));
+        }
+        return text + "]";
     }
 
     std::string attr_text(const schema::AttrRow& row, const Attr& attr) {

@@ -111,6 +111,7 @@ struct MapRow {
     uint8_t checked = 0;                // which input
 };
 std::span<const MapRow> map_rows();
+bool uses_index(const Program& program);
 int find_map(std::string_view name);    // -1: none
 
 // Whether gemm reads this matrix in place: strides of its two dims, sizes of them. Otherwise it packs panels,

@@ -8,14 +8,18 @@
 
 namespace nntile::kernels {
 
+bool uses_index(const Program& program) {
+    return std::any_of(program.code.begin(), program.code.end(),
+                       [](const Instruction& i) { return map_rows()[i.primitive].uses_index; });
+}
+
 int MapEngine::prepare() {
     const int blocks = program.n_in + program.n_out;
     if (blocks > max_map_blocks || program.n_registers > max_map_registers ||
         program.code.size() > max_map_instructions)
         return fail_task(args, static_cast<int>(Status::unsupported),
                          "map: the program is too long");
-    uses_index = false;
-    for (const Instruction& i : program.code) uses_index |= map_rows()[i.primitive].uses_index;
+    uses_index = kernels::uses_index(program);
 
     const int64_t* strides[max_operands];
     for (int k = 0; k < blocks; ++k) strides[k] = args.blocks[k].strides;

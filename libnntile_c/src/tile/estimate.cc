@@ -5,6 +5,8 @@
 #include <cmath>
 #include <map>
 
+#include "graph/program.hh"
+
 namespace nntile::tile {
 
 using graph::no_value;
@@ -102,7 +104,7 @@ void Estimator::add(uint32_t number, size_t level) {
     job.kind = node.host_call >= 0                         ? Kind::host
                : node.row->rule == schema::Rule::contract ? Kind::product
                                                           : Kind::pass;
-    job.flops = node.host_call >= 0 ? host_weight(g.hosts[node.host_call].name) : node.row->flops;
+    job.flops = node.host_call >= 0 ? host_weight(g.hosts[node.host_call].name) : graph::flops_of(node);
     for (const schema::Label& l : space.relation.labels)
         job.labels.push_back({-1, static_cast<double>(l.extent), l.kind});
     for (size_t k = 0; k < job.operands.size(); ++k) {

@@ -7,6 +7,7 @@
 #include "base/error.hh"
 #include "tile/cost.hh"
 #include "tile/lowering.hh"
+#include "graph/program.hh"
 #include "tile/program.hh"
 
 namespace nntile::tile {
@@ -25,8 +26,8 @@ public:
         cuts_.reserve(n_in_ + n_out_);
         for (size_t k = 0; k < n_in_ + n_out_; ++k) place_operand(k);
         if (is_host()) return;
-        if (row_.map_row >= 0) program_ = one_instruction(row_.map_row, node_.compute);
-        kernel_ = kernels::find_kernel(row_.map_row >= 0 ? "map" : row_.kernel);
+        program_ = row_.map_row >= 0 ? one_instruction(row_.map_row, node_.compute) : node_.program;
+        kernel_ = kernels::find_kernel(program_ ? "map" : row_.kernel);
         check(kernel_, Status::internal, row_.name, ": no kernel '", row_.kernel, "'");
     }
 
@@ -162,9 +163,9 @@ private:
             return true;
         };
         std::optional<size_t> found;
-        for (size_t i = 0; i < n_in_ && !found; ++i)
+        for (size_t i = 0; i < n_in_ && !found && !node_.program; ++i)
             if (row_.inputs[i].name == row_.outputs[k].name && fits(i)) found = i;
-        for (size_t i = 0; i < n_in_ && !found && n_out_ == 1; ++i)
+        for (size_t i = 0; i < n_in_ && !found && (n_out_ == 1 || node_.program); ++i)
             if (fits(i)) found = i;
         if (!found) return;
         const uint32_t v = node_.inputs[*found];
@@ -215,7 +216,7 @@ private:
         task.program = program_;
         task.node = number_;
         task.sizes = iteration_.sizes_of(segments);
-        task.flops = row_.flops;
+        task.flops = graph::flops_of(node_);
         for (int64_t n : task.sizes) task.flops *= static_cast<double>(n);
         task.operands.reserve(n_in_ + n_out_);
         for (size_t k = 0; k < n_in_; ++k) task.operands.push_back(input_at(k, segments, first));
@@ -227,7 +228,7 @@ private:
         }
         for (const Operand& o : task.operands) task.bytes += bytes_of(task, o);
         set_params(task, accumulate);
-        if (row_.map_row >= 0 && kernels::map_rows()[row_.map_row].uses_index) set_index(task, segments);
+        if (program_ && kernels::uses_index(*program_)) set_index(task, segments);
         return task;
     }
 

@@ -1,19 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "tile/program.hh"
 
-namespace nntile::tile {
+#include "graph/program.hh"
 
-static DType compute_class(DType dtype) {
-    if (dtype == DType::f64) return DType::f64;
-    return is_floating(dtype) ? DType::f32 : DType::i64;
-}
+namespace nntile::tile {
 
 std::shared_ptr<const kernels::Program> one_instruction(int map_row, DType compute) {
     const kernels::MapRow& row = kernels::map_rows()[map_row];
     auto program = std::make_shared<kernels::Program>();
     kernels::Instruction code;
     code.primitive = static_cast<uint16_t>(map_row);
-    code.compute = compute_class(compute);
+    code.compute = graph::compute_class(compute);
     program->n_in = static_cast<uint8_t>(row.inputs.size());
     program->n_out = static_cast<uint8_t>(row.outputs.size());
     program->n_registers = program->n_in + program->n_out;

@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A map joins the maps whose results it reads, if they have its iteration space and nothing has to wait for it. A group
+// stands where its last node stood: nobody outside may read its results earlier, and what it reads must not be
+// overwritten, or kept for long, in between.
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <string_view>
+
+#include "base/error.hh"
+#include "graph/live.hh"
+#include "graph/passes/passes.hh"
+#include "graph/passes/rewrite.hh"
+#include "graph/program.hh"
+
+namespace nntile::graph {
+
+namespace {
+
+constexpr size_t most_instructions = 16;
+// Of the map engine, 4 KiB each: an input may need one, a result one for each compute type.
+constexpr size_t most_buffers = 30;
+constexpr uint32_t near = 16;           // nodes; inputs may be kept for so long whatever their size
+
+class MapFusion {
+public:
+    explicit MapFusion(Graph& graph)
+        : g_(graph), live_(live_of(graph)), group_(graph.nodes.size(), none), readers_(graph.values.size()),
+          is_output_(graph.values.size()) {
+        for (uint32_t n = 0; n < g_.nodes.size(); ++n)
+            for (uint32_t v : g_.nodes[n].inputs)
+                if (live_.nodes[n] && v != no_value) {
+                    auto& own = readers_[g_.base_of(v)];
+                    if (own.empty() || own.back() != n) own.push_back(n);
+                }
+        for (const Output& o : g_.outputs) is_output_[g_.base_of(o.value)] = true;
+    }
+
+    void run() {
+        for (uint32_t n = 0; n < g_.nodes.size(); ++n)
+            if (live_.nodes[n] && is_map(g_.nodes[n])) add(n);
+        Rewriter rewriter(g_);
+        bool any = false;
+        for (const Group& group : groups_) {
+            if (group.size() < 2) continue;
+            fuse(group, rewriter);
+            any = true;
+        }
+        if (any) rewriter.finish();
+    }
+
+private:
+    using Group = std::vector<uint32_t>;        // nodes, in order
+    static constexpr uint32_t none = no_value;
+
+    // An op that may refuse its operands says so under its own name.
+    bool is_map(const Node& node) const {
+        if (node.row->map_row < 0 || node.outputs.empty()) return false;
+        const kernels::MapRow& row = kernels::map_rows()[node.row->map_row];
+        const bool divides = row.check == kernels::MapCheck::divisor && compute_class(node.compute) == DType::i64;
+        if (divides || row.check == kernels::MapCheck::probability) return false;
+        for (uint32_t v : node.outputs) {       // a register holds what the instruction computes, narrowed to one dtype
+            const DType dtype = g_.value(v).dtype;
+            if (v == node.outputs[0] ? dtype != DType::boolean && compute_class(dtype) != compute_class(node.compute)
+                                     : dtype != DType::boolean && dtype != g_.value(node.outputs[0]).dtype)
+                return false;
+        }
+        return std::find(node.inputs.begin(), node.inputs.end(), no_value) == node.inputs.end();
+    }
+
+    const Dims& sizes_of(uint32_t node) const { return g_.value(g_.nodes[node].outputs[0]).sizes; }
+
+    void add(uint32_t n) {
+        group_[n] = static_cast<uint32_t>(groups_.size());
+        groups_.push_back({n});
+        // One that may not join yet may once another has: they read the same data.
+        for (bool joined = true; joined;) {
+            joined = false;
+            for (uint32_t v : g_.nodes[n].inputs)
+                if (g_.value(v).kind == ValueKind::result) joined |= join(g_.value(v).source, n);
+        }
+    }
+
+    bool join(uint32_t maker, uint32_t n) {
+        const uint32_t other = group_[maker], own = group_[n];
+        if (other == none || other == own || sizes_of(maker) != sizes_of(n)) return false;
+        Group both;
+        std::merge(groups_[other].begin(), groups_[other].end(), groups_[own].begin(), groups_[own].end(),
+                   std::back_inserter(both));
+        if (!may_be_one(both)) return false;
+        for (uint32_t member : groups_[other]) group_[member] = own;
+        groups_[other].clear();
+        groups_[own] = std::move(both);
+        return true;
+    }
+
+    bool contains(const Group& group, uint32_t node) const {
+        return std::binary_search(group.begin(), group.end(), node);
+    }
+    bool is_inner(const Group& group, uint32_t v) const {
+        return g_.value(v).kind == ValueKind::result && contains(group, g_.value(v).source);
+    }
+    bool is_stored(const Group& group, uint32_t v) const {
+        return is_output_[v] || !std::all_of(readers_[v].begin(), readers_[v].end(), [&](uint32_t reader) {
+            return contains(group, reader) && reads_itself(reader, v);
+        });
+    }
+    // Every use is of the value, not of a view of it.
+    bool reads_itself(uint32_t node, uint32_t v) const {
+        for (uint32_t in : g_.nodes[node].inputs)
+            if (in != v && g_.base_of(in) == v) return false;
+        return true;
+    }
+
+    // A node with one result can compute it where it is moved to.
+    bool is_only_moved(uint32_t v) const {
+        if (is_output_[v] || readers_[v].size() != 1) return false;
+        const Node& reader = g_.nodes[readers_[v][0]];
+        return reader.row->rule == schema::Rule::move && g_.base_of(reader.inputs[0]) != v;
+    }
+
+    std::vector<uint32_t> inputs_of(const Group& group) const {
+        std::vector<uint32_t> inputs;
+        for (uint32_t n : group)
+            for (uint32_t v : g_.nodes[n].inputs)
+                if (!is_inner(group, v) && std::find(inputs.begin(), inputs.end(), v) == inputs.end())
+                    inputs.push_back(v);
+        return inputs;
+    }
+
+    bool may_be_one(const Group& group) const {
+        if (group.size() > most_instructions) return false;
+        const std::vector<uint32_t> inputs = inputs_of(group);
+        size_t results = 0, stored = 0;
+        bool one_type = true, moved = false;
+        for (uint32_t n : group) {
+            results += g_.nodes[n].outputs.size();
+            one_type &= compute_class(g_.nodes[n].compute) == compute_class(g_.nodes[group[0]].compute);
+            for (uint32_t v : g_.nodes[n].outputs) {
+                if (!is_stored(group, v)) continue;
+                ++stored;
+                moved |= is_only_moved(v);
+            }
+        }
+        if (moved && stored > 1) return false;
+        if (inputs.size() + stored > kernels::max_map_blocks || stored == 0) return false;
+        if (inputs.size() + results * (one_type ? 1 : 2) > most_buffers) return false;
+        if (inputs.size() + results > kernels::max_map_registers) return false;
+        const auto views_inside = [&](uint32_t v) {     // of what is not stored yet
+            return g_.value(v).kind == ValueKind::view && is_inner(group, g_.base_of(v));
+        };
+        if (std::any_of(inputs.begin(), inputs.end(), views_inside)) return false;
+        return may_wait(group);
+    }
+
+    int64_t bytes_of(uint32_t v) const { return product(g_.value(v).sizes) * size_of(g_.value(v).dtype); }
+
+    // All nodes can stand where the last one does.
+    bool may_wait(const Group& group) const {
+        const uint32_t until = group.back();
+        int64_t kept = 0;                       // bytes that are there longer, less those that are made later
+        std::vector<uint32_t> counted;
+        for (uint32_t n : group) {
+            const bool far = until - n > near;
+            for (uint32_t v : g_.nodes[n].outputs) {
+                for (uint32_t reader : readers_[v])
+                    if (reader < until && !contains(group, reader)) return false;
+                if (far) kept -= bytes_of(v);
+            }
+            for (uint32_t v : g_.nodes[n].inputs) {
+                const uint32_t base = g_.base_of(v);
+                if (g_.value(base).kind == ValueKind::scalar || is_inner(group, base)) continue;
+                const uint32_t last = readers_[base].back();
+                // Its last reader may take its memory, or write a part of it in place: not while others still read.
+                if (last > n && last < until && !contains(group, last)) return false;
+                const bool ends = far && last == n && !is_output_[base];
+                if (!ends || std::find(counted.begin(), counted.end(), base) != counted.end()) continue;
+                counted.push_back(base);
+                kept += bytes_of(base);
+            }
+        }
+        return kept <= 0;
+    }
+
+    void fuse(const Group& group, Rewriter& rewriter) {
+        Node fused{&program_row(), DType::none, -1, g_.nodes[group.back()].where, {}, {}, {}};
+        auto program = std::make_shared<kernels::Program>();
+        std::map<uint32_t, uint8_t> registers;
+        uint8_t used = 0;
+        for (uint32_t v : inputs_of(group)) {
+            registers[v] = used++;
+            fused.inputs.push_back(v);
+        }
+        for (const bool stored : {false, true})         // outputs have the last registers
+            for (uint32_t n : group)
+                for (uint32_t v : g_.nodes[n].outputs) {
+                    if (is_stored(group, v) != stored) continue;
+                    registers[v] = used++;
+                    if (stored) fused.outputs.push_back(v);
+                }
+        for (uint32_t n : group) {
+            Node& node = g_.nodes[n];
+            kernels::Instruction code;
+            code.primitive = static_cast<uint16_t>(node.row->map_row);
+            code.compute = compute_class(node.compute);
+            code.first_param = static_cast<uint16_t>(fused.attrs.size());
+            for (uint32_t v : node.inputs) code.in.push_back(registers[v]);
+            for (uint32_t v : node.outputs) code.out.push_back(registers[v]);
+            code.result = g_.value(node.outputs[0]).dtype;
+            for (size_t k = 0; k < param_count(*node.row); ++k) fused.attrs.push_back(node.attrs[k]);
+            program->code.push_back(std::move(code));
+        }
+        program->n_in = static_cast<uint8_t>(fused.inputs.size());
+        program->n_out = static_cast<uint8_t>(fused.outputs.size());
+        program->n_registers = used;
+        fused.compute = g_.value(fused.outputs[0]).dtype;
+        fused.program = std::move(program);
+        for (uint32_t n : group) {
+            for (uint32_t v : g_.nodes[n].outputs)
+                if (!is_stored(group, v)) rewriter.move_marks(v, fused.outputs[0]);
+            if (n != group.back()) rewriter.erase(n);
+        }
+        rewriter.replace(group.back(), std::move(fused));
+    }
+
+    Graph& g_;
+    const Live live_;
+    std::vector<uint32_t> group_;               // by node; none: no map
+    std::vector<Group> groups_;
+    std::vector<std::vector<uint32_t>> readers_;        // nodes, by base value, in order
+    std::vector<bool> is_output_;                       // by base value
+};
+
+}  // namespace
+
+bool fusion() {
+    static const bool wanted = [] {
+        const char* word = std::getenv("NNTILE_FUSE");
+        return !word || std::string_view(word) != "0";
+    }();
+    return wanted;
+}
+
+void fuse_maps(Graph& graph) {
+    if (fusion() && graph.nodes.size() > 1) MapFusion(graph).run();
+}
+
+}  // namespace nntile::graph

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The passes: each takes a graph and leaves one that computes the same outputs, bit by bit. pipeline.cc lists them in
+// order. Inputs, run-time scalars and host calls keep their numbers, for a caller has lists of them; values get new
+// ones, in the order in which they are needed.
+#pragma once
+
+#include "graph/graph.hh"
+
+namespace nntile::graph {
+
+// What no output depends on goes.
+void remove_dead(Graph& graph);
+// An output owns its data: one that is a view, an input or an output twice becomes a copy.
+void own_outputs(Graph& graph);
+// Chains and trees of element-wise nodes become one program, whose inner values are never stored.
+void fuse_maps(Graph& graph);
+
+bool fusion();      // false: NNTILE_FUSE=0
+
+// Throws internal, naming the value or node, for a graph that no stage could read: after a wrong pass.
+void verify(const Graph& graph);
+
+}  // namespace nntile::graph

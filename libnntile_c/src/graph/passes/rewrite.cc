@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "graph/passes/rewrite.hh"
+
+#include <algorithm>
+
+namespace nntile::graph {
+
+void Rewriter::move_marks(uint32_t from, uint32_t to) {
+    for (size_t k = 0; k < graph_.marks.size(); ++k) {
+        const AxisMark mark = graph_.marks[k];
+        if (mark.value != from) continue;
+        const bool named = std::any_of(graph_.marks.begin(), graph_.marks.end(), [&](const AxisMark& m) {
+            return m.value == to && m.dim == mark.dim;
+        });
+        graph_.marks.erase(graph_.marks.begin() + static_cast<std::ptrdiff_t>(k));
+        --k;
+        if (!named) graph_.name_axis(to, mark.dim, mark.name);
+    }
+}
+
+void Rewriter::finish() {
+    std::vector<uint32_t> number(graph_.values.size(), no_value);
+    std::vector<Value> values;
+    std::vector<View> views;
+    const auto keep = [&](uint32_t v) {
+        number[v] = static_cast<uint32_t>(values.size());
+        values.push_back(std::move(graph_.values[v]));
+    };
+    const auto need = [&](uint32_t v) {
+        if (v == no_value || number[v] != no_value) return;
+        const uint32_t base = graph_.base_of(v);
+        if (base == v) return keep(v);          // an input or a number: results have one already
+        if (number[base] == no_value) keep(base);
+        keep(v);
+        views.push_back(std::move(graph_.views[values.back().source]));
+        views.back().base = number[base];
+        values.back().source = static_cast<uint32_t>(views.size() - 1);
+    };
+    std::vector<Node> nodes;
+    nodes.reserve(graph_.nodes.size());
+    for (size_t n = 0; n < graph_.nodes.size(); ++n) {
+        if (erased_[n]) continue;
+        Node& node = graph_.nodes[n];
+        for (uint32_t& v : node.inputs) {
+            need(v);
+            if (v != no_value) v = number[v];
+        }
+        for (size_t k = 0; k < node.outputs.size(); ++k) {
+            keep(node.outputs[k]);
+            node.outputs[k] = number[node.outputs[k]];
+            values.back().source = static_cast<uint32_t>(nodes.size());
+            values.back().output = static_cast<uint16_t>(k);
+        }
+        nodes.push_back(std::move(node));
+    }
+    for (const Output& out : graph_.outputs) need(out.value);
+    for (const Input& in : graph_.inputs) need(in.value);
+    std::vector<AxisMark> marks;
+    for (AxisMark& mark : graph_.marks) {
+        if (number[mark.value] == no_value) continue;
+        mark.value = number[mark.value];
+        marks.push_back(std::move(mark));
+    }
+    std::sort(marks.begin(), marks.end(), [](const AxisMark& a, const AxisMark& b) {
+        return a.value != b.value ? a.value < b.value : a.dim < b.dim;
+    });
+    for (Input& in : graph_.inputs) in.value = number[in.value];
+    for (Output& out : graph_.outputs) out.value = number[out.value];
+    graph_.nodes = std::move(nodes);
+    graph_.values = std::move(values);
+    graph_.views = std::move(views);
+    graph_.marks = std::move(marks);
+    graph_.forget_known_views();
+}
+
+}  // namespace nntile::graph
