@@ -36,7 +36,7 @@ def check_torch(found: str = torch.__version__, built: str = _torch_build.VERSIO
 check_torch()
 
 # Only now: importing them loads the stub.
-from torch_nntile import _c, autocast, context, device, dispatch, processes  # noqa: E402
+from torch_nntile import _c, autocast, context, device, dispatch, processes, windows  # noqa: E402
 
 
 def version() -> str:
@@ -50,6 +50,7 @@ torch.utils.generate_methods_for_privateuse1_backend(for_storage=True)
 dispatch.register()
 autocast.register()
 processes.register()
+windows.register()
 context.apply_environment()
 if threading.current_thread() is threading.main_thread():
     _c.let_signals_interrupt(True)

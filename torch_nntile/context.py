@@ -104,6 +104,7 @@ def shutdown_context() -> None:
 def wait() -> None:
     """Wait for all submitted tasks, and raise the first error of one, if there was any."""
     if _c.get("nntile_context_active"):
+        _c.call("nntile_record_window", _c.record(), 0)  # a step that raised left it open
         _c.call("nntile_context_wait")
 
 

@@ -7,6 +7,7 @@ A setting is a device or mode, and what differs from its defaults:
 
     cpu, eager, graph   PyTorch's CPU, or torch_nntile with automatic cuts; two threads or workers
     -off                automatic cuts switched off: everything is whole
+    -unfused            fusion switched off
     -b4                 off, and the batch cut by hand in 4
     -w1                 one worker, or one thread of PyTorch
     -n4                 four different batches in turn, instead of one that is always the same
@@ -48,7 +49,7 @@ def options_of(work: str, setting: str) -> dict[str, Any]:
     kind, *changes = setting.split("-")
     if kind not in ("cpu", "eager", "graph"):
         raise ValueError(f"setting {setting!r}: begins with cpu, eager or graph")
-    options: dict[str, Any] = {"work": work}
+    options: dict[str, Any] = {"work": work, "environment": {}}
     options |= {"device": "cpu"} if kind == "cpu" else {"mode": kind}
     for change in changes:
         number = int(change[1:]) if change[1:].isdecimal() else 0
@@ -57,9 +58,11 @@ def options_of(work: str, setting: str) -> dict[str, Any]:
         elif change[:1] == "n" and number:
             options["batches"] = number
         elif kind != "cpu" and change == "off":
-            options["environment"] = {"NNTILE_AUTOMATIC_CUTS": "0"}
+            options["environment"] |= {"NNTILE_AUTOMATIC_CUTS": "0"}
+        elif kind != "cpu" and change == "unfused":
+            options["environment"] |= {"NNTILE_FUSE": "0"}
         elif kind != "cpu" and change[:1] == "b" and number:
-            options["environment"] = {"NNTILE_AUTOMATIC_CUTS": "0"}
+            options["environment"] |= {"NNTILE_AUTOMATIC_CUTS": "0"}
             options["tile"] = -(-MODELS[work].batch // number)
         else:
             raise ValueError(f"setting {setting!r}: nothing is called {change!r}")

@@ -164,6 +164,7 @@ class Process:
         **options: object,
     ) -> None:
         words = [f"--{name}={value}" for name, value in options.items()]
+        # OPENBLAS_CORETYPE would tie one of the two libraries to the kernels of an older CPU.
         paths = [str(TESTS), *filter(None, [os.environ.get("PYTHONPATH")])]
         self.process = subprocess.Popen(
             [sys.executable, "-m", "bench.works", work, f"--device={device}", *words],
@@ -171,7 +172,7 @@ class Process:
             stdout=subprocess.PIPE,
             text=True,
             env={
-                **os.environ,
+                **{name: word for name, word in os.environ.items() if name != "OPENBLAS_CORETYPE"},
                 "PYTHONPATH": os.pathsep.join(paths),
                 "TRANSFORMERS_VERBOSITY": "error",
                 **(environment or {}),

@@ -175,6 +175,10 @@ nntile_status nntile_record_run(nntile_record* record, nntile_error** error) {
     return guard(error, [&] { recorder_of(record, "nntile_record_run").run(); });
 }
 
+nntile_status nntile_record_window(nntile_record* record, int open, nntile_error** error) {
+    return guard(error, [&] { recorder_of(record, "nntile_record_window").window(open != 0); });
+}
+
 void nntile_record_reset(nntile_record* record) {
     guard(nullptr, [&] { recorder_of(record, "nntile_record_reset").reset(); });
 }

@@ -107,7 +107,7 @@ void Recorder::op(const OpRow& row, std::span<const Operand> operands, size_t n_
           " outputs given, the op has ", results.size());
     for (size_t k = 0; k < outputs.size(); ++k)
         if (outputs[k].kind == Operand::Kind::tensor) write_operand(outputs[k], results[k]);
-    finish_call();
+    finish_call(row.rule == schema::Rule::map);
 }
 
 void Recorder::host(HostCall call, std::span<const Operand> operands, size_t n_inputs, std::string_view where) {
@@ -127,10 +127,12 @@ void Recorder::host(HostCall call, std::span<const Operand> operands, size_t n_i
     finish_call();
 }
 
-void Recorder::finish_call() {
+void Recorder::finish_call(bool may_wait) {
+    constexpr size_t most_waiting = 20'000;     // calls; an optimizer's step has ten or so for each parameter
     ++ops_recorded;
     ++pending_ops_;
-    if (mode_ == Mode::eager) flush();
+    if (mode_ != Mode::eager || (window_ && may_wait && pending_ops_ < most_waiting)) return;
+    flush();
 }
 
 static void check_bytes(std::string_view op, const Operand& o, size_t bytes) {
@@ -272,6 +274,15 @@ void Recorder::run() {
     flush();
 }
 
+void Recorder::window(bool open) {
+    std::lock_guard lock(mutex_);
+    if (window_ == open) return;
+    window_ = open;
+    if (open || mode_ != Mode::eager) return;
+    bury();
+    flush();
+}
+
 void Recorder::reset() {
     std::lock_guard lock(mutex_);
     bury();
@@ -291,6 +302,7 @@ void Recorder::forget_dead() {
 
 std::string Recorder::text(std::string_view stage) {
     std::lock_guard lock(mutex_);
+    if (mode_ == Mode::eager) flush();
     if (stage != "pending") return executor_->text(stage);
     mark_outputs();
     return graph::print(graph_);

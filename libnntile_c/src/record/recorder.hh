@@ -73,6 +73,8 @@ public:
     size_t pending();
     void compile();
     void run();
+    // Element-wise calls of eager mode wait for what follows, up to other work or the end of the window.
+    void window(bool open);
     void reset();
     void forget_dead();                 // drops what destroyed buffers held; else the next call does
 
@@ -110,7 +112,7 @@ private:
     void bury();                                // takes the ended buffers into account
     void flush();
     void mark_outputs();
-    void finish_call();
+    void finish_call(bool may_wait = false);
     void drop_graph();
 
     LongMutex mutex_;
@@ -121,6 +123,7 @@ private:
     std::vector<Holder> holders_;
     size_t fresh_from_ = 0;                     // values from here on are results of the call being recorded
     size_t pending_ops_ = 0;
+    bool window_ = false;                       // is open
     graph::AxisCuts cuts_;
     std::map<std::string, std::set<int64_t>> extents_;  // of named axes
 

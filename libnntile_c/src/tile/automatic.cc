@@ -48,10 +48,11 @@ public:
         const bool hints = any_hint();
         if (!hints && estimate_.seconds_whole() < few_seconds) return end("too short a graph for cuts");
         best_ = estimate_();
-        if (small_) {
+        const bool settles = all_in_place();
+        if (small_ || settles) {
             // A call follows how its operands are cut, unless that is dear, and is cut no further.
             if (hints && follow(1.2)) return end("a call follows how its operands are cut");
-            if (estimate_.seconds_whole() >= (settles() ? settled_seconds : few_seconds)) search();
+            if (estimate_.seconds_whole() >= (settles ? settled_seconds : few_seconds)) search();
             else end("too short a call for cuts of data that stays");
             return;
         }
@@ -82,19 +83,18 @@ private:
     }
 
     // Every result is made in the place of data that is there, or from no data: its grid will stay.
-    bool settles() const {
-        for (size_t n = 0; n < graph_.nodes.size(); ++n) {
-            if (!related_.live.nodes[n]) continue;
-            bool from_data = false, in_place = false;
-            for (uint32_t v : graph_.nodes[n].inputs) {
-                if (v == no_value || graph_.value(v).kind == graph::ValueKind::scalar) continue;
-                from_data = true;
-                const graph::Value& base = graph_.value(graph_.base_of(v));
-                in_place |= base.kind == graph::ValueKind::input && graph_.inputs[base.source].overwritable;
-            }
-            if (from_data && !in_place) return false;
-        }
-        return true;
+    bool all_in_place() const {
+        return std::all_of(graph_.outputs.begin(), graph_.outputs.end(), [&](const graph::Output& out) {
+            const graph::Value& value = graph_.value(out.value);
+            const bool replaces = std::any_of(graph_.inputs.begin(), graph_.inputs.end(), [&](const graph::Input& in) {
+                return in.overwritable && related_.live.values[in.value] && graph_.value(in.value).sizes == value.sizes;
+            });
+            if (replaces || value.kind != graph::ValueKind::result) return replaces;
+            const auto& from = graph_.nodes[value.source].inputs;
+            return std::all_of(from.begin(), from.end(), [&](uint32_t v) {
+                return v == no_value || graph_.value(v).kind == graph::ValueKind::scalar;
+            });
+        });
     }
 
     void add(int dim, Cut cut) {
