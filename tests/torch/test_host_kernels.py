@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.utils import _pytree as pytree
 
 import torch_nntile
+from torch_nntile import stats
 
 Case = Callable[[Tensor], Any]
 
@@ -211,3 +212,23 @@ def test_ctc_loss() -> None:
 
     for found, expected in zip(run(loss, x.to("nntile")), run(loss, x.clone()), strict=True):
         torch.testing.assert_close(host(found), host(expected))
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x, k: torch.poisson(x),
+        lambda x, k: torch.multinomial(x, 2),
+        lambda x, k: torch.roll(x, k),
+    ],
+    ids=["poisson", "multinomial", "roll"],
+)
+def test_numbers_of_a_call_make_no_plan(call: Callable[[Tensor, int], Tensor]) -> None:
+    """Seeds, offsets and numbers are data of the run; only shapes and dtypes make a plan."""
+    x = torch.linspace(0.1, 0.9, 12, device="nntile").view(3, 4)
+    call(x, 0).cpu()
+    before = stats()
+    for k in range(1, 5):
+        call(x, k).cpu()
+    after = stats()
+    assert after.lowerings == before.lowerings and after.host_calls == before.host_calls + 4

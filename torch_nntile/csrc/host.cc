@@ -191,23 +191,6 @@ Tensor admit(const Tensor& t, const c10::OperatorHandle& op, const c10::Argument
     return t.to(device());
 }
 
-// What makes two calls different for the plan cache: everything that run() sees besides the blocks.
-uint64_t signature_of(const HostCall& call, Arguments arguments) {
-    Signature s{static_cast<int64_t>(std::hash<c10::OperatorName>()(call.op.operator_name())),
-                static_cast<int64_t>(call.random.seed), static_cast<int64_t>(call.random.offset)};
-    append_signature(arguments, true, s);
-    for (const Tensor& t : call.overlapping)
-        s.append({t.storage_offset(), static_cast<int64_t>(t.storage().nbytes())});
-    for (const IValue& v : arguments)
-        each_tensor(v, [&](const Tensor& t) {
-            if (!t.defined() || ours(t)) return;
-            const size_t at = s.size();
-            s.resize(at + (t.nbytes() + 7) / 8);
-            std::memcpy(s.data() + at, t.const_data_ptr(), t.nbytes());
-        });
-    return hash_of(s);
-}
-
 // Tensors on the CPU are refused or uploaded, in place on the stack.
 void admit_all(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
     const auto& formal = op.schema().arguments();
@@ -370,7 +353,8 @@ bool record_on_host(const c10::OperatorHandle& op, FallbackOp& known, torch::jit
     }
 
     const std::vector<uint8_t> batched = find_batch(*call, known, arguments);
-    const uint64_t signature = signature_of(*call, arguments);
+    // Each run gets its call: seeds and numbers are its data, and a plan needs to know the op only.
+    const uint64_t signature = std::hash<c10::OperatorName>()(op.operator_name());
     const size_t inputs = call->inputs;
     nntile_error* error = nullptr;
     const nntile_status status = nntile_record_host_batched(  // owns the call from here on

@@ -69,7 +69,7 @@ typedef int (*nntile_host_function)(void *user, void *const *data, char *error_t
 
 /** Records a host function as a node (an op without a row). Operands as in nntile_record_op(); every operand is
  *  made whole and dense before the call.
- *  name       for messages, copied.   signature  equal calls have an equal signature: it keys the plan cache.
+ *  name       for messages, copied.   signature  of the function, for the plan cache: what `user` holds is of one run.
  *  user       handed to function; destroy(user) is called once, from any thread, when no run needs it any more.
  *  Since 0.1. */
 nntile_status nntile_record_host(nntile_record *record, const char *name, uint64_t signature,
