@@ -49,7 +49,8 @@ def options_of(work: str, setting: str) -> dict[str, Any]:
     kind, *changes = setting.split("-")
     if kind not in ("cpu", "eager", "graph"):
         raise ValueError(f"setting {setting!r}: begins with cpu, eager or graph")
-    options: dict[str, Any] = {"work": work, "environment": {}}
+    options: dict[str, Any] = {"work": work}
+    environment: dict[str, str] = {}
     options |= {"device": "cpu"} if kind == "cpu" else {"mode": kind}
     for change in changes:
         number = int(change[1:]) if change[1:].isdecimal() else 0
@@ -58,15 +59,15 @@ def options_of(work: str, setting: str) -> dict[str, Any]:
         elif change[:1] == "n" and number:
             options["batches"] = number
         elif kind != "cpu" and change == "off":
-            options["environment"] |= {"NNTILE_AUTOMATIC_CUTS": "0"}
+            environment |= {"NNTILE_AUTOMATIC_CUTS": "0"}
         elif kind != "cpu" and change == "unfused":
-            options["environment"] |= {"NNTILE_FUSE": "0"}
+            environment |= {"NNTILE_FUSE": "0"}
         elif kind != "cpu" and change[:1] == "b" and number:
-            options["environment"] |= {"NNTILE_AUTOMATIC_CUTS": "0"}
+            environment |= {"NNTILE_AUTOMATIC_CUTS": "0"}
             options["tile"] = -(-MODELS[work].batch // number)
         else:
             raise ValueError(f"setting {setting!r}: nothing is called {change!r}")
-    return options
+    return options | ({"environment": environment} if environment else {})
 
 
 @dataclass(slots=True)

@@ -301,7 +301,7 @@ void rows_are_complete() {
     for (const schema::OpRow& row : schema::op_rows()) {
         const bool fine = !row.doc.empty() && !row.outputs.empty() && row.shape &&
                           schema::default_attrs(row).size() == row.attrs.size() &&
-                          (row.compose || row.rule == schema::Rule::move || row.relate) &&
+                          (row.compose || schema::only_moves(row.rule) || row.relate) &&
                           (row.rule != schema::Rule::map || row.map_row >= 0);
         if (!fine) test::report(__FILE__, __LINE__, row.name + ": the row is not complete");
     }

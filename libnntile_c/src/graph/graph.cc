@@ -27,6 +27,11 @@ std::string name_of(const Graph& graph, const Node& node) {
     return code.size() > few ? name + "+.." : name;
 }
 
+Layout target_of(const Graph& graph, const Node& node) {
+    const auto attr = [&](std::string_view name) -> const Attr& { return node.attrs[schema::attr_index(*node.row, name)]; };
+    return {graph.value(node.inputs[1]).sizes, attr("strides").ints, attr("offset").i};
+}
+
 void Graph::check_value(uint32_t v, std::string_view op) const {
     check(v < values.size(), Status::not_found, op, ": no value %", v, "; the graph has ", values.size());
 }

@@ -140,5 +140,7 @@ private:
 // Display name of a node: its op, the host function's name, or the first ops of its program.
 std::string name_of(const Graph& graph, const Node& node);
 const OpRow& host_row();
+// Of a node of rule write: where its data (input 1) lies in its result.
+Layout target_of(const Graph& graph, const Node& node);
 
 }  // namespace nntile::graph

@@ -68,11 +68,18 @@ struct Args {
 // 0: done. Otherwise an nntile_status (base/error.hh) and a text in args.error.
 using Function = int (*)(const Args& args);
 
+// How the time of a task depends on its sizes; see tile/cost.hh.
+enum class Work : uint8_t {
+    pass,     // over its points and bytes
+    product,  // dims count.., m, n, k
+    table,    // dims indices.., row, table: visits the rows that are asked for
+};
 struct KernelRow {
     const char* name;                   // "gemm"
     const char* doc;                    // operands, dims and params, in order
     Function cpu;
     Function cuda;                      // nullptr: no CUDA implementation
+    Work work = Work::pass;
 };
 
 std::span<const KernelRow> kernel_rows();

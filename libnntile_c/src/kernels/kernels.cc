@@ -12,7 +12,7 @@ constexpr KernelRow rows[] = {
     {"gemm",
      "a, b, c? -> y; dims batch.., m, n, k; params alpha(f), beta(f), accumulate(i). "
      "y = (accumulate ? y : beta * c) + alpha * a @ b; c is not read for beta = 0",
-     gemm, nullptr},
+     gemm, nullptr, Work::product},
     {"reduce",
      "x -> y (strides 0 on reduced dims); any dims; params op(i: sum|prod|amax|amin|any|all|sumsq), "
      "accumulate(i)",
@@ -40,10 +40,10 @@ constexpr KernelRow rows[] = {
      "dy, target, weight?, total_weight? -> dx; dims rows.., classes; params "
      "reduction(i: none|mean|sum), ignore_index(i)",
      nll_loss_backward, nullptr},
-    {"embedding", "weight, indices -> y; dims i.., e, v", embedding, nullptr},
+    {"embedding", "weight, indices -> y; dims i.., e, v", embedding, nullptr, Work::table},
     {"embedding_backward",
      "dy, indices -> dw; dims i.., e, v; params padding_idx(i, -1: none), accumulate(i)",
-     embedding_backward, nullptr},
+     embedding_backward, nullptr, Work::table},
 };
 
 }  // namespace

@@ -21,11 +21,14 @@ enum class Rule : uint8_t {
     reduce,    // partial results over cut reduced dims are combined in a fixed tree
     contract,  // gemm: partial products accumulate over cut k
     whole,     // parallel over some dims, the others must be whole in a task
-    move,      // view_write, empty: no arithmetic; lowered by copies
+    empty,     // a value without data
+    write,     // a value with data in a part of it; lowered by copies
+    bits,      // the bytes of a value seen as another dtype
     compose,   // a composition of other rows; disappears when it is added to a graph
     host,      // a function of the host on dense operands, whole but for their batch
 };
 const char* name_of(Rule rule);
+constexpr bool only_moves(Rule rule) { return rule == Rule::empty || rule == Rule::write || rule == Rule::bits; }
 
 // Numbers equal nntile_attr_kind of the C ABI.
 enum class AttrKind : uint8_t { integer = 1, real = 2, integers = 3, text = 4, seed = 5 };

@@ -9,7 +9,7 @@
 namespace nntile::schema {
 
 const char* name_of(Rule rule) {
-    constexpr const char* names[] = {"map", "reduce", "contract", "whole", "move", "compose", "host"};
+    constexpr const char* names[] = {"map", "reduce", "contract", "whole", "empty", "write", "bits", "compose", "host"};
     return names[static_cast<int>(rule)];
 }
 

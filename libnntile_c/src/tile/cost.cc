@@ -135,7 +135,7 @@ double Cost::task(const Task& task) const {
     double seconds = 0;
     if (!task.kernel) {
         seconds = task.flops / machine.host_bytes;      // bytes times weight; see NodeTasks
-    } else if (task.kernel->name == std::string_view("gemm")) {
+    } else if (task.kernel->work == kernels::Work::product) {
         const size_t n = task.sizes.size();
         double m = static_cast<double>(task.sizes[n - 3]), count = 1;
         const Operand& b = task.operands[1];
@@ -143,7 +143,7 @@ double Cost::task(const Task& task) const {
             (b.strides[i] == 0 ? m : count) *= static_cast<double>(task.sizes[i]);
         seconds = product(m, static_cast<double>(task.sizes[n - 2]), static_cast<double>(task.sizes[n - 1]), count,
                           task.operands[0].dtype);
-    } else if (std::string_view(task.kernel->name).starts_with("embedding")) {
+    } else if (task.kernel->work == kernels::Work::table) {
         seconds = table(task);
     } else {
         seconds = pass(task.flops, task.bytes);

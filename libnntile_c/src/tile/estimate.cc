@@ -95,8 +95,8 @@ void Estimator::add(uint32_t number, size_t level) {
     for (size_t k = 0; k < node.inputs.size(); ++k) job.operands.push_back(operand_of(node.inputs[k], false));
     for (uint32_t v : node.outputs) job.operands.push_back(operand_of(v, true));
     job.dtype = node.outputs.empty() ? DType::f32 : g.value(node.outputs[0]).dtype;
-    if (!has_relation(node)) {
-        if (node.inputs.size() < 2) return;     // empty, bits
+    if (schema::only_moves(node.row->rule)) {
+        if (node.row->rule != schema::Rule::write) return;
         job.kind = Kind::move;
         jobs_.push_back(std::move(job));
         return;

@@ -77,12 +77,12 @@ Lowered Lowering::run() {
     }
     for (at_ = 0; at_ < order_.size(); ++at_) {
         node_ = order_[at_];
-        const std::string& name = graph_.nodes[node_].row->name;
-        if (has_relation(graph_.nodes[node_])) lower_node(node_);
-        else if (name == "empty") lower_empty(node_);
-        else if (name == "view_write") lower_view_write(node_);
-        else if (name == "bits") lower_bits(node_);
-        else fail(Status::internal, "lowering: no rule for op ", name);
+        switch (graph_.nodes[node_].row->rule) {
+            case schema::Rule::empty: lower_empty(node_); break;
+            case schema::Rule::write: lower_write(node_); break;
+            case schema::Rule::bits: lower_bits(node_); break;
+            default: lower_node(node_);
+        }
     }
     return std::move(out_);
 }

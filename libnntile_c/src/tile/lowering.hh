@@ -72,7 +72,7 @@ private:
     void add_join(const schema::OpRow& op, const OperandTile& into, const OperandTile& from, DType dtype,
                   uint32_t node);
     void lower_empty(uint32_t number);
-    void lower_view_write(uint32_t number);
+    void lower_write(uint32_t number);
     void lower_bits(uint32_t number);
     uint32_t dense_input(uint32_t value);   // a tile with nothing but the value, row-major
     // One dense tile for a result that an op makes whole; finish_whole() spreads it if the value is cut.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Tasks of nodes without a relation: empty, view_write and bits; and of joins of partial results.
+// Tasks of nodes without a relation: empty, write and bits; and of joins of partial results.
 #include "base/error.hh"
 #include "tile/lowering.hh"
 #include "tile/program.hh"
@@ -11,11 +11,11 @@ void Lowering::lower_empty(uint32_t number) {
     tiles_[v] = add_tiles(v, grids_[v], graph_.value(v).dtype, role_of(v));
 }
 
-void Lowering::lower_view_write(uint32_t number) {
+void Lowering::lower_write(uint32_t number) {
     const graph::Node& node = graph_.nodes[number];
     if (!tiles_[node.outputs[0]].empty()) return;       // written through
     const uint32_t base = node.inputs[0], data = node.inputs[1], v = node.outputs[0];
-    const Layout layout{graph_.value(data).sizes, node.attrs[0].ints, node.attrs[1].i};
+    const Layout layout = graph::target_of(graph_, node);
     const DType dtype = graph_.value(v).dtype;
     const OperandTiles& old = operand(base, tiling_.values[v].cuts);
     tiles_[v] = add_tiles(v, grids_[v], dtype, role_of(v));

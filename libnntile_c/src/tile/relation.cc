@@ -7,7 +7,6 @@ namespace nntile::tile {
 
 using graph::no_value;
 
-bool has_relation(const graph::Node& node) { return node.row->relate || node.host_call >= 0; }
 
 bool is_element_wise(const graph::Node& node) {
     const bool moves = node.row->rule == schema::Rule::map || node.row->kernel == "copy";

@@ -14,7 +14,6 @@ struct NodeSpace {
 };
 
 // Rows of rule move have no relation: theirs is empty.
-bool has_relation(const graph::Node& node);
 // Each element of its one output comes from the elements in the same place: maps and copies.
 bool is_element_wise(const graph::Node& node);
 NodeSpace space_of(const graph::Graph& graph, const graph::Node& node);

@@ -61,14 +61,14 @@ private:
 
     void relate(size_t number) {
         const graph::Node& node = graph_.nodes[number];
-        if (node.row->name == "view_write") {
+        if (node.row->rule == schema::Rule::write) {
             const uint32_t base = node.inputs[0], data = node.inputs[1], out = node.outputs[0];
             for (size_t d = 0; d < dims_[out].size(); ++d) axes_.same(dims_[base][d], dims_[out][d]);
-            const Layout layout{graph_.value(data).sizes, node.attrs[0].ints, node.attrs[1].i};
+            const Layout layout = graph::target_of(graph_, node);
             if (layout.numel()) axes_.link(dims_[out], dims_[data], layout, "view_write");
             return;
         }
-        if (!has_relation(node)) return;
+        if (schema::only_moves(node.row->rule)) return;
         NodeSpace& space = related_.spaces[number];
         space = space_of(graph_, node);
         std::vector<int> first(space.relation.labels.size(), -1);

@@ -37,7 +37,7 @@ std::vector<uint32_t> Lowering::order() const {
 
 bool Lowering::writes_part(uint32_t write, uint32_t data) const {
     const graph::Node& node = graph_.nodes[write];
-    if (node.row->name != "view_write" || node.inputs[0] == data) return false;
+    if (node.row->rule != schema::Rule::write || node.inputs[0] == data) return false;
     if (graph_.base_of(node.inputs[1]) != data) return false;
     const Layout layout = graph_.layout_of(node.inputs[1]);     // all of it, perhaps reshaped
     return is_dense(layout) && layout.numel() == product(graph_.value(data).sizes);
@@ -50,7 +50,7 @@ bool Lowering::may_wait(uint32_t number, uint32_t write, std::span<const uint32_
         if (v == no_value) continue;
         const uint32_t last = last_use[graph_.base_of(v)];
         const graph::Node& user = graph_.nodes[last];
-        if (last > number && last < write && !has_relation(user) && user.inputs[0] == graph_.base_of(v)) return false;
+        if (last > number && last < write && user.row->rule == schema::Rule::write && user.inputs[0] == graph_.base_of(v)) return false;
     }
     if (write - number <= near) return true;
     auto bytes = [&](uint32_t v) { return product(graph_.value(v).sizes) * size_of(graph_.value(v).dtype); };
@@ -70,8 +70,7 @@ std::optional<OperandTiles> Lowering::write_through(uint32_t number, const Cuts&
     if (!dies_at(base, next)) return std::nullopt;
     if (graph_.value(data).dtype != graph_.value(v).dtype) return std::nullopt;
     if (product(graph_.value(data).sizes) == 0) return std::nullopt;
-    const Layout target{graph_.value(write.inputs[1]).sizes, write.attrs[0].ints, write.attrs[1].i};
-    const auto part = viewed(target, graph_.value(data).sizes);
+    const auto part = viewed(graph::target_of(graph_, write), graph_.value(data).sizes);
     if (!part || !is_injective(*part)) return std::nullopt;
     const Layout& layout = *part;
     for (uint32_t in : node.inputs) {   // it may read what it writes, element by element, or other elements

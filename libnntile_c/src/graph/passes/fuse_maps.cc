@@ -116,7 +116,7 @@ private:
     bool is_only_moved(uint32_t v) const {
         if (is_output_[v] || readers_[v].size() != 1) return false;
         const Node& reader = g_.nodes[readers_[v][0]];
-        return reader.row->rule == schema::Rule::move && g_.base_of(reader.inputs[0]) != v;
+        return reader.row->rule == schema::Rule::write && g_.base_of(reader.inputs[0]) != v;
     }
 
     std::vector<uint32_t> inputs_of(const Group& group) const {
