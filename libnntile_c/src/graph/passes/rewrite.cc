@@ -26,11 +26,17 @@ void Rewriter::finish() {
         number[v] = static_cast<uint32_t>(values.size());
         values.push_back(std::move(graph_.values[v]));
     };
+    size_t inputs = 0;
+    const auto need_base = [&](uint32_t v) {    // an input or a number: results have one already
+        if (graph_.values[v].kind != ValueKind::input) return keep(v);
+        for (const uint32_t last = graph_.values[v].source; inputs <= last;)    // in order: a text has no other one
+            keep(graph_.inputs[inputs++].value);
+    };
     const auto need = [&](uint32_t v) {
         if (v == no_value || number[v] != no_value) return;
         const uint32_t base = graph_.base_of(v);
-        if (base == v) return keep(v);          // an input or a number: results have one already
-        if (number[base] == no_value) keep(base);
+        if (number[base] == no_value) need_base(base);
+        if (base == v) return;
         keep(v);
         views.push_back(std::move(graph_.views[values.back().source]));
         views.back().base = number[base];
