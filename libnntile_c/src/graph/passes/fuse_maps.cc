@@ -8,7 +8,6 @@
 #include <string_view>
 
 #include "base/error.hh"
-#include "graph/live.hh"
 #include "graph/passes/passes.hh"
 #include "graph/passes/rewrite.hh"
 #include "graph/program.hh"
@@ -25,11 +24,10 @@ constexpr uint32_t near = 16;           // nodes; inputs may be kept for so long
 class MapFusion {
 public:
     explicit MapFusion(Graph& graph)
-        : g_(graph), live_(live_of(graph)), group_(graph.nodes.size(), none), readers_(graph.values.size()),
-          is_output_(graph.values.size()) {
+        : g_(graph), group_(graph.nodes.size(), none), readers_(graph.values.size()), is_output_(graph.values.size()) {
         for (uint32_t n = 0; n < g_.nodes.size(); ++n)
             for (uint32_t v : g_.nodes[n].inputs)
-                if (live_.nodes[n] && v != no_value) {
+                if (v != no_value) {
                     auto& own = readers_[g_.base_of(v)];
                     if (own.empty() || own.back() != n) own.push_back(n);
                 }
@@ -38,7 +36,7 @@ public:
 
     void run() {
         for (uint32_t n = 0; n < g_.nodes.size(); ++n)
-            if (live_.nodes[n] && is_map(g_.nodes[n])) add(n);
+            if (is_map(g_.nodes[n])) add(n);
         Rewriter rewriter(g_);
         bool any = false;
         for (const Group& group : groups_) {
@@ -76,8 +74,9 @@ private:
         // One that may not join yet may once another has: they read the same data.
         for (bool joined = true; joined;) {
             joined = false;
-            for (uint32_t v : g_.nodes[n].inputs)
-                if (g_.value(v).kind == ValueKind::result) joined |= join(g_.value(v).source, n);
+            for (uint32_t member : Group(groups_[group_[n]]))       // a copy: it grows
+                for (uint32_t v : g_.nodes[member].inputs)
+                    if (g_.value(v).kind == ValueKind::result) joined |= join(g_.value(v).source, n);
         }
     }
 
@@ -101,15 +100,8 @@ private:
         return g_.value(v).kind == ValueKind::result && contains(group, g_.value(v).source);
     }
     bool is_stored(const Group& group, uint32_t v) const {
-        return is_output_[v] || !std::all_of(readers_[v].begin(), readers_[v].end(), [&](uint32_t reader) {
-            return contains(group, reader) && reads_itself(reader, v);
-        });
-    }
-    // Every use is of the value, not of a view of it.
-    bool reads_itself(uint32_t node, uint32_t v) const {
-        for (uint32_t in : g_.nodes[node].inputs)
-            if (in != v && g_.base_of(in) == v) return false;
-        return true;
+        return is_output_[v] || !std::all_of(readers_[v].begin(), readers_[v].end(),
+                                             [&](uint32_t reader) { return contains(group, reader); });
     }
 
     // A node with one result can compute it where it is moved to.
@@ -224,7 +216,6 @@ private:
     }
 
     Graph& g_;
-    const Live live_;
     std::vector<uint32_t> group_;               // by node; none: no map
     std::vector<Group> groups_;
     std::vector<std::vector<uint32_t>> readers_;        // nodes, by base value, in order
