@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Each pass against the texts of tests/graph/passes, and graphs that verify() refuses. With the argument "write" the
+// texts after the passes are written as they are now; read the difference before you keep it.
+#include <fstream>
+#include <functional>
+#include <sstream>
+
+#include "../check.hh"
+#include "graph/passes/passes.hh"
+#include "graph/program.hh"
+#include "graph/text.hh"
+
+namespace nntile {
+namespace {
+
+using graph::Graph;
+using graph::parse;
+using graph::print;
+
+const schema::OpRow& row(const char* name) { return *schema::find_op(name); }
+
+// A file of tests/graph/passes: "== title", a graph, "-- after", a graph, and so on.
+struct Case {
+    std::string title, before, after;
+};
+
+std::string path_of(const std::string& pass) { return std::string(PASS_TEXTS "/") + pass + ".txt"; }
+
+std::vector<Case> cases_of(const std::string& pass) {
+    std::ifstream file(path_of(pass));
+    if (!file) test::report(__FILE__, __LINE__, "no file " + path_of(pass));
+    std::vector<Case> cases;
+    std::string* into = nullptr;
+    for (std::string line; std::getline(file, line);) {
+        if (line.starts_with("== ")) {
+            cases.push_back({line.substr(3), {}, {}});
+            into = &cases.back().before;
+        } else if (line == "-- after") {
+            into = &cases.back().after;
+        } else if (!line.empty()) {
+            *into += line + "\n";
+        }
+    }
+    return cases;
+}
+
+void check_case(const std::string& pass, void (*run)(Graph&), Case& c, bool write) {
+    const auto wrong = [&](const std::string& text) {
+        test::report(__FILE__, __LINE__, pass + ", " + c.title + ": " + text);
+    };
+    const std::string error = test::error_of([&] {
+        Graph g = parse(c.before);
+        if (write) c.before = print(g);
+        if (print(g) != c.before) wrong("the text before is written as\n" + print(g));
+        graph::verify(g);
+        run(g);
+        graph::verify(g);
+        const std::string text = print(g);
+        if (write) c.after = text;
+        if (text != c.after) wrong("expected\n" + c.after + "but got\n" + text);
+        const Graph again = parse(text);
+        if (print(again) != text) wrong("it reads back as\n" + print(again));
+        if (again.hash() != g.hash()) wrong("it reads back with another hash");
+        run(g);
+        if (print(g) != text) wrong("the second time gives\n" + print(g));
+    });
+    if (!error.empty()) wrong(error);
+}
+
+void texts(bool write) {
+    const struct {
+        const char* name;
+        void (*run)(Graph&);
+        size_t at_least;
+    } passes[] = {
+        {"remove_dead", graph::remove_dead, 8},
+        {"own_outputs", graph::own_outputs, 5},
+        {"fuse_maps", graph::fuse_maps, 30},
+    };
+    for (const auto& pass : passes) {
+        std::vector<Case> cases = cases_of(pass.name);
+        CHECK(cases.size() >= pass.at_least);
+        for (Case& c : cases) check_case(pass.name, pass.run, c, write);
+        if (!write) continue;
+        std::ofstream file(path_of(pass.name));
+        for (const Case& c : cases)
+            file << (&c == &cases[0] ? "" : "\n") << "== " << c.title << "\n" << c.before << "-- after\n" << c.after;
+    }
+}
+
+// x -> exp -> neg, right as it is.
+Graph two_nodes() {
+    Graph g;
+    const uint32_t x = g.add_input(DType::f32, Dims{4}, "x");
+    const uint32_t y = g.add(row("exp"), std::vector<uint32_t>{x}, {})[0];
+    g.set_output(g.add(row("neg"), std::vector<uint32_t>{y}, {})[0], "z");
+    g.name_axis(x, 0, "rows");
+    graph::verify(g);
+    return g;
+}
+
+void wrong_graphs() {
+    const struct {
+        const char* part;
+        std::function<void(Graph&)> spoil;
+    } cases[] = {
+        {"exp reads %2 before it is made", [](Graph& g) { g.nodes[0].inputs[0] = 2; }},
+        {"neg reads %7 of 3", [](Graph& g) { g.nodes[1].inputs[0] = 7; }},
+        {"neg reads %2 before it is made", [](Graph& g) { g.nodes[1].inputs[0] = 2; }},
+        {"%2 is no result of its node", [](Graph& g) { g.values[2].source = 0; }},
+        {"%2 comes from 2 of 2", [](Graph& g) { g.values[2].source = 2; }},
+        {"%1 is no result of its node", [](Graph& g) { g.values[1].output = 1; }},
+        {"node 1 gives %0, which another one makes", [](Graph& g) { g.nodes[1].outputs.push_back(0); }},
+        {"%0 is no input", [](Graph& g) { g.inputs[0].value = 1; }},
+        {"the graph reads %3 of 3", [](Graph& g) { g.outputs[0].value = 3; }},
+        {"a name of %0", [](Graph& g) { g.marks[0].dim = 1; }},
+        {"a name of %9", [](Graph& g) { g.marks[0].value = 9; }},
+        {"%3 is a view of %3", [](Graph& g) {
+             g.add_view(1, {{2}, {1}, 0});
+             g.views[0].base = 3;
+             g.nodes[1].inputs[0] = 3;
+         }},
+    };
+    for (const auto& c : cases) {
+        Graph g = two_nodes();
+        c.spoil(g);
+        test::check_error(__FILE__, __LINE__, Status::internal, std::string("a pass left a wrong graph: ") + c.part,
+                          [&] { graph::verify(g); });
+    }
+}
+
+// Spoils the program that fuse_maps makes of two_nodes(): r1 = exp(r0); r2 = neg(r1).
+void wrong_programs() {
+    using kernels::Program;
+    const struct {
+        const char* part;
+        std::function<void(Program&)> spoil;
+    } cases[] = {
+        {"map: neg reads r1, which is never written", [](Program& p) { p.code[0].out[0] = 2; }},
+        {"map: exp writes r0, which is no register of its own", [](Program& p) { p.code[0].out[0] = 0; }},
+        {"map: exp reads r3, which is never written", [](Program& p) { p.code[0].in[0] = 3; }},
+        {"map: output r2 is never written", [](Program& p) { p.code.pop_back(); }},
+        {"map: exp takes 1 operands and gives 1", [](Program& p) { p.code[0].in.push_back(0); }},
+        {"map: neg has parameters of another instruction", [](Program& p) { p.code[1].first_param = 1; }},
+        {"map: a program of 2 inputs and 1 outputs for 1 and 1 values", [](Program& p) { p.n_in = 2; }},
+    };
+    for (const auto& c : cases) {
+        Graph g = two_nodes();
+        graph::fuse_maps(g);
+        CHECK(g.nodes.size() == 1 && g.nodes[0].program);
+        auto program = std::make_shared<Program>(*g.nodes[0].program);
+        c.spoil(*program);
+        g.nodes[0].program = program;
+        test::check_error(__FILE__, __LINE__, Status::invalid_argument, c.part, [&] { graph::verify(g); });
+    }
+}
+
+void bad_programs() {
+    const auto in = [](const std::string& code, const std::string& left = "%1 : f32[4]") {
+        return "graph {\n  %0 : f32[4] = input \"x\"\n  " + left + " = map(%0) [" + code + "]\n}\n";
+    };
+    std::string chain = "r1 = exp(r0) : f32";
+    for (int k = 1; k < 33; ++k) chain += text_of("; r", k + 1, " = exp(r", k, ") : f32");
+    std::string blocks = "graph {\n";
+    std::string list;
+    for (int k = 0; k < 16; ++k) {
+        blocks += text_of("  %", k, " : f32[4] = input\n");
+        list += text_of(k ? ", %" : "%", k);
+    }
+    blocks += "  %16 : f32[4] = map(" + list + ") [r16 = add(r0, r15) : f32]\n}\n";
+    const struct {
+        std::string text;
+        const char* part;
+    } cases[] = {
+        {in("r1 = neg(r2) : f32"), "map: neg reads r2, which is never written"},
+        {in("r1 = exp(r0) : f32; r2 = neg(r1) : f32", "%1 : f32[4], %2 : f32[4], %3 : f32[4]"),
+         "map: output r3 is never written"},
+        {in("r1 = exp(r64) : f32"), "line 3: no register r64"},
+        {in("r1 = exp(r-1) : f32"), "line 3: no register r"},
+        {in("r1 = exp(x0) : f32"), "line 3: no register x0"},
+        {in("r1 = exp(r) : f32"), "line 3: no register r"},
+        {in("r1 = epx(r0) : f32"), "line 3: no element-wise op epx"},
+        {in("r1 = sum(r0) : f32"), "line 3: no element-wise op sum"},
+        {in("r1 = add(r0) : f32"), "map: add takes 2 operands and gives 1"},
+        {in("r1, r2 = exp(r0) : f32"), "map: exp takes 1 operands and gives 1"},
+        {in("r1 = exp(r0) : f32; r1 = neg(r0) : f32"), "map: neg writes r1 a second time"},
+        {in("r0 = exp(r0) : f32"), "map: exp writes r0, which is no register of its own"},
+        {in(chain), "map: the program is too long"},
+        {blocks, "map: the program is too long"},
+        {in("r1 = exp(r0) : f99"), "line 3: no dtype f99"},
+        {in("r1 = exp(r0) : bf16 in bf16"), "line 3: exp is computed in f32, f64 or i64, not in bf16"},
+        {in("r1 = exp(r0) : f32 {alpha = 1}"), "line 3: exp has no attribute alpha"},
+        {in("r1 = exp(r0)"), "line 3: expected ':'"},
+        {in(""), "line 3: expected a word"},
+        {in("r1 = exp(r0) : f32; r2 = neg(r0) : f32", "%1 : f32[4], %2 : f32[5]"), "map: outputs of several shapes"},
+    };
+    for (const auto& c : cases) {
+        const std::string message = test::error_of([&] { parse(c.text); });
+        if (message.find(c.part) == std::string::npos)
+            test::report(__FILE__, __LINE__,
+                         text_of("expected '", c.part, "', got '", message, "' for\n", c.text));
+    }
+}
+
+}  // namespace
+}  // namespace nntile
+
+int main(int argc, char** argv) {
+    nntile::texts(argc > 1 && std::string(argv[1]) == "write");
+    nntile::wrong_graphs();
+    nntile::wrong_programs();
+    nntile::bad_programs();
+    return nntile::test::result();
+}
