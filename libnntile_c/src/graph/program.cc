@@ -58,7 +58,8 @@ void check_program(const Graph& graph, const Node& node) {
         for (uint8_t r : i.in)
             if (r >= p.n_registers || !written[r]) wrong(row.name, " reads r", int{r}, ", which is never written");
         for (uint8_t r : i.out) {
-            if (r >= p.n_registers || r < p.n_in) wrong(row.name, " writes r", int{r}, ", which is no register of its own");
+            if (r >= p.n_registers || r < p.n_in)
+                wrong(row.name, " writes r", int{r}, ", which is no register of its own");
             if (written[r]) wrong(row.name, " writes r", int{r}, " a second time");
             written[r] = true;
         }
