@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Fused nodes: the bits of separate ones, fewer tasks, less memory."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+from fusion_programs import (
+    SHAPES_OF_PARAMETERS,
+    Program,
+    Step,
+    optimizer_step,
+    programs,
+    results_of,
+    without_fusion,
+)
+from hypothesis import example, given, settings
+from parity import runtime_mode
+
+import torch_nntile
+from torch_nntile import explain
+
+Ask = Callable[..., Any]
+
+
+@pytest.fixture(scope="module")
+def plain() -> Iterator[Ask]:
+    with without_fusion() as ask:
+        yield ask
+
+
+F32 = ((6, 5), torch.float32)
+CHAIN = Program((F32, F32), (Step("mul"), Step("exp"), Step("add"), Step("tanh")))
+
+
+@settings(max_examples=100)
+@example(CHAIN)
+@example(Program((F32,), (Step("dropout"), Step("mul", (0, 1, 1)), Step("relu", kept=True)), 7))
+@example(Program((((6, 5), torch.uint8),), (Step("add"), Step("mul"), Step("sub", (0, 1, 1)))))
+@example(Program((((6, 5), torch.bfloat16),) * 3, (Step("addcmul"), Step("exp"), Step("lerp"))))
+@given(programs())
+def test_a_program_has_the_same_bits_with_and_without_fusion(plain: Ask, program: Program) -> None:
+    found, taken, tasks = results_of(program)
+    wanted, taken_there, tasks_there = plain("results_of", program)
+    assert taken == taken_there
+    for k, (own, other) in enumerate(zip(found, wanted, strict=True)):
+        assert own == other, f"result {k} of {program}"
+    assert tasks <= tasks_there
+
+
+def test_a_chain_is_one_task(plain: Ask) -> None:
+    assert results_of(CHAIN)[1:] == (4, 1)
+    assert plain("results_of", CHAIN)[1:] == (4, 4)
+
+
+OPTIMIZERS: dict[str, tuple[str, dict[str, Any]]] = {
+    "SGD, momentum": ("SGD", {"lr": 0.1, "momentum": 0.9}),
+    "SGD, nesterov and decay": (
+        "SGD",
+        {"lr": 0.1, "momentum": 0.9, "nesterov": True, "weight_decay": 0.1},
+    ),
+    "SGD, maximize": ("SGD", {"lr": 0.1, "momentum": 0.9, "maximize": True}),
+    "Adam": ("Adam", {}),
+    "Adam, decay": ("Adam", {"weight_decay": 0.1}),
+    "Adam, amsgrad": ("Adam", {"amsgrad": True}),
+    "AdamW": ("AdamW", {}),
+    "AdamW, amsgrad, maximize": ("AdamW", {"amsgrad": True, "maximize": True}),
+}
+FORMS: dict[str, dict[str, bool]] = {
+    "loop": {"foreach": False},
+    "foreach": {"foreach": True},
+    "fused": {"fused": True},
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["f32", "bf16"])
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_a_step_of_an_optimizer(plain: Ask, name: str, form: str, dtype: torch.dtype) -> None:
+    optimizer, options = OPTIMIZERS[name]
+    options = {**options, **FORMS[form]}
+    found, tasks = optimizer_step(optimizer, options, dtype)
+    wanted, tasks_there = plain("optimizer_step", optimizer, options, dtype)
+    assert found == wanted
+    count = len(SHAPES_OF_PARAMETERS)  # a fused Adam has step counters on the device
+    assert tasks == count * (2 if form == "fused" and optimizer != "SGD" else 1)
+    assert tasks_there == tasks if form == "fused" else tasks_there > 2 * tasks
+
+
+def test_explain_shows_each_pass() -> None:
+    with runtime_mode("graph"):
+        x = torch.randn(4, 3).to("nntile")
+        y = (x.exp() * 2).sqrt()
+        dead = x.neg()
+        del dead
+        torch_nntile.compile_graph()
+        text = explain("passes")
+        torch_nntile.run()
+    stages = [line.partition(": ") for line in text.splitlines() if line[:1] not in " }"]
+    assert [name for name, _, _ in stages] == [
+        "recorded",
+        "remove_dead",
+        "own_outputs",
+        "fuse_maps",
+    ]
+    assert [rest for _, _, rest in stages] == ["graph {", "graph {", "no change", "graph {"]
+    recorded, after_dead = text.split("remove_dead: ")[0], text.split("remove_dead: ")[1]
+    assert "neg(" in recorded and "neg(" not in after_dead
+    assert "exp(r" in text.split("fuse_maps: ")[1]
+    assert y.cpu().shape == (4, 3)
+
+
+MEMORY = """
+import torch, torch_nntile as nt
+nt.init_context(ncpu=2)
+nt.modes.set_mode(1)
+x = torch.ones(2048, 1024).to("nntile")
+nt.wait()
+torch.nntile.reset_peak_memory_stats()
+y = x.exp() * x.tanh() + x.sigmoid() * x.neg()
+nt.run()
+nt.wait()
+print(torch.nntile.memory_stats()["peak_bytes"] / (x.numel() * 4))
+nt.modes.set_mode(0)
+assert y[3, 5].cpu() < 2
+"""
+
+
+def peak(**environment: str) -> float:
+    """Bytes of tiles at their highest, in those of one tensor."""
+    done = subprocess.run(
+        [sys.executable, "-c", MEMORY],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, **environment},
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return float(done.stdout)
+
+
+def test_inner_values_take_no_memory() -> None:
+    """Seven nodes hold what they read and what they give; alone, one after the other, they need more."""
+    assert peak() == pytest.approx(2, abs=0.1)
+    assert peak(NNTILE_FUSE="0") > 2.5
+
+
+def test_print_shows_each_pass_of_each_lowering() -> None:
+    code = """
+import torch, torch_nntile
+x = torch.ones(3, device="nntile")
+print((x + 1).sum().item())
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "NNTILE_PRINT": "passes"},
+    )
+    assert done.returncode == 0 and done.stdout == "6.0\n", done.stderr
+    lines = done.stderr.splitlines()
+    lowered = lines.count("recorded: graph {")
+    assert lowered >= 2
+    assert sum(line.startswith("fuse_maps: ") for line in lines) == lowered
+    assert any("= sum(" in line for line in lines)
