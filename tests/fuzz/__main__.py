@@ -2,7 +2,7 @@
 """python -m fuzz --seconds 600 [--seed 7]: ends with 1 if a program differs from CPU PyTorch.
 
 Programs run in eager and in graph mode, with one and with two workers. The first program of each
-kind of difference is shrunk, printed as a script and saved.
+kind of difference is shrunk, printed as a script and saved. NNTILE_FUSE=0 switches fusion off.
 """
 
 from __future__ import annotations
