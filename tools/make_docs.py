@@ -33,6 +33,7 @@ RUN = (
     "docs/concepts/memory_and_errors.md",
     "docs/guides/works_with.md",
     "docs/guides/profiling.md",
+    "docs/develop/passes.md",
 )
 PICTURES = "docs/concepts/pictures"
 GENERATED = (
