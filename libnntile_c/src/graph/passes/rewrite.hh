@@ -16,7 +16,7 @@ public:
     void replace(uint32_t node, Node by) { graph_.nodes[node] = std::move(by); }
     // Names that the user gave to dims of a value go to one of the same shape, where that has none.
     void move_marks(uint32_t from, uint32_t to);
-    // Nodes stay in order; values that nobody needs go, but for inputs.
+    // Nodes stay in order; values that nobody needs go, but for inputs, which stay in order too.
     void finish();
 
 private:
