@@ -23,7 +23,7 @@ from torch import Tensor
 import torch_nntile
 from torch_nntile import stats
 
-__all__ = ["Program", "Step", "optimizer_step", "programs", "results_of", "without_fusion"]
+__all__ = ["Input", "Program", "Step", "optimizer_step", "programs", "results_of", "without_fusion"]
 
 DTYPES = (
     torch.float32,
@@ -36,8 +36,11 @@ DTYPES = (
     torch.uint8,
     torch.bool,
 )
-ROWS, COLUMNS = 6, 5
-SHAPES = ((ROWS, COLUMNS), (ROWS, COLUMNS), (COLUMNS,), (ROWS, 1), ())
+# Rows, columns, and how both may be cut. The larger one has several rounds of the map engine in a tile.
+SIZES = (
+    (6, 5, ((None, None), (2, None), ((1, 5), None), (None, (3, 2)), (4, 2))),
+    (53, 47, ((None, None), (20, None), ((3, 50), (40, 7)))),
+)
 NUMBERS = (0.5, 2, -1, 0, 3)
 
 Call = Callable[[Tensor, Tensor, Tensor, Any], Any]
@@ -89,6 +92,8 @@ CALLS: dict[str, Call] = {
     "mean of columns": lambda a, b, c, n: a.mean(0) if a.dim() else a.mean(),
     "softmax": lambda a, b, c, n: a.float().softmax(-1),
     "largest": lambda a, b, c, n: a.amax(),
+    "column": lambda a, b, c, n: a[..., -1:] if a.dim() else a,
+    "row": lambda a, b, c, n: a[-1] if a.dim() == 2 else a,
     "add_": lambda a, b, c, n: a.add_(b),
     "mul_": lambda a, b, c, n: a.mul_(b),
     "mul_ a number": lambda a, b, c, n: a.mul_(n),
@@ -112,8 +117,20 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
+class Input:
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+    transposed: bool = False  # a view of dense data, if it has two dims
+
+    def make(self, seed: int, special: bool) -> Tensor:
+        turned = self.transposed and len(self.shape) == 2
+        x = values(self.shape[::-1] if turned else self.shape, self.dtype, seed, special)
+        return x.to("nntile").t() if turned else x.to("nntile")
+
+
+@dataclass(frozen=True, slots=True)
 class Program:
-    inputs: tuple[tuple[tuple[int, ...], torch.dtype], ...]
+    inputs: tuple[Input, ...]
     steps: tuple[Step, ...]
     seed: int = 0
     cuts: tuple[Sizes | None, Sizes | None] = (None, None)  # of all rows, of all columns
@@ -123,7 +140,14 @@ class Program:
 
 @st.composite
 def programs(draw: st.DrawFn) -> Program:
-    inputs = st.tuples(st.sampled_from(SHAPES), st.sampled_from(DTYPES))
+    rows, columns, cuts = draw(st.sampled_from(SIZES))
+    shapes = ((rows, columns), (rows, columns), (columns,), (rows, 1), ())
+    one = st.builds(
+        Input,
+        st.sampled_from(shapes),
+        st.sampled_from(DTYPES),
+        st.sampled_from((False, False, True)),
+    )
     step = st.builds(
         Step,
         st.sampled_from(sorted(CALLS)),
@@ -132,10 +156,10 @@ def programs(draw: st.DrawFn) -> Program:
         st.sampled_from((False, False, True)),
     )
     return Program(
-        tuple(draw(st.lists(inputs, min_size=1, max_size=4))),
+        tuple(draw(st.lists(one, min_size=1, max_size=4))),
         tuple(draw(st.lists(step, min_size=1, max_size=24))),
         draw(st.integers(0, 999)),
-        draw(st.sampled_from(((None, None), (2, None), ((1, 5), None), (None, (3, 2)), (4, 2)))),
+        draw(st.sampled_from(cuts)),
         draw(st.booleans()),
         draw(st.booleans()),
     )
@@ -144,14 +168,11 @@ def programs(draw: st.DrawFn) -> Program:
 def results_of(program: Program) -> tuple[list[Any], int, int]:
     """What is kept, as (dtype, shape, bits); steps that PyTorch took; tasks of the graph."""
     torch.manual_seed(program.seed)
-    made = [
-        values(shape, dtype, program.seed + k, program.special).to("nntile")
-        for k, (shape, dtype) in enumerate(program.inputs)
-    ]
-    for x, (shape, _) in zip(made, program.inputs, strict=True):
+    made = [x.make(program.seed + k, program.special) for k, x in enumerate(program.inputs)]
+    for x in made:
         for dim, sizes in zip((-2, -1), program.cuts, strict=True):
-            if sizes is not None and len(shape) >= -dim and shape[dim] > 1:
-                set_cuts([x], {0: {len(shape) + dim: sizes}})
+            if sizes is not None and x.dim() >= -dim and x.shape[dim] > 1 and x._base is None:
+                set_cuts([x], {0: {x.dim() + dim: sizes}})
     x = None  # type: ignore[assignment]  # held by its name
     torch_nntile.wait()
     before = stats().tasks

@@ -13,6 +13,7 @@ import pytest
 import torch
 from fusion_programs import (
     SHAPES_OF_PARAMETERS,
+    Input,
     Program,
     Step,
     optimizer_step,
@@ -35,15 +36,17 @@ def plain() -> Iterator[Ask]:
         yield ask
 
 
-F32 = ((6, 5), torch.float32)
+F32 = Input((6, 5), torch.float32)
 CHAIN = Program((F32, F32), (Step("mul"), Step("exp"), Step("add"), Step("tanh")))
 
 
 @settings(max_examples=100)
 @example(CHAIN)
 @example(Program((F32,), (Step("dropout"), Step("mul", (0, 1, 1)), Step("relu", kept=True)), 7))
-@example(Program((((6, 5), torch.uint8),), (Step("add"), Step("mul"), Step("sub", (0, 1, 1)))))
-@example(Program((((6, 5), torch.bfloat16),) * 3, (Step("addcmul"), Step("exp"), Step("lerp"))))
+@example(Program((Input((6, 5), torch.uint8),), (Step("add"), Step("mul"), Step("sub", (0, 1, 1)))))
+@example(
+    Program((Input((6, 5), torch.bfloat16),) * 3, (Step("addcmul"), Step("exp"), Step("lerp")))
+)
 @given(programs())
 def test_a_program_has_the_same_bits_with_and_without_fusion(plain: Ask, program: Program) -> None:
     found, taken, tasks = results_of(program)
