@@ -173,3 +173,18 @@ print((x + 1).sum().item())
     assert lowered >= 2
     assert sum(line.startswith("fuse_maps: ") for line in lines) == lowered
     assert any("= sum(" in line for line in lines)
+
+
+def test_a_node_that_fails_stays_alone_and_names_its_op() -> None:
+    """No op in a program can fail: those that check an operand are left out of it."""
+    x = torch.arange(6).to("nntile")
+    with runtime_mode("graph"):
+        y = ((x + 1).neg() // (x * 2).abs()).neg().abs()
+        with pytest.raises(RuntimeError, match="^div_floor: ZeroDivisionError"):
+            y.cpu()
+        z = torch.bernoulli(x.float().mul(3).add(1)).neg().mul(2)
+        with pytest.raises(RuntimeError, match="^bernoulli: all elements of input should be"):
+            z.cpu()
+        w = (x + 1).neg().abs()
+        assert w.tolist() == [1, 2, 3, 4, 5, 6]
+        assert "abs(r" in explain("graph")
