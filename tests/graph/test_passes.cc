@@ -3,6 +3,7 @@
 // texts after the passes are written as they are now; read the difference before you keep it.
 #include <fstream>
 #include <functional>
+#include <random>
 #include <sstream>
 
 #include "../check.hh"
@@ -155,6 +156,28 @@ void wrong_programs() {
     }
 }
 
+// A text with some characters exchanged is refused or is another graph; nothing else happens.
+void damaged_texts() {
+    std::string text;
+    for (const Case& c : cases_of("fuse_maps"))
+        if (c.after.size() > text.size() && c.after.size() < 1500) text = c.after;
+    std::mt19937 random(1);
+    int parsed = 0;
+    for (int round = 0; round < 3000; ++round) {
+        std::string damaged = text;
+        for (size_t k = 0; k < 1 + random() % 2; ++k)
+            damaged[random() % damaged.size()] = "%0(,)[]=;r12: \nx"[random() % 16];
+        const std::string error = test::error_of([&] {
+            const Graph other = parse(damaged);
+            ++parsed;
+            graph::verify(other);
+            CHECK(print(parse(print(other))) == print(other));
+        });
+        CHECK(error.find('\n') == std::string::npos);
+    }
+    CHECK(parsed > 50 && parsed < 2900);
+}
+
 void bad_programs() {
     const auto in = [](const std::string& code, const std::string& left = "%1 : f32[4]") {
         return "graph {\n  %0 : f32[4] = input \"x\"\n  " + left + " = map(%0) [" + code + "]\n}\n";
@@ -193,6 +216,11 @@ void bad_programs() {
         {in("r1 = exp(r0)"), "line 3: expected ':'"},
         {in(""), "line 3: expected a word"},
         {in("r1 = exp(r0) : f32; r2 = neg(r0) : f32", "%1 : f32[4], %2 : f32[5]"), "map: outputs of several shapes"},
+        {in("r1 = exp(r0) : f32", "%1 : f32[5]"), "map: an input of shape (4,) for outputs of shape (5,)"},
+        {in("r1 = exp(r0) : f32", "%1 : f32[]"), "map: an input of shape (4,) for outputs of shape ()"},
+        {in("r1 = exp(r0) : i64"), "map: exp is not computed in i64"},
+        {in("r1 = exp(r0) : f32", "%1 : bf16[4]"), "map: exp gives f32, but its value is bf16"},
+        {"graph {\n  %0 : f32[4] = map(none) [r1 = exp(r0) : f32]\n}\n", "map: no value %4294967295"},
     };
     for (const auto& c : cases) {
         const std::string message = test::error_of([&] { parse(c.text); });
@@ -210,5 +238,6 @@ int main(int argc, char** argv) {
     nntile::wrong_graphs();
     nntile::wrong_programs();
     nntile::bad_programs();
+    nntile::damaged_texts();
     return nntile::test::result();
 }

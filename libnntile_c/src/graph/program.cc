@@ -39,6 +39,13 @@ DType compute_class(DType dtype) {
 
 size_t param_count(const OpRow& row) { return kernels::map_rows()[row.map_row].params.size(); }
 
+static bool broadcasts(const Dims& from, const Dims& to) {
+    if (from.size() > to.size()) return false;
+    for (size_t d = 1; d <= from.size(); ++d)
+        if (from[from.size() - d] != 1 && from[from.size() - d] != to[to.size() - d]) return false;
+    return true;
+}
+
 void check_program(const Graph& graph, const Node& node) {
     const kernels::Program& p = *node.program;
     const auto wrong = [](const auto&... parts) { fail(Status::invalid_argument, "map: ", parts...); };
@@ -63,14 +70,24 @@ void check_program(const Graph& graph, const Node& node) {
             if (written[r]) wrong(row.name, " writes r", int{r}, " a second time");
             written[r] = true;
         }
+        if (!schema::takes(row.types, i.compute)) wrong(row.name, " is not computed in ", name_of(i.compute));
+        const int output = i.out[0] - (p.n_registers - p.n_out);
+        if (output >= 0 && graph.value(node.outputs[output]).dtype != i.result)
+            wrong(row.name, " gives ", name_of(i.result), ", but its value is ",
+                  name_of(graph.value(node.outputs[output]).dtype));
         if (i.first_param != params) wrong(row.name, " has parameters of another instruction");
         params += row.params.size();
     }
     if (params != node.attrs.size()) wrong(node.attrs.size(), " parameters for ", params);
     for (size_t r = p.n_registers - p.n_out; r < p.n_registers; ++r)
         if (!written[r]) wrong("output r", r, " is never written");
+    const Dims& sizes = graph.value(node.outputs[0]).sizes;
     for (uint32_t v : node.outputs)
-        if (graph.value(v).sizes != graph.value(node.outputs[0]).sizes) wrong("outputs of several shapes");
+        if (graph.value(v).sizes != sizes) wrong("outputs of several shapes");
+    for (uint32_t v : node.inputs)
+        if (v == no_value || !broadcasts(graph.value(v).sizes, sizes))
+            wrong("an input ", v == no_value ? "is absent" : "of shape " + text_of_dims(graph.value(v).sizes),
+                  " for outputs of shape ", text_of_dims(sizes));
 }
 
 double flops_of(const Node& node) {

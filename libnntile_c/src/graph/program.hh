@@ -17,7 +17,7 @@ DType compute_class(DType dtype);
 size_t param_count(const OpRow& row);
 
 // Throws invalid_argument for a program that reads a register never written, writes an input, leaves an output
-// unwritten, or is too long for a task.
+// unwritten or of another dtype, is too long for a task, or has inputs that do not broadcast to its outputs.
 void check_program(const Graph& graph, const Node& node);
 
 // Of a point of the iteration space, for the cost module.
