@@ -20,7 +20,9 @@ RULES = {
     "dim gives partial products, joined in the order of the tiles.",
     "whole": "Some dims stay whole inside a task (those that are summed or indexed); the others "
     "may be cut.",
-    "move": "Moves bytes; one task for each pair of tiles that overlap.",
+    "empty": "Has no task: tiles that nobody has written.",
+    "write": "Moves bytes; one task for each pair of tiles that overlap.",
+    "bits": "Copies bytes from one whole tile to another.",
     "compose": "Recorded as other ops; it has no task of its own.",
 }
 TYPES = {

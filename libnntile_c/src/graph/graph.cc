@@ -28,7 +28,9 @@ std::string name_of(const Graph& graph, const Node& node) {
 }
 
 Layout target_of(const Graph& graph, const Node& node) {
-    const auto attr = [&](std::string_view name) -> const Attr& { return node.attrs[schema::attr_index(*node.row, name)]; };
+    const auto attr = [&](std::string_view name) -> const Attr& {
+        return node.attrs[schema::attr_index(*node.row, name)];
+    };
     return {graph.value(node.inputs[1]).sizes, attr("strides").ints, attr("offset").i};
 }
 

@@ -50,7 +50,8 @@ bool Lowering::may_wait(uint32_t number, uint32_t write, std::span<const uint32_
         if (v == no_value) continue;
         const uint32_t last = last_use[graph_.base_of(v)];
         const graph::Node& user = graph_.nodes[last];
-        if (last > number && last < write && user.row->rule == schema::Rule::write && user.inputs[0] == graph_.base_of(v)) return false;
+        const bool writes = user.row->rule == schema::Rule::write && user.inputs[0] == graph_.base_of(v);
+        if (last > number && last < write && writes) return false;
     }
     if (write - number <= near) return true;
     auto bytes = [&](uint32_t v) { return product(graph_.value(v).sizes) * size_of(graph_.value(v).dtype); };
