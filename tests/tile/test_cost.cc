@@ -24,7 +24,7 @@ Machine machine() {
     return m;
 }
 
-kernels::KernelRow kernel(const char* name) { return {name, "", nullptr, nullptr}; }
+kernels::KernelRow kernel(const char* name) { return *kernels::find_kernel(name); }
 
 double of(const Task& task) { return Cost(machine()).task(task) - price; }
 
