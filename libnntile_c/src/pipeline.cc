@@ -3,9 +3,8 @@
 
 #include <array>
 #include <cstdio>
-#include <cstdlib>
-#include <string_view>
 
+#include "base/environment.hh"
 #include "graph/passes/passes.hh"
 #include "graph/text.hh"
 
@@ -24,14 +23,6 @@ constexpr std::array passes{
     Pass{"own_outputs", graph::own_outputs},
     Pass{"fuse_maps", graph::fuse_maps},
 };
-
-bool prints_passes() {
-    static const bool wanted = [] {
-        const char* word = std::getenv("NNTILE_PRINT");
-        return word && std::string_view(word) == "passes";
-    }();
-    return wanted;
-}
 
 }  // namespace
 
@@ -58,7 +49,8 @@ std::shared_ptr<Compiled> compile(const graph::Graph& recorded, const tile::Axis
     auto c = std::make_shared<Compiled>();
     c->graph = recorded;
     run_passes(c->graph);
-    if (prints_passes()) std::fputs(passes_text(recorded).c_str(), stderr);
+    static const bool printed = environment_is("NNTILE_PRINT", "passes");
+    if (printed) std::fputs(passes_text(recorded).c_str(), stderr);
     c->tiling = tile::choose_tiling(c->graph, cuts, false, saved);  // how every value is cut
     tile::Lowered lowered = tile::lower(c->graph, c->tiling);   // tasks on tiles
     c->tiles = std::move(lowered.tiles);

@@ -253,12 +253,9 @@ void Graph::name_axis(uint32_t v, uint32_t dim, std::string name) {
           " with shape ", text_of_dims(values[v].sizes));
     check(!name.empty(), Status::invalid_argument, "name_axis: the name is empty");
     // Sorted, so that the order of naming makes no other graph; the last name of a dim counts.
-    const auto before = [](const AxisMark& a, const AxisMark& b) {
-        return a.value != b.value ? a.value < b.value : a.dim < b.dim;
-    };
     AxisMark mark{v, dim, std::move(name)};
-    const auto at = std::lower_bound(marks.begin(), marks.end(), mark, before);
-    if (at != marks.end() && !before(mark, *at)) *at = std::move(mark);
+    const auto at = std::lower_bound(marks.begin(), marks.end(), mark, std::mem_fn(&AxisMark::before));
+    if (at != marks.end() && !mark.before(*at)) *at = std::move(mark);
     else marks.insert(at, std::move(mark));
 }
 

@@ -60,6 +60,7 @@ struct AxisMark {
     uint32_t value;
     uint32_t dim;
     std::string name;
+    bool before(const AxisMark& m) const { return value != m.value ? value < m.value : dim < m.dim; }
 };
 
 // How a named axis is cut: nothing: automatic; one size: uniform; else the segments.

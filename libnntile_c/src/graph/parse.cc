@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <charconv>
+
 #include "base/text.hh"
 #include "graph/program.hh"
 #include "graph/text.hh"

@@ -127,11 +127,11 @@ private:
             node.inputs.size();  // absent ones at the end are not written, but for an open list
         if (node.row->inputs.empty() || !node.row->inputs.back().variadic())
             while (n > 0 && node.inputs[n - 1] == no_value) --n;
+        line.right = node.row->name + arguments(node, n);
         if (node.program) {
-            line.right = "map" + arguments(node, n) + program_text(node);
+            line.right += program_text(node);
             return line;
         }
-        line.right = node.row->name + arguments(node, n);
         if (node.outputs.empty() || node.compute != g_.values[node.outputs[0]].dtype)
             line.right += std::string(" in ") + name_of(node.compute);
         line.right += attrs_text(node);

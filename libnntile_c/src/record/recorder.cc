@@ -292,6 +292,7 @@ void Recorder::reset() {
         h.buffer->stored = executor_->lost(value.dtype, value.sizes);
     }
     drop_graph();
+    window_ = false;                            // of a step that raised
     executor_->reset();
 }
 

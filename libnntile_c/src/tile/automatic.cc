@@ -2,9 +2,8 @@
 #include "tile/automatic.hh"
 
 #include <algorithm>
-#include <cstdlib>
 
-#include "base/error.hh"
+#include "base/environment.hh"
 #include "tile/estimate.hh"
 
 namespace nntile::tile {
@@ -49,8 +48,9 @@ public:
         if (!hints && estimate_.seconds_whole() < few_seconds) return end("too short a graph for cuts");
         best_ = estimate_();
         const bool settles = all_in_place();
-        if (small_ || settles) {
-            // A call follows how its operands are cut, unless that is dear, and is cut no further.
+        if (small_ || (settles && only_maps())) {
+            // A call, or the window of an optimizer's step, follows how its operands are cut, unless that is dear, and
+            // is cut no further.
             if (hints && follow(1.2)) return end("a call follows how its operands are cut");
             if (estimate_.seconds_whole() >= (settles ? settled_seconds : few_seconds)) search();
             else end("too short a call for cuts of data that stays");
@@ -80,6 +80,12 @@ private:
         for (const graph::Input& in : graph_.inputs)
             if (in.stored && in.stored->hints && related_.live.values[in.value]) return true;
         return false;
+    }
+
+    bool only_maps() const {
+        for (size_t n = 0; n < graph_.nodes.size(); ++n)
+            if (related_.live.nodes[n] && graph_.nodes[n].row->rule != schema::Rule::map) return false;
+        return true;
     }
 
     // Every result is made in the place of data that is there, or from no data: its grid will stay.
@@ -217,10 +223,7 @@ private:
 }  // namespace
 
 bool automatic_cuts() {
-    static const bool wanted = [] {
-        const char* word = std::getenv("NNTILE_AUTOMATIC_CUTS");
-        return !word || std::string_view(word) != "0";
-    }();
+    static const bool wanted = !environment_is("NNTILE_AUTOMATIC_CUTS", "0");
     return wanted;
 }
 

@@ -5,9 +5,9 @@
 #include <algorithm>
 
 #include "base/error.hh"
+#include "graph/program.hh"
 #include "tile/cost.hh"
 #include "tile/lowering.hh"
-#include "graph/program.hh"
 #include "tile/program.hh"
 
 namespace nntile::tile {

@@ -7,7 +7,6 @@ namespace nntile::tile {
 
 using graph::no_value;
 
-
 bool is_element_wise(const graph::Node& node) {
     const bool moves = node.row->rule == schema::Rule::map || node.row->kernel == "copy";
     return moves && node.outputs.size() == 1;

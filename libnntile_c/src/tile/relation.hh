@@ -13,7 +13,6 @@ struct NodeSpace {
     const SmallVector<int8_t, 8>& labels_of(size_t operand) const { return relation.operands[operand]; }
 };
 
-// Rows of rule move have no relation: theirs is empty.
 // Each element of its one output comes from the elements in the same place: maps and copies.
 bool is_element_wise(const graph::Node& node);
 NodeSpace space_of(const graph::Graph& graph, const graph::Node& node);

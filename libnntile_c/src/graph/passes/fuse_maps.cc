@@ -3,11 +3,9 @@
 // stands where its last node stood: nobody outside may read its results earlier, and what it reads must not be
 // overwritten, or kept for long, in between.
 #include <algorithm>
-#include <cstdlib>
 #include <map>
-#include <string_view>
 
-#include "base/error.hh"
+#include "base/environment.hh"
 #include "graph/passes/passes.hh"
 #include "graph/passes/rewrite.hh"
 #include "graph/program.hh"
@@ -224,16 +222,9 @@ private:
 
 }  // namespace
 
-bool fusion() {
-    static const bool wanted = [] {
-        const char* word = std::getenv("NNTILE_FUSE");
-        return !word || std::string_view(word) != "0";
-    }();
-    return wanted;
-}
-
 void fuse_maps(Graph& graph) {
-    if (fusion() && graph.nodes.size() > 1) MapFusion(graph).run();
+    static const bool wanted = !environment_is("NNTILE_FUSE", "0");
+    if (wanted && graph.nodes.size() > 1) MapFusion(graph).run();
 }
 
 }  // namespace nntile::graph

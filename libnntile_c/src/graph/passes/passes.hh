@@ -12,10 +12,8 @@ namespace nntile::graph {
 void remove_dead(Graph& graph);
 // An output owns its data: one that is a view, an input or an output twice becomes a copy.
 void own_outputs(Graph& graph);
-// Chains and trees of element-wise nodes become one program, whose inner values are never stored.
+// Chains and trees of element-wise nodes become one program, whose inner values are never stored; NNTILE_FUSE=0: not.
 void fuse_maps(Graph& graph);
-
-bool fusion();      // false: NNTILE_FUSE=0
 
 // Throws internal, naming the value or node, for a graph that no stage could read: after a wrong pass.
 void verify(const Graph& graph);

@@ -2,6 +2,7 @@
 #include "graph/passes/rewrite.hh"
 
 #include <algorithm>
+#include <functional>
 
 namespace nntile::graph {
 
@@ -67,9 +68,7 @@ void Rewriter::finish() {
         mark.value = number[mark.value];
         marks.push_back(std::move(mark));
     }
-    std::sort(marks.begin(), marks.end(), [](const AxisMark& a, const AxisMark& b) {
-        return a.value != b.value ? a.value < b.value : a.dim < b.dim;
-    });
+    std::sort(marks.begin(), marks.end(), std::mem_fn(&AxisMark::before));
     for (Input& in : graph_.inputs) in.value = number[in.value];
     for (Output& out : graph_.outputs) out.value = number[out.value];
     graph_.nodes = std::move(nodes);
