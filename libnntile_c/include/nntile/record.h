@@ -118,7 +118,7 @@ nntile_status nntile_record_run(nntile_record *record, nntile_error **error);
 
 /** open != 0: in eager mode element-wise calls that follow are held back and submitted as one graph, so that they can
  *  be fused, until any other op, a read, a change of mode, or a call with open == 0. In graph mode nothing. A graph
- *  that fails changes none of its buffers. Since 0.2. */
+ *  that fails changes none of its buffers. Since 0.1. */
 nntile_status nntile_record_window(nntile_record *record, int open, nntile_error **error);
 
 /** Drops stored values and plans (the runtime is going down); buffers become unreadable. Since 0.1. */
