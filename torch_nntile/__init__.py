@@ -52,6 +52,7 @@ if "torch_nntile.diagnose" not in sys.orig_argv:
         runtime_mode,
         stats,
     )
+    from torch_nntile.replay.captured import capture
 
     __version__ = _start.version()
 
@@ -60,6 +61,7 @@ __all__ = [
     "Fallback",
     "NntileError",
     "Stats",
+    "capture",
     "compile_graph",
     "config",
     "cost_text",

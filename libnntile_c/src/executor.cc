@@ -80,8 +80,8 @@ graph::Graph without_data(graph::Graph graph) {
 
 }  // namespace
 
-PlanExecutor::Entry& PlanExecutor::find(const graph::Graph& graph, const graph::AxisCuts& cuts) {
-    const Hash hash = graph.hash(), key = key_of(hash, graph, cuts);
+PlanExecutor::Entry& PlanExecutor::find(const graph::Graph& graph, const Hash& hash, const graph::AxisCuts& cuts) {
+    const Hash key = key_of(hash, graph, cuts);
     if (auto known = by_key_.find(key); known != by_key_.end()) {
         ++plan_hits;
         entries_.splice(entries_.begin(), entries_, known->second);
@@ -109,10 +109,11 @@ PlanExecutor::Entry& PlanExecutor::find(const graph::Graph& graph, const graph::
     return entries_.front();
 }
 
-record::Executor::Result PlanExecutor::run(const graph::Graph& graph, std::vector<record::HostCall>& calls,
-                                           const graph::AxisCuts& cuts, bool& lowered) {
+record::Executor::Result PlanExecutor::run(const graph::Graph& graph, const Hash& hash,
+                                           std::vector<record::HostCall>& calls, const graph::AxisCuts& cuts,
+                                           bool& lowered) {
     runtime::ensure_started();
-    Entry& entry = find(graph, cuts);
+    Entry& entry = find(graph, hash, cuts);
     lowered = true;
     std::vector<std::shared_ptr<runtime::Storage>> inputs, outputs;
     for (uint32_t i : entry.inputs) inputs.push_back(storage_of(graph.inputs[i].stored));

@@ -14,8 +14,10 @@ namespace nntile {
 
 class PlanExecutor final : public record::Executor {
 public:
-    void compile(const graph::Graph& graph, const graph::AxisCuts& cuts) override { find(graph, cuts); }
-    Result run(const graph::Graph& graph, std::vector<record::HostCall>& calls,
+    void compile(const graph::Graph& graph, const graph::AxisCuts& cuts) override {
+        find(graph, graph.hash(), cuts);
+    }
+    Result run(const graph::Graph& graph, const Hash& hash, std::vector<record::HostCall>& calls,
                const graph::AxisCuts& cuts, bool& lowered) override;
     graph::StoredRef write(DType dtype, std::span<const int64_t> sizes, const void* host) override;
     void read(const graph::Stored& stored, void* host) override;
@@ -45,7 +47,7 @@ private:
         std::vector<tile::SavedCut> automatic;
     };
     using Entries = std::list<Entry>;               // least recently used last
-    Entry& find(const graph::Graph& graph, const graph::AxisCuts& cuts);
+    Entry& find(const graph::Graph& graph, const Hash& hash, const graph::AxisCuts& cuts);
     void drop_plans();
     const tile::SavedGraph* saved_for(const Hash& hash) const;
 

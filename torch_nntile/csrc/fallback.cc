@@ -60,7 +60,7 @@ void replace_generator(const FallbackOp& op, torch::jit::Stack* stack, size_t ar
     c10::IValue& slot = torch::jit::peek(*stack, op.generator, arguments);
     const auto given = slot.toOptional<at::Generator>();
     if (given && given->device().type() != device_type) return;
-    const Draw d = draw(given, 1);
+    const Draw d = draw_for_host(given, 1);
     slot = at::detail::createCPUGenerator(d.seed ^ (d.offset * 0x9e3779b97f4a7c15u));
 }
 

@@ -347,8 +347,8 @@ bool record_on_host(const c10::OperatorHandle& op, FallbackOp& known, torch::jit
     for (size_t i = 0; i < operands.size(); ++i) call->bytes += bytes_of(operands.data()[i]);
     if (known.generator >= 0) {
         call->generator = known.generator;
-        call->random = draw(arguments[known.generator].toOptional<at::Generator>(),
-                            outputs.empty() ? 1 : outputs[0].numel());
+        call->random = draw_for_host(arguments[known.generator].toOptional<at::Generator>(),
+                                     outputs.empty() ? 1 : outputs[0].numel());
         call->arguments[known.generator] = IValue();
     }
 

@@ -6,6 +6,7 @@
 #include <ATen/ops/empty.h>
 #include <c10/core/GeneratorImpl.h>
 
+#include <atomic>
 #include <cstring>
 
 #include "device.h"
@@ -57,7 +58,17 @@ const at::Generator& default_generator() {
     return *generator;
 }
 
+static std::atomic<int64_t> outside{0};
+
+int64_t draws_outside() { return outside; }
+
+Draw draw_for_host(const std::optional<at::Generator>& given, int64_t numel) {
+    ++outside;
+    return draw(given, numel);
+}
+
 Draw draw(const std::optional<at::Generator>& given, int64_t numel) {
+    if (given && given->defined() && *given != default_generator()) ++outside;
     auto* generator = at::get_generator_or_default<Generator>(given, default_generator());
     std::lock_guard lock(generator->mutex_);
     const Draw result = generator->state;

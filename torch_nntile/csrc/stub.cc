@@ -80,6 +80,8 @@ uint64_t nntile_stub_rng_reseed(void) {
     return default_state().seed;
 }
 
+int64_t nntile_stub_rng_outside(void) { return draws_outside(); }
+
 void nntile_stub_interruption(void* python_type, const char* text) {
     (void)guarded(nullptr, [&] { set_interruption(python_type, text); });
 }

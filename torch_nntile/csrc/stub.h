@@ -73,6 +73,9 @@ void nntile_stub_rng_get(uint64_t *seed, uint64_t *offset);
 void nntile_stub_rng_set(uint64_t seed, uint64_t offset);
 uint64_t nntile_stub_rng_reseed(void);
 
+/** Draws up to now that no replay can repeat: by functions on the host, from generators of one's own. */
+int64_t nntile_stub_rng_outside(void);
+
 /** What interrupted waits of this thread raise: a class of Python that lives on (its id()), and the
  *  text, copied. */
 void nntile_stub_interruption(void *python_type, const char *text);

@@ -3,26 +3,33 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, NoReturn
 
 import torch
+from torch import Tensor
 
-from torch_nntile.errors import InvalidArgumentError, UnsupportedError
+from torch_nntile import _c
+from torch_nntile.errors import InvalidArgumentError, NotFoundError, UnsupportedError
+from torch_nntile.replay.recording import Recording, recording_now
 
 __all__ = ["NoInductor", "nntile"]
+
+MOST_RECORDINGS = 32  # of one graph: by shapes, and by the numbers that dynamic shapes give
 
 
 def nntile(
     graph: torch.fx.GraphModule,
-    inputs: list[torch.Tensor],
+    inputs: list[Tensor],
     *,
     mode: str | None = None,
     options: dict[str, Any] | None = None,
 ) -> Callable[..., Any]:
     """Entry point of the group torch_dynamo_backends: `torch.compile(model, backend="nntile")`.
 
-    Dynamo traces, AOTAutograd makes forward and backward graphs, and their ops run one by one.
+    Dynamo traces and AOTAutograd makes forward and backward graphs. Each is recorded at its first
+    call with tensors of some shapes, and replayed at the others.
 
     Raises:
         ValueError: `mode` or `options`: they are settings of Inductor.
@@ -32,9 +39,67 @@ def nntile(
             raise InvalidArgumentError(
                 f"torch.compile(backend='nntile') has no {name}, got {name}={value!r}"
             )
-    compile_graph: Any = torch._dynamo.lookup_backend("aot_eager")
-    compiled: Callable[..., Any] = compile_graph(graph, inputs)
+    aot_autograd: Any = torch._dynamo.backends.common.aot_autograd
+    compiled: Callable[..., Any] = aot_autograd(fw_compiler=_Replayed)(graph, inputs)
     return compiled
+
+
+class _Replayed:
+    """A graph of AOTAutograd: as it is written at first, then from its recording."""
+
+    def __init__(self, graph: torch.fx.GraphModule, _inputs: Any) -> None:
+        # Takes one list and empties it, so that what it holds is freed as soon as possible. Of the
+        # object, not the class: Dynamo copies it to its wrapper.
+        self._boxed_call = True
+        self._graph = graph
+        self._recordings: OrderedDict[Any, Recording] = OrderedDict()
+        # What reads data, or has shapes that depend on data, must run as it is met.
+        reads = {torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape}
+        self._plain = any(
+            reads.intersection(getattr(node.target, "tags", ())) for node in graph.graph.nodes
+        )
+
+    def __call__(self, boxed: list[Any]) -> Any:
+        args = list(boxed)
+        boxed.clear()
+        tensors = [arg for arg in args if isinstance(arg, Tensor)]
+        outside = any(tensor.device.type != "nntile" for tensor in tensors)
+        if self._plain or outside or recording_now():
+            return self._graph(*args)
+        key = tuple(
+            (arg.shape, arg.stride(), arg.storage_offset(), arg.dtype)
+            if isinstance(arg, Tensor)
+            else arg
+            for arg in args
+        )
+        recording = self._recordings.get(key)
+        if recording is not None:
+            try:
+                results = recording.replay(tensors)
+            except NotFoundError:  # arguments share storages in another way
+                del self._recordings[key]
+            else:
+                self._recordings.move_to_end(key)
+                return results
+        return self._record(key, args, tensors)
+
+    def _record(self, key: Any, args: list[Any], tensors: list[Tensor]) -> Any:
+        recording = Recording()
+        seed, offset = _c.new("uint64_t *"), _c.new("uint64_t *")
+        _c.get("nntile_stub_rng_get", seed, offset)
+        try:
+            results = recording.record(lambda: self._graph(*args), tensors)
+        except RuntimeError:  # an op that cannot be recorded, or an error that will come again
+            self._plain = True
+            _c.get("nntile_stub_rng_set", seed[0], offset[0])
+            return self._graph(*args)
+        if recording.why_not:
+            self._plain = True
+            return results
+        self._recordings[key] = recording
+        while len(self._recordings) > MOST_RECORDINGS:
+            self._recordings.popitem(last=False)
+        return results
 
 
 def _refuse(*_: Any) -> NoReturn:

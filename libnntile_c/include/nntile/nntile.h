@@ -16,6 +16,7 @@
 
 #include "nntile/base.h"
 #include "nntile/buffer.h"
+#include "nntile/capture.h"
 #include "nntile/context.h"
 #include "nntile/cost.h"
 #include "nntile/error.h"

@@ -41,7 +41,7 @@ void Recorder::see_for_naming(const Operand& tensor, size_t dim) {
     if (!pending && buffer.stored->sizes == *sizes) return;     // as the tensor is now, without a copy
     const uint32_t view = graph_.add_view(current_value(buffer, tensor.dtype), Layout::dense(*sizes));
     set_current(buffer, graph_.add(*schema::find_op("copy"), std::vector<uint32_t>{view}, {}, tensor.dtype)[0]);
-    if (mode_ == Mode::eager) flush();
+    if (at_once()) flush();
 }
 
 void Recorder::name_axis(const Operand& tensor, int64_t dim, std::string name) {

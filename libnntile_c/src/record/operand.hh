@@ -12,6 +12,12 @@ namespace nntile::record {
 
 class Recorder;
 
+struct Buffer;
+// Knows a buffer as long as it lives. The recorder's mutex.
+struct Watch {
+    Buffer* buffer = nullptr;           // nullptr: ended
+};
+
 // What a torch storage is to us. Its fields belong to the recorder's mutex; once it is destroyed, and no holder knows
 // it, to whoever destroys it.
 struct Buffer {
@@ -19,6 +25,8 @@ struct Buffer {
     int64_t bytes = 0;
     graph::StoredRef stored;            // data of finished or submitted graphs; nullptr: never written
     std::atomic<int32_t> holder{-1};    // index in the open graph's holders
+    std::shared_ptr<Watch> watch;       // set: captures know it
+    uint64_t capture = 0;               // the one in which it was made; 0: none
 };
 
 struct Operand {

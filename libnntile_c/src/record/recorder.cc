@@ -28,6 +28,7 @@ Buffer* Recorder::create_buffer(int64_t bytes) {
     auto buffer = std::make_unique<Buffer>();
     buffer->owner = shared_from_this();
     buffer->bytes = bytes;
+    if (capturing_) buffer->capture = captures_;
     ++buffers;
     const int64_t total = buffer_bytes += bytes;
     int64_t peak = buffer_peak;
@@ -40,7 +41,8 @@ void Recorder::destroy_buffer(Buffer* buffer) {
     --buffers;
     buffer_bytes -= buffer->bytes;
     auto self = std::move(buffer->owner);       // may be the last reference to this recorder
-    if (buffer->holder.load(std::memory_order_acquire) < 0) {   // nearly always: no pending graph knows it
+    // Nearly always: no pending graph and no capture knows it.
+    if (buffer->holder.load(std::memory_order_acquire) < 0 && !buffer->watch) {
         delete buffer;
         return;
     }
@@ -59,6 +61,7 @@ void Recorder::bury() {
     }
     for (Buffer* b : dead) {
         if (b->holder >= 0) holders_[b->holder].buffer = nullptr;
+        if (b->watch) b->watch->buffer = nullptr;
         delete b;
     }
 }
@@ -131,7 +134,7 @@ void Recorder::finish_call(bool may_wait) {
     constexpr size_t most_waiting = 20'000;     // calls; an optimizer's step has ten or so for each parameter
     ++ops_recorded;
     ++pending_ops_;
-    if (mode_ != Mode::eager || (window_ && may_wait && pending_ops_ < most_waiting)) return;
+    if (!at_once() || (window_ && may_wait && pending_ops_ < most_waiting)) return;
     flush();
 }
 
@@ -149,7 +152,7 @@ void Recorder::write(const Operand& target, const void* host, size_t bytes) {
     bury();
     auto stored = executor_->write(target.dtype, target.sizes, host);
     Buffer& buffer = *target.buffer;
-    if (target.dense() && target.fills_buffer()) {
+    if (target.dense() && target.fills_buffer() && !capturing_) {
         if (buffer.stored && buffer.stored->sizes == stored->sizes) stored->names = buffer.stored->names;
         if (buffer.holder >= 0) {               // earlier readers keep their value; the buffer starts anew
             holders_[buffer.holder].buffer = nullptr;
@@ -161,6 +164,9 @@ void Recorder::write(const Operand& target, const void* host, size_t bytes) {
     fresh_from_ = graph_.values.size();
     const uint32_t data = graph_.add_input(target.dtype, target.sizes, {}, std::move(stored));
     graph_.inputs.back().overwritable = true;
+    if (capturing_)
+        host_data_.emplace_back(graph_.inputs.size() - 1,
+                                Hash().add(std::string_view(static_cast<const char*>(host), bytes)));
     write_operand(target, data);
     finish_call();
 }
@@ -173,6 +179,7 @@ void Recorder::read(const Operand& source, void* host, size_t bytes) {
     graph::StoredRef stored;
     {
         std::lock_guard lock(mutex_);
+        check_no_capture("read");
         bury();
         flush();
         if (buffer.stored && !buffer.stored->undefined) stored = buffer.stored;
@@ -224,6 +231,7 @@ void Recorder::drop_graph() {
     holders_.clear();
     graph_ = {};
     calls_.clear();
+    host_data_.clear();
     pending_ops_ = 0;
 }
 
@@ -234,11 +242,11 @@ void Recorder::flush() {
     // user may free some and run it again. What does not lower is dropped as a whole: bad input is refused when it is
     // recorded, so that only a mistake of ours, the end of the host's memory or a runtime that cannot start get here.
     OnExit exit{[&] {
-        if (submitted || !lowered || mode_ == Mode::eager) drop_graph();
+        if (submitted || !lowered || at_once()) drop_graph();
     }};
     mark_outputs();
     Executor::Result result;
-    if (!graph_.outputs.empty()) result = executor_->run(graph_, calls_, cuts_, lowered);
+    if (!graph_.outputs.empty()) result = executor_->run(graph_, graph_.hash(), calls_, cuts_, lowered);
     size_t k = 0;
     for (Holder& h : holders_)
         if (h.buffer && h.current != no_value && h.current != h.leaf)
@@ -251,6 +259,7 @@ void Recorder::flush() {
 
 void Recorder::set_mode(Mode mode) {
     std::lock_guard lock(mutex_);
+    check_no_capture("runtime_mode");
     bury();
     flush();
     mode_ = mode;
@@ -270,6 +279,7 @@ void Recorder::compile() {
 
 void Recorder::run() {
     std::lock_guard lock(mutex_);
+    check_no_capture("run");
     bury();
     flush();
 }
@@ -278,7 +288,7 @@ void Recorder::window(bool open) {
     std::lock_guard lock(mutex_);
     if (window_ == open) return;
     window_ = open;
-    if (open || mode_ != Mode::eager) return;
+    if (open || !at_once()) return;
     bury();
     flush();
 }
@@ -293,6 +303,7 @@ void Recorder::reset() {
     }
     drop_graph();
     window_ = false;                            // of a step that raised
+    capturing_ = false;
     executor_->reset();
 }
 
@@ -303,7 +314,7 @@ void Recorder::forget_dead() {
 
 std::string Recorder::text(std::string_view stage) {
     std::lock_guard lock(mutex_);
-    if (mode_ == Mode::eager) flush();
+    if (at_once()) flush();
     if (stage != "pending") return executor_->text(stage);
     mark_outputs();
     return graph::print(graph_);

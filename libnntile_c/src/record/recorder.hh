@@ -33,10 +33,11 @@ public:
         std::vector<std::pair<uint32_t, graph::StoredRef>> retiled_inputs;  // index into graph.inputs
     };
     virtual void compile(const graph::Graph& graph, const graph::AxisCuts& cuts) = 0;
+    // hash: of the graph.
     // calls are cleared once the graph is submitted; after an exception nothing has been. lowered: there is a plan,
     // so that a later exception comes from the run (memory) and not from the graph.
-    virtual Result run(const graph::Graph& graph, std::vector<HostCall>& calls, const graph::AxisCuts& cuts,
-                       bool& lowered) = 0;
+    virtual Result run(const graph::Graph& graph, const Hash& hash, std::vector<HostCall>& calls,
+                       const graph::AxisCuts& cuts, bool& lowered) = 0;
     virtual graph::StoredRef write(DType dtype, std::span<const int64_t> sizes, const void* host) = 0;
     virtual void read(const graph::Stored& stored, void* host) = 0;        // waits; throws a task's error
     // Likewise a view of the value; false, and nothing is done: it takes a graph.
@@ -53,6 +54,14 @@ public:
 };
 
 enum class Mode { eager = 0, graph = 1 };
+
+// Of the numbers that random ops draw.
+struct GeneratorState {
+    int64_t seed = 0, offset = 0;
+};
+
+struct Capture;
+struct Replay;
 
 class Recorder : public std::enable_shared_from_this<Recorder> {
 public:
@@ -75,6 +84,13 @@ public:
     void run();
     // Element-wise calls of eager mode wait for what follows, up to other work or the end of the window.
     void window(bool open);
+    // Between begin and end everything is recorded into one graph, whatever the mode, and nothing may be read. The end
+    // runs it; keep: and gives it, to be run again on other data and numbers. capture.cc.
+    void begin_capture(GeneratorState generator);
+    std::unique_ptr<Capture> end_capture(bool keep);
+    size_t numbers(size_t from, std::span<kernels::Param> to);  // recorded up to now; returns how many there are
+    // not_found: the data that is given, or was recorded, does not fit; nothing has changed.
+    void replay(Capture& capture, const Replay& given);
     void reset();
     void forget_dead();                 // drops what destroyed buffers held; else the next call does
 
@@ -111,6 +127,8 @@ private:
     bool held_elsewhere(uint32_t value, const Buffer& buffer) const;
     void bury();                                // takes the ended buffers into account
     void flush();
+    bool at_once() const { return mode_ == Mode::eager && !capturing_; }    // calls run when they are recorded
+    void check_no_capture(const char* what) const;
     void mark_outputs();
     void finish_call(bool may_wait = false);
     void drop_graph();
@@ -124,6 +142,10 @@ private:
     size_t fresh_from_ = 0;                     // values from here on are results of the call being recorded
     size_t pending_ops_ = 0;
     bool window_ = false;                       // is open
+    std::atomic<bool> capturing_{false};
+    std::atomic<uint64_t> captures_{0};         // begun up to now
+    GeneratorState capture_start_;
+    std::vector<std::pair<uint32_t, Hash>> host_data_;  // of a capture: inputs that came from the host
     graph::AxisCuts cuts_;
     std::map<std::string, std::set<int64_t>> extents_;  // of named axes
 

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "record/capture.hh"
+
+#include "base/error.hh"
+#include "graph/live.hh"
+#include "graph/text.hh"
+
+namespace nntile::record {
+
+using graph::no_value;
+
+void Recorder::begin_capture(GeneratorState generator) {
+    std::lock_guard lock(mutex_);
+    bury();
+    check(!capturing_, Status::invalid_state, "capture: another capture records already");
+    flush();
+    capture_start_ = generator;
+    ++captures_;
+    capturing_ = true;
+}
+
+void Recorder::check_no_capture(const char* what) const {
+    check(!capturing_, Status::invalid_state, what,
+          ": not possible inside of a captured function, which is recorded as a whole before anything of it runs");
+}
+
+// Numbers that ops drew from the generator.
+static std::vector<Random> random_of(const graph::Graph& graph, GeneratorState start) {
+    std::vector<Random> random;
+    for (const graph::Node& node : graph.nodes)
+        for (size_t k = 0; k < node.attrs.size(); ++k) {
+            if (node.program || node.row->attrs[k].kind != schema::AttrKind::seed) continue;
+            const std::string& name = node.row->attrs[k].name;
+            const bool is_offset = name == "offset";
+            if (name != "seed" && !is_offset) continue;     // another integer of the run
+            const uint32_t scalar = node.attrs[k].slot;
+            const int64_t value = graph.scalars[scalar].i;
+            random.push_back({scalar, is_offset, is_offset ? value - start.offset : value});
+        }
+    return random;
+}
+
+std::unique_ptr<Capture> Recorder::end_capture(bool keep) {
+    std::lock_guard lock(mutex_);
+    check(capturing_, Status::invalid_state, "capture: none records");
+    bury();
+    capturing_ = false;
+    if (!keep) {
+        flush();
+        return nullptr;
+    }
+    mark_outputs();
+    auto capture = std::make_unique<Capture>();
+    capture->owner = shared_from_this();
+    std::vector<bool> of_slot(graph_.inputs.size());
+    const graph::Live live = graph::live_of(graph_);
+    uint32_t output = 0;
+    for (Holder& h : holders_) {
+        Slot slot;
+        if (h.input != no_value) {
+            of_slot[h.input] = true;
+            if (live.values[graph_.inputs[h.input].value]) slot.input = h.input;
+        }
+        if (h.buffer && h.current != no_value && h.current != h.leaf) slot.output = output++;
+        if (slot.input == no_value && slot.output == no_value) continue;
+        slot.made = h.buffer && h.buffer->capture == captures_;
+        if (!h.buffer) slot.watch = std::make_shared<Watch>();
+        else if (!h.buffer->watch) h.buffer->watch = std::make_shared<Watch>(Watch{h.buffer});
+        if (h.buffer) slot.watch = h.buffer->watch;
+        capture->digest.add(slot.input).add(slot.output).add(slot.made ? 1 : 0);
+        capture->slots.push_back(std::move(slot));
+    }
+    for (size_t i = 0; i < graph_.inputs.size(); ++i)   // data from the host is the same at each replay
+        if (!of_slot[i]) graph_.inputs[i].overwritable = false;
+    for (const auto& [input, bytes] : host_data_) capture->digest.add(input).add(bytes.a).add(bytes.b);
+    capture->graph = graph_;
+    capture->calls = calls_;
+    capture->random = random_of(graph_, capture_start_);
+    capture->hash = graph_.hash();
+    capture->digest.add(capture->hash.a).add(capture->hash.b);
+    for (size_t i = 0; i < graph_.inputs.size(); ++i)
+        if (of_slot[i]) capture->graph.inputs[i].stored = nullptr;
+    flush();
+    return capture;
+}
+
+size_t Recorder::numbers(size_t from, std::span<kernels::Param> to) {
+    std::lock_guard lock(mutex_);
+    for (size_t k = from; k < graph_.scalars.size() && k - from < to.size(); ++k) to[k - from] = graph_.scalars[k];
+    return graph_.scalars.size();
+}
+
+// The data of a buffer as an input of the captured graph; nullptr: it is another kind of data by now.
+static graph::StoredRef data_for(const Buffer& buffer, const graph::Value& value) {
+    const graph::StoredRef& stored = buffer.stored;
+    if (!stored || stored->undefined) return nullptr;
+    if (stored->dtype == value.dtype && stored->sizes == value.sizes) return stored;
+    return stored->as(value.dtype, value.sizes);
+}
+
+void Recorder::replay(Capture& capture, const Replay& given) {
+    std::lock_guard lock(mutex_);
+    bury();
+    check_no_capture("replay");
+    check(capture.owner.get() == this, Status::invalid_argument, "replay: a capture of another recorder");
+    flush();
+    graph::Graph& graph = capture.graph;
+    std::vector<Buffer*> buffers;
+    buffers.reserve(capture.slots.size());
+    for (const Slot& slot : capture.slots) buffers.push_back(slot.watch->buffer);
+    for (const Replay::Binding& b : given.bindings) {
+        check(b.slot < buffers.size(), Status::invalid_argument, "replay: slot ", b.slot, " of ", buffers.size());
+        check(b.buffer && b.buffer->owner.get() == this, Status::invalid_argument, "replay: slot ", b.slot,
+              " gets a buffer of another recorder");
+        buffers[b.slot] = b.buffer;
+    }
+    // No buffer is in an open graph now, so `holder` is free to find those that stand in two slots.
+    struct Unmark {
+        std::vector<Buffer*>& buffers;
+        graph::Graph& graph;
+        const std::vector<Slot>& slots;
+        ~Unmark() {
+            for (Buffer* b : buffers)
+                if (b) b->holder.store(-1, std::memory_order_release);
+            for (const Slot& slot : slots)
+                if (slot.input != no_value) graph.inputs[slot.input].stored = nullptr;
+        }
+    } unmark{buffers, graph, capture.slots};
+    for (size_t k = 0; k < buffers.size(); ++k) {
+        if (!buffers[k]) continue;
+        check(buffers[k]->holder < 0, Status::not_found, "replay: an argument is data that the captured function "
+              "also uses in another way");
+        buffers[k]->holder = static_cast<int32_t>(k);
+    }
+    for (size_t k = 0; k < buffers.size(); ++k) {
+        const Slot& slot = capture.slots[k];
+        if (slot.input == no_value) continue;
+        const graph::Value& value = graph.value(graph.inputs[slot.input].value);
+        auto data = buffers[k] ? data_for(*buffers[k], value) : nullptr;
+        check(data != nullptr, Status::not_found, "replay: data of shape ", text_of_dims(value.sizes),
+              " that was read when the function was captured is no longer there");
+        graph.inputs[slot.input].stored = std::move(data);
+    }
+    for (const Replay::Number& n : given.numbers) {
+        check(n.scalar < graph.scalars.size(), Status::invalid_argument, "replay: number ", n.scalar, " of ",
+              graph.scalars.size());
+        graph.scalars[n.scalar].f = n.value;
+    }
+    for (const Random& r : capture.random)
+        graph.scalars[r.scalar].i = r.is_offset ? given.generator.offset + r.value : given.generator.seed;
+    if (graph.outputs.empty()) return;
+    std::vector<HostCall> calls = capture.calls;
+    bool lowered = false;
+    Executor::Result result = executor_->run(graph, capture.hash, calls, cuts_, lowered);
+    for (auto& [input, stored] : result.retiled_inputs)
+        for (size_t k = 0; k < buffers.size(); ++k)
+            if (capture.slots[k].input == input && capture.slots[k].output == no_value) buffers[k]->stored = stored;
+    for (size_t k = 0; k < buffers.size(); ++k)
+        if (buffers[k] && capture.slots[k].output != no_value)
+            buffers[k]->stored = std::move(result.outputs[capture.slots[k].output]);
+}
+
+}  // namespace nntile::record

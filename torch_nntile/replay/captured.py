@@ -1,0 +1,281 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""torch_nntile.capture: a step is recorded as a whole, then replayed without its Python code."""
+
+from __future__ import annotations
+
+import functools
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar, overload
+
+import torch
+from torch import Tensor, nn
+from torch.utils import _pytree as pytree
+
+from torch_nntile.errors import InvalidArgumentError, InvalidStateError, NotFoundError
+from torch_nntile.replay.numbers import ChangedError
+from torch_nntile.replay.recording import Recording, recording_now
+from torch_nntile.replay.watch import Watch
+
+__all__ = ["Captured", "capture"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+MOST_RECORDINGS = 5  # of one signature, until two in a row are the same
+MOST_ENTRIES = 4  # of one signature: by training flags, parameters, gradients that are there or not
+
+
+@dataclass(slots=True)
+class _Entry:
+    """A recording that was the same twice, and what must still be so for it to stand for a call."""
+
+    recording: Recording
+    numbers: Callable[[], tuple[float, ...]]
+    slots: list[int]  # numbers of the graph, in the order of numbers()
+    saved: Callable[[], Callable[[], None]]
+    training: list[tuple[nn.Module, bool]]
+    members: list[tuple[dict[str, Any], str, Any]]  # parameters, buffers, modules of modules
+    leaves: list[tuple[Tensor, int, bool, bool]]  # address, requires_grad, has a gradient
+    spec: pytree.TreeSpec  # of the result
+
+    def holds(self) -> bool:
+        return (
+            all(module.training is training for module, training in self.training)
+            and all(names.get(name) is thing for names, name, thing in self.members)
+            and all(
+                leaf.data_ptr() == address
+                and leaf.requires_grad is requires_grad
+                and (leaf.grad is None) is not has_gradient
+                for leaf, address, requires_grad, has_gradient in self.leaves
+            )
+        )
+
+
+@dataclass(slots=True)
+class _Last:
+    """The last recording of a signature, to be compared with the next one."""
+
+    recording: Recording
+    watch: Watch
+    times: int
+
+
+class Captured:
+    """What `capture` gives: call it as the function. `recordings` and `replays` count."""
+
+    def __init__(self, function: Callable[..., Any], *, signatures: int = 8) -> None:
+        if not callable(function):
+            raise InvalidArgumentError(
+                f"capture: expected a function, got {type(function).__name__}"
+            )
+        if isinstance(signatures, bool) or not isinstance(signatures, int) or signatures < 1:
+            raise InvalidArgumentError(f"capture: signatures must be 1 or more, got {signatures!r}")
+        functools.update_wrapper(self, function, updated=())
+        self._function = function
+        self._signatures = signatures
+        self._entries: OrderedDict[Any, list[_Entry]] = OrderedDict()
+        self._last: OrderedDict[Any, _Last] = OrderedDict()
+        self.recordings = 0
+        self.replays = 0
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else functools.partial(self, instance)
+
+    def reset(self) -> None:
+        """Forget what was recorded."""
+        self._entries.clear()
+        self._last.clear()
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if recording_now():
+            return self._function(*args, **kwargs)
+        leaves, spec = pytree.tree_flatten((args, kwargs))
+        leaves = [_on_device(leaf) for leaf in leaves]
+        tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
+        key = (spec, tuple(map(_key_of, leaves)), _global_state())
+        entries = self._entries.get(key)
+        if entries:
+            self._entries.move_to_end(key)
+            for entry in entries:
+                if entry.holds():
+                    try:
+                        return self._replay(entry, tensors)
+                    except (ChangedError, NotFoundError):
+                        continue
+        return self._record(key, leaves, spec, tensors)
+
+    def _replay(self, entry: _Entry, tensors: list[Tensor]) -> Any:
+        restore = entry.saved()
+        try:
+            live = list(zip(entry.slots, entry.numbers(), strict=True))
+            results = entry.recording.replay(tensors, live)
+        except BaseException:
+            restore()
+            raise
+        self.replays += 1
+        return pytree.tree_unflatten(results, entry.spec)
+
+    def _record(
+        self, key: Any, leaves: list[Any], spec: pytree.TreeSpec, tensors: list[Tensor]
+    ) -> Any:
+        args, kwargs = pytree.tree_unflatten(leaves, spec)
+        watch, recording = Watch(), Recording()
+        result_spec: Any = None
+
+        def function() -> list[Any]:
+            nonlocal result_spec
+            with watch.active():
+                flat, result_spec = pytree.tree_flatten(self._function(*args, **kwargs))
+            return flat
+
+        results = recording.record(function, tensors, watch.leaf_tensors)
+        self.recordings += 1
+        self._compare(key, watch, recording, result_spec, tensors)
+        return pytree.tree_unflatten(results, result_spec)
+
+    def _compare(
+        self, key: Any, watch: Watch, recording: Recording, spec: Any, arguments: list[Tensor]
+    ) -> None:
+        """Two recordings in a row that do the same are an entry; too many that differ an error."""
+        # Calls that find other training flags or gradients may take turns.
+        kind = (key, watch.state())
+        last = self._last.pop(kind, None)
+        why = recording.why_not
+        if last is not None:
+            numbers = watch.numbers
+            why = why or recording.difference(last.recording, set(numbers.slots))
+            if not why and not numbers.same_as(last.watch.numbers):
+                why = "other hyperparameters, or numbers that are computed from them in another way"
+            if not why:
+                numbers.follow(last.watch.numbers)
+                self._last[kind] = _Last(recording, watch, 0)
+                return self._keep(key, watch, recording, spec, arguments)
+        times = last.times + 1 if last else 1
+        if times >= MOST_RECORDINGS:
+            raise InvalidStateError(
+                f"capture: {getattr(self, '__name__', 'the function')} cannot be replayed: it was recorded "
+                f"{times} times, and each differs from the one before; the last one: {why}"
+            )
+        self._last[kind] = _Last(recording, watch, times)
+        while len(self._last) > self._signatures * MOST_ENTRIES:
+            self._last.popitem(last=False)
+        return None
+
+    def _keep(
+        self, key: Any, watch: Watch, recording: Recording, spec: Any, arguments: list[Tensor]
+    ) -> None:
+        modules = watch.modules.values()
+        entry = _Entry(
+            recording=recording,
+            numbers=watch.numbers.compile(),
+            slots=list(watch.numbers.slots),
+            saved=watch.numbers.saved,
+            training=[(module, module.training) for module in modules],
+            members=[
+                (names, name, thing)
+                for module in modules
+                for names in (module._parameters, module._buffers, module._modules)
+                for name, thing in names.items()
+            ],
+            leaves=[
+                (leaf, leaf.data_ptr(), leaf.requires_grad, had_gradient)
+                for leaf, had_gradient in watch.leaves.values()
+                if all(leaf is not argument for argument in arguments)
+            ],
+            spec=spec,
+        )
+        entries = self._entries.setdefault(key, [])
+        entries.insert(0, entry)
+        del entries[MOST_ENTRIES:]
+        self._entries.move_to_end(key)
+        while len(self._entries) > self._signatures:
+            self._entries.popitem(last=False)
+
+
+def _on_device(leaf: Any) -> Any:
+    return leaf.to("nntile") if isinstance(leaf, Tensor) and leaf.device.type == "cpu" else leaf
+
+
+def _key_of(leaf: Any) -> Any:
+    if isinstance(leaf, Tensor):
+        own = id(leaf) if isinstance(leaf, nn.Parameter) else 0
+        gradient = leaf.requires_grad and leaf.is_leaf and leaf.grad is not None
+        return (
+            leaf.shape,
+            leaf.stride(),
+            leaf.storage_offset(),
+            leaf.dtype,
+            leaf.requires_grad,
+            own,
+            gradient,
+        )
+    return (type(leaf), leaf if leaf.__hash__ else _Same(leaf))
+
+
+class _Same:
+    """Equal to itself only, for what has no hash."""
+
+    def __init__(self, thing: Any) -> None:
+        self.thing = thing
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self.thing is other.thing
+
+    def __hash__(self) -> int:
+        return id(self.thing)
+
+
+def _global_state() -> tuple[Any, ...]:
+    return (
+        torch.is_grad_enabled(),
+        torch.is_inference_mode_enabled(),
+        torch.is_autocast_enabled("nntile") and torch.get_autocast_dtype("nntile"),
+        torch.are_deterministic_algorithms_enabled(),
+        torch.get_default_dtype(),
+    )
+
+
+@overload
+def capture(function: F, *, signatures: int = 8) -> F: ...
+@overload
+def capture(function: None = None, *, signatures: int = 8) -> Callable[[F], F]: ...
+
+
+def capture(function: Any = None, *, signatures: int = 8) -> Any:
+    """Make a step that runs its Python code a few times and is then replayed from its recorded graph.
+
+    >>> @torch_nntile.capture
+    ... def step(x, y):
+    ...     optimizer.zero_grad()
+    ...     loss = cross_entropy(model(x), y)
+    ...     loss.backward()
+    ...     optimizer.step()
+    ...     return loss
+
+    The first calls run as they are written, each as one graph; two that did the same make the
+    recording that later calls replay. A replay copies nothing and runs no Python code of the step:
+    it reads the arguments, and all other tensors as they are then; makes learning rates, step
+    counts, bias corrections and offsets of the generator anew; gives new tensors as results,
+    without a graph of autograd, and puts gradients into `.grad`. The numbers are the same, bit by
+    bit, as without capture.
+
+    Recorded anew, beside what is there: other shapes, dtypes, layouts or Python values among the
+    arguments, other training flags, `requires_grad`, parameters or modules, gradients that are
+    there or not, grad mode, autocast, and hyperparameters that are not floats. Axis cuts may change.
+
+    Not possible inside, and an error at its line: reading data (`.item()`, `print`, `if loss > 0`).
+    Not seen by a replay: other Python state that the function reads or changes. So numbers that
+    change are arguments, as tensors; an LR scheduler steps between two calls.
+
+    Args:
+        function: any arguments; tensors on the CPU are moved to the device first.
+        signatures: how many kinds of arguments are kept, those used last.
+
+    Raises:
+        RuntimeError: at a call, after five recordings of which no two in a row are the same; says
+            in what they differ. Inside of the function: a read of data.
+        ValueError: no function, or `signatures` below 1.
+    """
+    if function is None:
+        return functools.partial(capture, signatures=signatures)
+    return Captured(function, signatures=signatures)

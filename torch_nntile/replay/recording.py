@@ -1,0 +1,325 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""One recorded graph and what each of its slots stands for: the lower half of capture and compile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from torch_nntile import _c
+from torch_nntile.errors import InvalidStateError, NotFoundError
+
+__all__ = ["Recording", "recording_now"]
+
+_active = False  # in some thread; others run what they call as it is
+_byte_offset = _c.new("int64_t *")
+
+
+def recording_now() -> bool:
+    """Whether something is being recorded."""
+    return _active
+
+
+def buffer_of(tensor: Tensor) -> Any:
+    """The nntile_buffer of a tensor of the device; NULL: it has no bytes, or is elsewhere."""
+    if tensor.device.type != "nntile":
+        return _c.ffi.NULL
+    return _c.get("nntile_stub_buffer", tensor.data_ptr(), _byte_offset)
+
+
+def _address(buffer: Any) -> int:
+    return int(_c.ffi.cast("uintptr_t", buffer))
+
+
+@dataclass(slots=True)
+class _View:
+    """A tensor that the function returns: of a storage that is made for it, or of an argument."""
+
+    storage: int  # index of the storage
+    argument: int | None
+    shape: torch.Size
+    stride: tuple[int, ...]
+    offset: int
+    dtype: torch.dtype
+
+    def of(self, base: Tensor, *, itself: bool) -> Tensor:
+        """The same view of another tensor's storage; itself: that tensor, if it is that view."""
+        if (
+            base.dtype == self.dtype
+            and base.shape == self.shape
+            and base.stride() == self.stride
+            and base.storage_offset() == self.offset
+        ):
+            return base if itself else base.detach()
+        result = torch.empty(0, dtype=self.dtype, device="nntile")
+        return result.set_(base.untyped_storage(), self.offset, self.shape, self.stride)
+
+
+@dataclass(slots=True)
+class _Gradient:
+    """A slot that is the gradient of a leaf, wherever that is at a replay."""
+
+    place: int  # among the bindings
+    leaf: Tensor | int  # or the number of an argument
+    strides: tuple[int, ...]
+    reads: bool  # more is added to it
+
+    def whose(self) -> int:
+        return self.leaf if isinstance(self.leaf, int) else id(self.leaf)
+
+
+@dataclass(frozen=True, slots=True)
+class _Slot:
+    buffer: int  # address; 0: it has ended
+    reads: bool
+    writes: bool
+    made: bool  # while it was recorded
+
+
+class Recording:
+    """Calls a function once, recorded, and can replay what it did.
+
+    The tensors of a replay are: arguments, which are given; results, which are made anew; gradients
+    of leaves, wherever these are then. All others are those that were recorded.
+    """
+
+    def __init__(self) -> None:
+        self._capture: Any = None
+        self._views: list[Any] = []  # _View, or what is returned as it is
+        self._storages: list[tuple[_View, int]] = []  # that results need: a view of it, its bytes
+        self._bindings: Any = None
+        self._arguments: list[tuple[int, int]] = []  # place among the bindings, number
+        self._aliases: list[tuple[int, int]] = []  # arguments that are one storage
+        self._results: list[tuple[int, int]] = []  # place among the bindings, storage
+        self._gradients: list[_Gradient] = []
+        self._fixed: list[_Slot] = []
+        self._drawn = 0  # numbers of the generator
+        self.why_not = ""  # a reason that no replay is possible
+
+    # ---- recording
+
+    def record(
+        self,
+        function: Callable[[], Sequence[Any]],
+        arguments: Sequence[Tensor],
+        leaves: Callable[[], Sequence[Tensor]] = tuple,
+    ) -> list[Any]:
+        """Run `function`, which returns a flat list. Its results have no graph of autograd.
+
+        What is recorded runs at the end, also if `function` raises.
+        """
+        global _active
+        seed, offset = _generator()
+        outside = _c.get("nntile_stub_rng_outside")
+        sizes = [argument.untyped_storage().nbytes() for argument in arguments]
+        _c.call("nntile_capture_begin", _c.record(), seed, offset)
+        _active = True
+        try:
+            results = [_leave(result, arguments) for result in function()]
+        except BaseException:
+            _active = False
+            _c.call("nntile_capture_end", _c.record(), _c.ffi.NULL)
+            raise
+        _active = False
+        slot = _c.new("nntile_capture **")
+        _c.call("nntile_capture_end", _c.record(), slot)
+        self._capture = _c.ffi.gc(slot[0], _c.function("nntile_capture_destroy"))
+        self._drawn = _generator()[1] - offset
+        if _c.get("nntile_stub_rng_outside") != outside or _generator()[0] != seed:
+            self.why_not = "random numbers on the host, of another generator or after a new seed"
+        if sizes != [argument.untyped_storage().nbytes() for argument in arguments]:
+            self.why_not = "the storage of an argument gets another size"
+        self._bind(arguments, results, leaves())
+        return results
+
+    def _slots(self) -> list[_Slot]:
+        slots = []
+        slot = _c.new_struct("nntile_capture_slot")
+        for k in range(_c.get("nntile_capture_slots", self._capture)):
+            _c.call("nntile_capture_slot_get", self._capture, k, slot)
+            slots.append(
+                _Slot(_address(slot.buffer), bool(slot.reads), bool(slot.writes), bool(slot.made))
+            )
+        return slots
+
+    def _bind(
+        self, arguments: Sequence[Tensor], results: list[Any], leaves: Sequence[Tensor]
+    ) -> None:
+        """Find what each slot stands for."""
+        slots = self._slots()
+        by_argument: dict[int, int] = {}
+        for k, tensor in enumerate(arguments):
+            buffer = _address(buffer_of(tensor))
+            if buffer and by_argument.setdefault(buffer, k) != k:
+                self._aliases.append((k, by_argument[buffer]))
+        gradients = {
+            _address(buffer_of(leaf.grad)): leaf for leaf in leaves if leaf.grad is not None
+        }
+        made = {slot.buffer for slot in slots if slot.made and slot.buffer not in gradients}
+        storages = self._view(results, by_argument, made)
+        bound: list[int] = []
+        for k, slot in enumerate(slots):
+            if slot.buffer in by_argument:
+                self._arguments.append((len(bound), by_argument[slot.buffer]))
+            elif slot.buffer in storages:
+                self._results.append((len(bound), storages[slot.buffer]))
+            elif slot.buffer in gradients:
+                leaf = gradients[slot.buffer]
+                own = [n for n, argument in enumerate(arguments) if argument is leaf]
+                assert leaf.grad is not None
+                self._gradients.append(
+                    _Gradient(len(bound), own[0] if own else leaf, leaf.grad.stride(), slot.reads)
+                )
+            else:
+                self._fixed.append(slot)
+                if slot.reads and not slot.buffer:
+                    self.why_not = (
+                        "it reads data that is no argument and is gone at its end: give it as an "
+                        "argument, and return what takes its place"
+                    )
+                continue
+            bound.append(k)
+        self._bindings = _c.ffi.new("nntile_capture_binding[]", [(k, _c.ffi.NULL) for k in bound])
+
+    def _view(
+        self, results: list[Any], by_argument: dict[int, int], made: set[int]
+    ) -> dict[int, int]:
+        """How results are made; gives the storages that they need, by their buffers."""
+        storages: dict[int, int] = {}
+        for result in results:
+            buffer = _address(buffer_of(result)) if isinstance(result, Tensor) else 0
+            argument = by_argument.get(buffer)
+            if argument is None and buffer not in made:
+                self._views.append(result)
+                continue
+            storage = -1 if argument is not None else storages.setdefault(buffer, len(storages))
+            size, stride, offset = result.shape, result.stride(), result.storage_offset()
+            view = _View(storage, argument, size, stride, offset, result.dtype)
+            self._views.append(view)
+            if storage == len(self._storages):
+                self._storages.append((view, result.untyped_storage().nbytes()))
+        return storages
+
+    # ---- comparing
+
+    def difference(self, earlier: Recording, live: set[int]) -> str:
+        """In what a replay of the one would not be the other; empty: in nothing.
+
+        live: numbers that each replay gets anew.
+        """
+        if self._digest() != earlier._digest():
+            return "other ops, shapes or data from the host"
+        numbers = enumerate(zip(self._numbers(), earlier._numbers(), strict=True))
+        if any(a != b for k, (a, b) in numbers if k not in live):
+            return "other numbers"
+        if (self._arguments, self._results) != (earlier._arguments, earlier._results):
+            return "other arguments or results are used"
+        if [g.whose() for g in self._gradients] != [g.whose() for g in earlier._gradients]:
+            return "gradients of other parameters"
+        for a, b in zip(self._fixed, earlier._fixed, strict=True):
+            if not a.made and a.buffer != b.buffer:
+                return "tensors that are no arguments have been replaced"
+        for a, b in zip(self._views, earlier._views, strict=True):
+            if not _alike(a, b):
+                return f"another result that is no tensor of its own: {b!r}, then {a!r}"
+        return ""
+
+    def _digest(self) -> tuple[int, int]:
+        words = _c.new("uint64_t[2]")
+        _c.get("nntile_capture_digest", self._capture, words)
+        return words[0], words[1]
+
+    def _numbers(self) -> list[int]:
+        count = _c.get("nntile_capture_numbers", self._capture, _c.ffi.NULL, 0)
+        bits = _c.ffi.new("int64_t[]", count)
+        _c.get("nntile_capture_numbers", self._capture, bits, count)
+        return list(bits)
+
+    # ---- replaying
+
+    def replay(
+        self, arguments: Sequence[Tensor], live: Sequence[tuple[int, float]] = ()
+    ) -> list[Any]:
+        """Run it on other arguments, with other numbers.
+
+        Raises:
+            LookupError: data that was recorded is gone, or arguments that were apart are one. Nothing
+                has changed.
+        """
+        if self._capture is None:
+            raise InvalidStateError("replay: nothing has been recorded")
+        bindings = self._bindings
+        for k, first in self._aliases:
+            if buffer_of(arguments[k]) != buffer_of(arguments[first]):
+                raise NotFoundError("replay: arguments that were one storage are two")
+        for place, number in self._arguments:
+            bindings[place].buffer = buffer_of(arguments[number])
+        bases = []
+        for view, nbytes in self._storages:
+            base = torch.empty_strided(view.shape, view.stride, dtype=view.dtype, device="nntile")
+            if view.offset or base.untyped_storage().nbytes() != nbytes:
+                base = torch.empty(nbytes, dtype=torch.uint8, device="nntile")
+            bases.append(base)
+        for place, storage in self._results:
+            bindings[place].buffer = buffer_of(bases[storage])
+        for gradient in self._gradients:
+            bindings[gradient.place].buffer = self._gradient(gradient, arguments)
+        seed, offset = _generator()
+        numbers = _c.ffi.new("nntile_capture_number[]", list(live))
+        _c.call(
+            "nntile_capture_replay",
+            self._capture,
+            bindings,
+            len(bindings),
+            numbers,
+            len(numbers),
+            seed,
+            offset,
+        )
+        if self._drawn:
+            _c.get("nntile_stub_rng_set", seed % 2**64, (offset + self._drawn) % 2**64)
+        return [self._result(view, arguments, bases) for view in self._views]
+
+    def _gradient(self, gradient: _Gradient, arguments: Sequence[Tensor]) -> Any:
+        leaf = arguments[gradient.leaf] if isinstance(gradient.leaf, int) else gradient.leaf
+        now = leaf.grad
+        if now is None or now.stride() != gradient.strides:
+            if gradient.reads:
+                raise NotFoundError("replay: a gradient is gone, or has another layout")
+            now = torch.empty_strided(
+                leaf.shape, gradient.strides, dtype=leaf.dtype, device=leaf.device
+            )
+            leaf.grad = now
+        return buffer_of(now)
+
+    def _result(self, view: Any, arguments: Sequence[Tensor], bases: list[Tensor]) -> Any:
+        if not isinstance(view, _View):
+            return view
+        if view.argument is not None:
+            return view.of(arguments[view.argument], itself=True)
+        return view.of(bases[view.storage], itself=view is self._storages[view.storage][0])
+
+
+def _leave(result: Any, arguments: Sequence[Tensor]) -> Any:
+    """A result outside of the graph of autograd; an argument stays itself."""
+    if not isinstance(result, Tensor) or any(result is argument for argument in arguments):
+        return result
+    return result.detach()
+
+
+def _alike(a: Any, b: Any) -> bool:
+    if isinstance(a, Tensor) and isinstance(b, Tensor):
+        return a.data_ptr() == b.data_ptr()
+    return a is b or (type(a) is type(b) and not isinstance(a, Tensor) and bool(a == b))
+
+
+def _generator() -> tuple[int, int]:
+    """Seed and offset of the default generator, as the C library takes them: signed."""
+    words = _c.new("uint64_t[2]")
+    _c.get("nntile_stub_rng_get", words, words + 1)
+    seed, offset = words
+    return seed - 2**64 * (seed >= 2**63), offset - 2**64 * (offset >= 2**63)
