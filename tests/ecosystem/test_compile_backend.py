@@ -61,6 +61,80 @@ def test_a_model_trains_as_without_compile(settings: dict[str, bool], breaks: bo
     assert losses_of(model, compiled, "nntile", breaks=breaks) == pytest.approx(expected, rel=1e-5)
 
 
+class Noisy(nn.Module):
+    """Buffers that change, random numbers, a view of an argument among the results."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.n, self.b = nn.Linear(6, 8), nn.BatchNorm1d(8), nn.Linear(8, 3)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        return self.b(F.dropout(F.relu(self.n(self.a(x))), 0.3)), x.t()
+
+
+@pytest.mark.parametrize("captured", [False, True])
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_a_replay_gives_the_same_bits(dynamic: bool | None, captured: bool) -> None:
+    """As the model that is not compiled; no graph is lowered anew for sizes that were there."""
+
+    def trained(backend: str | None) -> tuple[list[Any], list[int], list[int]]:
+        torch._dynamo.reset()
+        torch.manual_seed(0)
+        model = Noisy().to("nntile")
+        optimizer = torch.optim.AdamW(model.parameters())
+        call: Any = torch.compile(model, backend=backend, dynamic=dynamic) if backend else model
+
+        def step(x: Tensor, y: Tensor) -> Tensor:
+            optimizer.zero_grad()
+            found, turned = call(x)
+            loss = F.cross_entropy(found, y) + turned.sum() * 0
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        step = torch_nntile.capture(step) if captured and backend else step
+        seen, ops, lowered = [], [], []
+        for k in range(18):
+            rows = 4 + k % 3
+            x, y = torch.randn(rows, 6).to("nntile"), (torch.arange(rows) % 3).to("nntile")
+            before = torch_nntile.stats()
+            seen.append(step(x, y).item())
+            after = torch_nntile.stats()
+            ops.append(after.ops - before.ops)
+            lowered.append(after.lowerings - before.lowerings)
+        return seen + [value.tolist() for value in model.state_dict().values()], ops, lowered
+
+    expected, ops, _ = trained(None)
+    found, fewer, lowered = trained("nntile")
+    assert found == expected
+    assert fewer[-1] == 0 if captured else fewer[-1] < ops[-1] - 20
+    assert lowered[-3:] == [0, 0, 0]
+
+
+def test_what_depends_on_data_runs_as_it_is_met() -> None:
+    def function(x: Tensor) -> Tensor:
+        return x[x > 1].sum() + x.nonzero().shape[0]
+
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+        compiled = torch.compile(function, backend="nntile")
+        for k in range(4):
+            x = torch.arange(4.0, device="nntile") + k
+            assert compiled(x).item() == function(x).item()
+
+
+def test_plans_of_lengths_are_bounded() -> None:
+    model = nn.Linear(6, 3).to("nntile")
+    compiled = torch.compile(model, backend="nntile", dynamic=True)
+    for _ in range(2):
+        for rows in range(2, 60):
+            x = torch.ones(rows, 6, device="nntile")
+            assert compiled(x).shape == (rows, 3)
+    before = torch_nntile.stats().lowerings
+    for rows in range(40, 60):
+        compiled(torch.ones(rows, 6, device="nntile"))
+    assert torch_nntile.stats().lowerings == before
+
+
 def test_dynamic_shapes_share_a_graph() -> None:
     model = nn.Linear(6, 3).to("nntile")
     counter = torch._dynamo.testing.CompileCounterWithBackend("nntile")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """python -m fuzz --seconds 600 [--seed 7]: ends with 1 if a program differs from CPU PyTorch.
 
-Programs run in eager and in graph mode, with one and with two workers. The first program of each
+Programs run in eager and in graph mode and captured, with one and with two workers. The first program of each
 kind of difference is shrunk, printed as a script and saved. NNTILE_FUSE=0 switches fusion off.
 """
 
@@ -20,7 +20,7 @@ from fuzz.compare import Verdict
 from fuzz.script import script
 from fuzz.shrink import shrink
 
-MODES = ("eager", "graph")
+MODES = ("eager", "graph", "captured")
 SAME_WORKERS = 64  # programs until the count of workers changes
 
 
@@ -38,7 +38,7 @@ def main() -> int:
     kinds: collections.Counter[str] = collections.Counter()
     begin, number = time.monotonic(), options.first
     while time.monotonic() - begin < options.seconds:
-        seed, mode = f"{options.seed}/{number}", MODES[number % 2]
+        seed, mode = f"{options.seed}/{number}", MODES[number % 3]
         child.with_workers(1 + number // SAME_WORKERS % 2)
         answer = child.ask("seed", seed, mode)
         died = isinstance(answer, str)

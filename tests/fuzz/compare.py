@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -14,7 +14,7 @@ from parity import FACTORS, runtime_mode
 from torch import Tensor
 
 import torch_nntile
-from fuzz.machine import Machine, run, storage_of
+from fuzz.machine import SKIPPED, Machine, run, storage_of
 from fuzz.program import Program
 
 __all__ = ["SAME", "Verdict", "check", "first_difference", "has_no_answer"]
@@ -37,20 +37,64 @@ NOISE = 4.0  # eps: well within what numbers_agree() allows, if nothing enlarges
 
 
 def check(program: Program, mode: str) -> Verdict:
-    """Compare the device with the CPU; an exception where the device is read is a difference."""
+    """Compare the device with the CPU; an exception where the device is read is a difference.
+
+    mode: "eager", "graph", or "captured", where what a replay gives is compared.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         expected = run(program, "cpu")
         if expected.lost:
             return SAME
+        seen = without_graph if mode == "captured" else as_it_is
         try:
-            with runtime_mode(mode):
-                found = run(program, "nntile", expected.outcomes)
-                verdict = first_difference(found, expected, program)
+            if mode == "captured":
+                found = replayed(program, expected)
+                verdict = first_difference(found, seen(expected), program) if found else SAME
+            else:
+                with runtime_mode(mode):
+                    found = run(program, "nntile", expected.outcomes)
+                    verdict = first_difference(found, expected, program)
             torch_nntile.wait()
         except Exception as error:
             return Verdict(f"raises {type(error).__name__}", str(error))
-        return SAME if verdict and has_no_answer(program, expected, verdict) else verdict
+        return SAME if verdict and has_no_answer(program, expected, verdict, seen) else verdict
+
+
+def as_it_is(machine: Machine) -> Machine:
+    return machine
+
+
+def without_graph(machine: Machine) -> Machine:
+    """What a captured function can return: tensors without a graph of autograd, and gradients."""
+    tensors = {n: x.detach() for n, x in machine.tensors.items()}
+    gradients = {-1 - n: gradient_of(x) for n, x in machine.tensors.items()}
+    tensors |= {n: x.detach() for n, x in gradients.items() if x is not None}
+    return replace(machine, tensors=tensors)
+
+
+def replayed(program: Program, expected: Machine) -> Machine | None:
+    """The program as a replay of it leaves it, without what it reads. None: it cannot be captured."""
+    outcomes = [
+        SKIPPED if k in expected.reads else outcome for k, outcome in enumerate(expected.outcomes)
+    ]
+    machine = Machine("nntile")
+
+    def call() -> list[Tensor]:
+        nonlocal machine
+        machine = without_graph(run(program, "nntile", outcomes))
+        return list(machine.tensors.values())
+
+    captured = torch_nntile.capture(call)
+    for _ in range(3):
+        results = captured()
+        if "captured function" in machine.message:  # it reads data in another way
+            return None
+        if machine.outcomes != outcomes:
+            return replace(machine, reads=expected.reads)
+    assert captured.replays == 1
+    tensors = dict(zip(machine.tensors, results, strict=True))
+    return replace(machine, tensors=tensors, outcomes=expected.outcomes, reads=expected.reads)
 
 
 def first_difference(found: Machine, expected: Machine, program: Program) -> Verdict:
@@ -91,7 +135,12 @@ def layouts_differ(found: Tensor, expected: Tensor) -> Verdict:
     return SAME
 
 
-def has_no_answer(program: Program, expected: Machine, verdict: Verdict) -> bool:
+def has_no_answer(
+    program: Program,
+    expected: Machine,
+    verdict: Verdict,
+    seen: Callable[[Machine], Machine] = as_it_is,
+) -> bool:
     """The CPU differs from itself, there and in the same way, with other rounding and other
     undefined bytes."""
     torch.use_deterministic_algorithms(True, warn_only=True)  # fills what empty() and resize_() add
@@ -102,7 +151,7 @@ def has_no_answer(program: Program, expected: Machine, verdict: Verdict) -> bool
     if other.outcomes != expected.outcomes:
         return False
     same = (verdict.kind, verdict.place)
-    return any((v.kind, v.place) == same for v in differences(other, expected, program))
+    return any((v.kind, v.place) == same for v in differences(seen(other), seen(expected), program))
 
 
 LAYOUT = ("dtype", "shape", "stride", "storage_offset", "nbytes", "requires_grad", "is_leaf")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""torch.compile(backend="aot_eager"): what AOTAutograd makes of a program, functionalised, runs here.
+"""torch.compile: what AOTAutograd makes of a program, functionalised, runs here, and is replayed.
 
 Storages that are resized in a compiled function are those of FSDP: full parameters are freed after
 use and made again before it.
@@ -45,19 +45,21 @@ def made_again_and_freed(x: Tensor, y: Tensor) -> Any:
     return result
 
 
+BACKENDS = ("aot_eager", "nntile")
 STARTS_FREED = (made_again, made_again_and_freed)
 
 
-def outcome(function: Function, device: str, *, compiled: bool) -> list[Any]:
-    """Results, and what the function left in its argument."""
+def outcome(function: Function, device: str, backend: str | None) -> list[Any]:
+    """Results of a third call, and what the function left in its argument."""
     torch._dynamo.reset()
-    x = torch.arange(9.0).reshape(3, 3).to(device)
-    y = (torch.arange(9.0) % 4).reshape(3, 3).to(device)
-    if function in STARTS_FREED:
-        x.untyped_storage().resize_(0)
-    called = torch.compile(function, backend="aot_eager", fullgraph=True) if compiled else function
-    with torch.no_grad():
-        results = called(x, y)
+    called = torch.compile(function, backend=backend, fullgraph=True) if backend else function
+    for _ in range(3):
+        x = torch.arange(9.0).reshape(3, 3).to(device)
+        y = (torch.arange(9.0) % 4).reshape(3, 3).to(device)
+        if function in STARTS_FREED:
+            x.untyped_storage().resize_(0)
+        with torch.no_grad():
+            results = called(x, y)
     size = x.untyped_storage().size()
     left = [x.tolist()] if size else []
     results = results if isinstance(results, tuple) else (results,)
@@ -66,27 +68,31 @@ def outcome(function: Function, device: str, *, compiled: bool) -> list[Any]:
 
 @pytest.mark.parametrize("mode", ["eager", "graph"])
 @pytest.mark.parametrize(
-    ("function", "compiled"),
+    ("function", "backend"),
     [
-        *((function, True) for function in (views_and_writes, freed, made_again)),
-        *((function, False) for function in (freed, made_again, made_again_and_freed)),
+        *((views_and_writes, backend) for backend in BACKENDS),
+        *((freed, backend) for backend in BACKENDS),
+        *((made_again, backend) for backend in BACKENDS),
+        *((function, None) for function in (freed, made_again, made_again_and_freed)),
     ],
 )
-def test_as_on_the_cpu(function: Function, compiled: bool, mode: str) -> None:
-    expected = outcome(function, "cpu", compiled=compiled)
+def test_as_on_the_cpu(function: Function, backend: str | None, mode: str) -> None:
+    expected = outcome(function, "cpu", backend and "aot_eager")
     with runtime_mode(mode):
-        assert outcome(function, "nntile", compiled=compiled) == expected
+        assert outcome(function, "nntile", backend) == expected
 
 
-def test_compiled_freeing_of_what_was_made_again_is_refused() -> None:
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_compiled_freeing_of_what_was_made_again_is_refused(backend: str) -> None:
     """PyTorch 2.13 then copies from the freed storage: the CPU crashes there."""
     with pytest.raises(RuntimeError, match="out of bounds of its storage of 0 bytes"):
-        outcome(made_again_and_freed, "nntile", compiled=True)
+        outcome(made_again_and_freed, "nntile", backend)
     assert torch.ones(2, device="nntile").sum().item() == 2  # the next call works
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("mode", ["eager", "graph"])
-def test_a_compiled_model_trains(mode: str) -> None:
+def test_a_compiled_model_trains(mode: str, backend: str) -> None:
     losses: dict[str, list[float]] = {}
     for device in ("cpu", "nntile"):
         torch._dynamo.reset()
@@ -95,10 +101,10 @@ def test_a_compiled_model_trains(mode: str) -> None:
         model = model.to(device)
         x, y = torch.randn(8, 6).to(device), (torch.arange(8) % 3).to(device)
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        compiled = torch.compile(model, backend="aot_eager")
+        compiled = torch.compile(model, backend=backend if device == "nntile" else "aot_eager")
         losses[device] = []
         with runtime_mode(mode):
-            for _ in range(3):
+            for _ in range(5):
                 optimizer.zero_grad()
                 loss = nn.functional.cross_entropy(compiled(x), y)
                 loss.backward()

@@ -119,7 +119,7 @@ class Captured:
         self, key: Any, leaves: list[Any], spec: pytree.TreeSpec, tensors: list[Tensor]
     ) -> Any:
         args, kwargs = pytree.tree_unflatten(leaves, spec)
-        watch, recording = Watch(), Recording()
+        watch, recording = Watch(tensors), Recording()
         result_spec: Any = None
 
         def function() -> list[Any]:
@@ -128,17 +128,19 @@ class Captured:
                 flat, result_spec = pytree.tree_flatten(self._function(*args, **kwargs))
             return flat
 
-        results = recording.record(function, tensors, watch.leaf_tensors)
+        def leaves_used() -> list[Tensor]:
+            found = [leaf for leaf, _ in watch.leaves()]
+            return found + [t for t in tensors if t.requires_grad and t.is_leaf]
+
+        results = recording.record(function, tensors, leaves_used)
         self.recordings += 1
-        self._compare(key, watch, recording, result_spec, tensors)
+        self._compare(key, watch, recording, result_spec)
         return pytree.tree_unflatten(results, result_spec)
 
-    def _compare(
-        self, key: Any, watch: Watch, recording: Recording, spec: Any, arguments: list[Tensor]
-    ) -> None:
+    def _compare(self, key: Any, watch: Watch, recording: Recording, spec: Any) -> None:
         """Two recordings in a row that do the same are an entry; too many that differ an error."""
-        # Calls that find other training flags or gradients may take turns.
-        kind = (key, watch.state())
+        # Calls that find other training flags or gradients, or one tensor twice, may take turns.
+        kind = (key, watch.state(), recording.aliases())
         last = self._last.pop(kind, None)
         why = recording.why_not
         if last is not None:
@@ -149,7 +151,7 @@ class Captured:
             if not why:
                 numbers.follow(last.watch.numbers)
                 self._last[kind] = _Last(recording, watch, 0)
-                return self._keep(key, watch, recording, spec, arguments)
+                return self._keep(key, watch, recording, spec)
         times = last.times + 1 if last else 1
         if times >= MOST_RECORDINGS:
             raise InvalidStateError(
@@ -161,10 +163,8 @@ class Captured:
             self._last.popitem(last=False)
         return None
 
-    def _keep(
-        self, key: Any, watch: Watch, recording: Recording, spec: Any, arguments: list[Tensor]
-    ) -> None:
-        modules = watch.modules.values()
+    def _keep(self, key: Any, watch: Watch, recording: Recording, spec: Any) -> None:
+        modules = watch.modules()
         entry = _Entry(
             recording=recording,
             numbers=watch.numbers.compile(),
@@ -179,8 +179,7 @@ class Captured:
             ],
             leaves=[
                 (leaf, leaf.data_ptr(), leaf.requires_grad, had_gradient)
-                for leaf, had_gradient in watch.leaves.values()
-                if all(leaf is not argument for argument in arguments)
+                for leaf, had_gradient in watch.leaves()
             ],
             spec=spec,
         )

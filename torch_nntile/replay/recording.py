@@ -28,7 +28,8 @@ def buffer_of(tensor: Tensor) -> Any:
     """The nntile_buffer of a tensor of the device; NULL: it has no bytes, or is elsewhere."""
     if tensor.device.type != "nntile":
         return _c.ffi.NULL
-    return _c.get("nntile_stub_buffer", tensor.data_ptr(), _byte_offset)
+    address = tensor.data_ptr() or tensor.untyped_storage().data_ptr()  # 0: without elements
+    return _c.get("nntile_stub_buffer", address, _byte_offset)
 
 
 def _address(buffer: Any) -> int:
@@ -205,6 +206,10 @@ class Recording:
         return storages
 
     # ---- comparing
+
+    def aliases(self) -> tuple[tuple[int, int], ...]:
+        """Pairs of arguments that are one storage."""
+        return tuple(self._aliases)
 
     def difference(self, earlier: Recording, live: set[int]) -> str:
         """In what a replay of the one would not be the other; empty: in nothing.

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import weakref
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -36,13 +37,15 @@ def _flat(things: Any) -> Iterator[Any]:
 
 
 class Watch(TorchFunctionMode):
-    """Active while a step is recorded."""
+    """Active while a step is recorded. Leaves that are arguments are not counted as used besides."""
 
-    def __init__(self) -> None:
+    def __init__(self, arguments: Sequence[Tensor]) -> None:
         super().__init__()
+        self._arguments = {id(argument) for argument in arguments}
         self.numbers = Numbers()
-        self.modules: dict[int, nn.Module] = {}
-        self.leaves: dict[int, tuple[Tensor, bool]] = {}  # and whether there was a gradient before
+        # Weak: what the step makes and drops is its own. Of leaves, whether they had a gradient before.
+        self._modules: dict[int, weakref.ref[nn.Module]] = {}
+        self._leaves: dict[int, tuple[weakref.ref[Tensor], bool]] = {}
         self._optimizer: Optimizer | None = None
         self._own_steps: dict[int, str] = {}  # tensors on the CPU in the optimizer's state
         self._plain: list[tuple[dict[str, Any], dict[str, Any]]] = []  # groups, and their values
@@ -67,7 +70,11 @@ class Watch(TorchFunctionMode):
     # ---- modules and leaves
 
     def _module(self, module: nn.Module, _args: Any) -> None:
-        self.modules[id(module)] = module
+        self._modules[id(module)] = weakref.ref(module)
+
+    def modules(self) -> list[nn.Module]:
+        """Modules that were called."""
+        return [module for ref in self._modules.values() if (module := ref()) is not None]
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
@@ -82,17 +89,21 @@ class Watch(TorchFunctionMode):
         return func(*args, **kwargs)
 
     def _note_leaf(self, leaf: Tensor) -> None:
-        if leaf.device.type == "nntile" and id(leaf) not in self.leaves:
-            self.leaves[id(leaf)] = (leaf, leaf.grad is not None)
+        if leaf.device.type != "nntile" or id(leaf) in self._arguments:
+            return
+        known = self._leaves.get(id(leaf))
+        if known is None or known[0]() is not leaf:
+            self._leaves[id(leaf)] = (weakref.ref(leaf), leaf.grad is not None)
 
-    def leaf_tensors(self) -> list[Tensor]:
-        return [leaf for leaf, _ in self.leaves.values()]
+    def leaves(self) -> list[tuple[Tensor, bool]]:
+        """Leaves that are no arguments, and whether they had a gradient before."""
+        return [(leaf, had) for ref, had in self._leaves.values() if (leaf := ref()) is not None]
 
     def state(self) -> Any:
         """What a caller may change between two calls, and change back."""
         return (
-            tuple((key, module.training) for key, module in self.modules.items()),
-            tuple((key, leaf.requires_grad, had) for key, (leaf, had) in self.leaves.items()),
+            tuple((id(module), module.training) for module in self.modules()),
+            tuple((id(leaf), leaf.requires_grad, had) for leaf, had in self.leaves()),
         )
 
     # ---- optimizers

@@ -1,0 +1,570 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""torch_nntile.capture: what is replayed gives the bits of what is called, and leaves the same behind.
+
+A program gets `capture` or something that does nothing, and returns what it has seen.
+"""
+
+from __future__ import annotations
+
+import copy
+import gc
+import warnings
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from parity import runtime_mode
+from torch import Tensor, nn
+
+import torch_nntile
+from torch_nntile import stats
+
+DEVICE = "nntile"
+Capture = Callable[[Callable[..., Any]], Any]
+
+
+def model() -> nn.Sequential:
+    return nn.Sequential(
+        nn.Linear(8, 16), nn.Tanh(), nn.BatchNorm1d(16), nn.Dropout(0.3), nn.Linear(16, 4)
+    ).to(DEVICE)
+
+
+def batch(rows: int = 6) -> tuple[Tensor, Tensor]:
+    return torch.randn(rows, 8).to(DEVICE), torch.randn(rows, 4).to(DEVICE)
+
+
+def left_by(*things: nn.Module | torch.optim.Optimizer) -> list[Any]:
+    """Numbers of all tensors in their states."""
+    tensors: list[Tensor] = []
+    for thing in things:
+        if isinstance(thing, nn.Module):
+            tensors += thing.state_dict().values()
+            tensors += [p.grad for p in thing.parameters() if p.grad is not None]
+        else:
+            for state in thing.state_dict()["state"].values():
+                tensors += [v for v in state.values() if isinstance(v, Tensor)]
+    return [tensor.tolist() for tensor in tensors]
+
+
+def stepper(module: nn.Module, optimizer: torch.optim.Optimizer) -> Callable[..., Tensor]:
+    def step(x: Tensor, y: Tensor) -> Tensor:
+        optimizer.zero_grad()
+        loss = F.mse_loss(module(x), y)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return step
+
+
+# ---- optimizers
+
+OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
+    "sgd": lambda p: torch.optim.SGD(p, 0.1),
+    "sgd, momentum": lambda p: torch.optim.SGD(p, 0.1, 0.9, weight_decay=0.01, nesterov=True),
+    "sgd, fused": lambda p: torch.optim.SGD(p, 0.1, 0.9, fused=True),
+    "adam": lambda p: torch.optim.Adam(p, 0.01, weight_decay=0.01, amsgrad=True),
+    "adam, one by one": lambda p: torch.optim.Adam(p, 0.01, foreach=False),
+    "adamw": lambda p: torch.optim.AdamW(p, 0.01, maximize=True),
+    "adamw, fused": lambda p: torch.optim.AdamW(p, 0.01, fused=True),
+    "nadam": lambda p: torch.optim.NAdam(p, 0.01),
+    "radam": lambda p: torch.optim.RAdam(p, 0.01),
+    "adamax": lambda p: torch.optim.Adamax(p, 0.01),
+    "adagrad": lambda p: torch.optim.Adagrad(p, 0.01, lr_decay=0.1),
+    "adadelta": lambda p: torch.optim.Adadelta(p),
+    "rmsprop": lambda p: torch.optim.RMSprop(p, 0.01, momentum=0.9, centered=True),
+}
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+@pytest.mark.parametrize("schedule", ["none", "each", "some"])
+def test_optimizer(name: str, schedule: str) -> None:
+    """Learning rates, step counts and bias corrections are those of each step."""
+
+    def trained(capture: Capture) -> tuple[list[Any], Any]:
+        torch.manual_seed(0)
+        module = model()
+        optimizer = OPTIMIZERS[name](
+            [
+                {"params": list(module[0].parameters())},
+                {"params": list(module[2:].parameters()), "lr": 0.02},
+            ]
+        )
+        schedulers = [torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.9)]
+        step = capture(stepper(module, optimizer))
+        seen = []
+        for k in range(12):
+            seen.append(step(*batch()).item())
+            if schedule == "each" or (schedule == "some" and k == 8):
+                schedulers[0].step()
+        return seen + left_by(module, optimizer), step
+
+    expected, _ = trained(lambda step: step)
+    found, step = trained(torch_nntile.capture)
+    assert found == expected
+    assert step.replays >= (3 if schedule == "some" else 6), (step.recordings, step.replays)
+
+
+# ---- programs
+
+
+def accumulated(capture: Capture) -> tuple[list[Any], Any]:
+    """Gradients of two calls, zero_grad() outside."""
+    module = model()
+    optimizer = torch.optim.SGD(module.parameters(), 0.1)
+
+    @capture
+    def backward(x: Tensor, y: Tensor) -> Tensor:
+        loss = F.mse_loss(module(x), y)
+        loss.backward()
+        return loss
+
+    seen = []
+    for k in range(14):
+        seen.append(backward(*batch()).item())
+        if k % 2:
+            optimizer.step()
+            optimizer.zero_grad()
+    return seen + left_by(module), backward
+
+
+def clipped(capture: Capture) -> tuple[list[Any], Any]:
+    module = model()
+    optimizer = torch.optim.AdamW(module.parameters(), 0.01)
+
+    @capture
+    def step(x: Tensor, y: Tensor) -> dict[str, Tensor]:
+        optimizer.zero_grad(set_to_none=False)
+        loss = F.mse_loss(module(x), y)
+        loss.backward()
+        norm = nn.utils.clip_grad_norm_(module.parameters(), 0.1)
+        optimizer.step()
+        return {"loss": loss, "norm": norm}
+
+    seen = []
+    for _ in range(8):
+        found = step(*batch())
+        seen += [found["loss"].item(), found["norm"].item()]
+    return seen + left_by(module, optimizer), step
+
+
+def shapes_and_flags(capture: Capture) -> tuple[list[Any], Any]:
+    module = model()
+    predict = capture(lambda x: module(x))
+    seen = []
+    for k in range(16):
+        module.train(k % 4 != 0)
+        seen.append(predict(batch(4 + k % 2)[0]).tolist())
+    return seen + left_by(module), predict
+
+
+def loaded(capture: Capture) -> tuple[list[Any], Any]:
+    """state_dict() and load_state_dict() between replays."""
+    module = model()
+    optimizer = torch.optim.Adam(module.parameters(), 0.01)
+    step = capture(stepper(module, optimizer))
+    seen, saved = [], None
+    for k in range(16):
+        seen.append(step(*batch()).item())
+        if k == 6:
+            saved = copy.deepcopy((module.state_dict(), optimizer.state_dict()))
+        if k == 9:
+            assert saved
+            module.load_state_dict(saved[0])
+            optimizer.load_state_dict(saved[1])
+    return seen + left_by(module, optimizer), step
+
+
+def written_and_viewed(capture: Capture) -> tuple[list[Any], Any]:
+    """Arguments that change, results that share storage, and results that are no tensors."""
+
+    @capture
+    def function(x: Tensor, y: Tensor, k: int = 2) -> Any:
+        x.add_(1)
+        z = x * y.sum()
+        return z, z[1:], x, z.t(), None, [k, "word"]
+
+    x, seen = torch.randn(3, 3).to(DEVICE), []
+    for k in range(7):
+        target = x if k % 2 else torch.randn(3, 3).to(DEVICE)
+        z, rows, same, turned, nothing, rest = function(target, torch.randn(3).to(DEVICE))
+        assert same is target
+        assert nothing is None
+        z[2, 0] = 7  # results are one storage
+        seen += [z.tolist(), rows.tolist(), turned.tolist(), target.tolist(), rest]
+        seen += [turned.stride(), rows.storage_offset()]
+    return seen, function
+
+
+def random(capture: Capture) -> tuple[list[Any], Any]:
+    """The generator is where it would be."""
+    function = capture(lambda x: F.dropout(x, 0.5) + torch.rand(4, device=DEVICE))
+    seen = []
+    for k in range(7):
+        seen.append(function(torch.ones(4, device=DEVICE)).tolist())
+        seen.append(torch.rand(2, device=DEVICE).tolist())
+        if k == 4:
+            torch.manual_seed(7)
+    return seen, function
+
+
+def in_turn(capture: Capture) -> tuple[list[Any], Any]:
+    modules = [model(), model()]
+    optimizers = [torch.optim.Adam(module.parameters(), 0.01) for module in modules]
+    steps = [capture(stepper(*pair)) for pair in zip(modules, optimizers, strict=True)]
+    return [steps[k % 2](*batch()).item() for k in range(12)] + left_by(*modules), steps[1]
+
+
+def one_in_another(capture: Capture) -> tuple[list[Any], Any]:
+    module = model()
+    inner = capture(lambda x: module(x).relu())
+    outer = capture(lambda x: inner(x) * 2)
+    return [outer(batch()[0]).tolist() for _ in range(6)] + [inner(batch()[0]).tolist()], outer
+
+
+def raising(capture: Capture) -> tuple[list[Any], Any]:
+    """An exception while it is recorded, one in a task of a replay: what comes next is right."""
+    embedding = nn.Embedding(10, 4).to(DEVICE)
+    optimizer = torch.optim.SGD(embedding.parameters(), 0.1)
+    raises = False
+
+    @capture
+    def step(index: Tensor) -> Tensor:
+        optimizer.zero_grad()
+        loss = embedding(index).square().sum()
+        loss.backward()
+        if raises:
+            raise KeyError("mine")
+        optimizer.step()
+        return loss
+
+    seen: list[Any] = []
+    for k in range(9):
+        raises = k == 1
+        index = torch.tensor([1, 2, 12 if k == 6 else 3]).to(DEVICE)
+        try:
+            seen.append(step(index).item())
+        except (KeyError, RuntimeError, IndexError) as error:
+            seen.append(type(error).__name__)
+        seen.append(embedding.weight.tolist())  # of a failed step: as before
+    assert seen[2] == "KeyError"
+    assert seen[12] == "IndexError"
+    assert seen[11] == seen[13]
+    return seen, step
+
+
+def cast(capture: Capture) -> tuple[list[Any], Any]:
+    module = model()
+    optimizer = torch.optim.SGD(module.parameters(), 0.1)
+
+    @capture
+    def step(x: Tensor, y: Tensor) -> Tensor:
+        optimizer.zero_grad()
+        with torch.autocast(DEVICE, dtype=torch.bfloat16):
+            loss = F.mse_loss(module(x).float(), y)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return [step(*batch()).item() for _ in range(7)] + left_by(module), step
+
+
+def moved(capture: Capture) -> tuple[list[Any], Any]:
+    """Arguments on the CPU."""
+    module = model()
+    predict = capture(lambda x: module(x.to(DEVICE)))
+    return [predict(torch.randn(5, 8)).tolist() for _ in range(6)], predict
+
+
+def frozen(capture: Capture) -> tuple[list[Any], Any]:
+    module = model()
+    optimizer = torch.optim.SGD(module.parameters(), 0.1)
+    step = capture(stepper(module, optimizer))
+    seen = []
+    for k in range(12):
+        if k == 5:
+            module[0].weight.requires_grad_(False)
+        seen.append(step(*batch()).item())
+    return seen + left_by(module), step
+
+
+def replaced(capture: Capture) -> tuple[list[Any], Any]:
+    module = model()
+    predict = capture(lambda x: module(x))
+    seen = []
+    for k in range(12):
+        if k == 5:
+            module[4] = nn.Linear(16, 4).to(DEVICE)
+        if k == 8:
+            module[4].weight.data = torch.ones(4, 16).to(DEVICE)
+        seen.append(predict(batch()[0]).tolist())
+    return seen, predict
+
+
+def gradient_of_argument(capture: Capture) -> tuple[list[Any], Any]:
+    @capture
+    def backward(x: Tensor) -> Tensor:
+        y = x.square().sum()
+        y.backward()
+        return y
+
+    seen = []
+    for _ in range(6):
+        x = torch.randn(3).to(DEVICE).requires_grad_()
+        seen.append(backward(x).item())
+        assert x.grad is not None
+        seen.append(x.grad.tolist())
+    return seen, backward
+
+
+def aliased(capture: Capture) -> tuple[list[Any], Any]:
+    """The same tensor twice, then two; and one that the function also finds by itself."""
+    own = torch.ones(3, device=DEVICE)
+    function = capture(lambda x, y: (x.mul_(2), y + own)[1])
+    seen = []
+    for k in range(12):
+        x = torch.randn(3).to(DEVICE)
+        y = own if k == 9 else x if k % 2 else torch.randn(3).to(DEVICE)
+        seen.append(function(x, y).tolist())
+    return seen, function
+
+
+PROGRAMS = [
+    accumulated, clipped, shapes_and_flags, loaded, written_and_viewed, random, in_turn,
+    one_in_another, raising, cast, moved, frozen, replaced, gradient_of_argument, aliased,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("mode", ["eager", "graph"])
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
+def test_program(program: Callable[[Capture], tuple[list[Any], Any]], mode: str) -> None:
+    with runtime_mode(mode):
+        torch.manual_seed(0)
+        expected, _ = program(lambda function: function)
+        torch.manual_seed(0)
+        found, captured = program(torch_nntile.capture)
+    assert found == expected
+    assert captured.replays >= 3, (captured.recordings, captured.replays)
+
+
+# ---- what a replay costs and keeps
+
+
+def test_a_replay_records_nothing_and_lowers_nothing() -> None:
+    module = model()
+    step = torch_nntile.capture(stepper(module, torch.optim.AdamW(module.parameters())))
+    for _ in range(4):
+        step(*batch())
+    assert step.replays == 1
+    data = [batch() for _ in range(5)]
+    calls, before = step.recordings, stats()
+    for x, y in data:
+        step(x, y)
+    after = stats()
+    assert step.recordings == calls
+    assert after.ops == before.ops
+    assert after.lowerings == before.lowerings
+    assert after.graphs - before.graphs == 5
+
+
+def test_results_are_tensors_of_their_own() -> None:
+    function = torch_nntile.capture(lambda x: x + 1)
+    found = [function(torch.full((2,), float(k)).to(DEVICE)) for k in range(6)]
+    assert [t.tolist() for t in found] == [[k + 1.0] * 2 for k in range(6)]
+    assert not any(t.requires_grad for t in found)
+
+
+def test_cuts_may_change() -> None:
+    weight = torch.randn(8, 8).to(DEVICE)
+    function = torch_nntile.capture(lambda x: (x @ weight).relu())
+    x = torch.randn(12, 8).to(DEVICE)
+    torch_nntile.set_axis_group_name(x, {0: "captured_rows"})
+    expected = function(x).cpu()
+    function(x)
+    for size in (12, 5, 1):
+        torch_nntile.set_axis_group_tiling("captured_rows", size)
+        before = function.replays
+        torch.testing.assert_close(function(x).cpu(), expected, rtol=1e-5, atol=1e-5)
+        assert function.replays == before + 1
+
+
+def test_signatures_are_bounded() -> None:
+    function = torch_nntile.capture(signatures=2)(lambda x: x * 2)
+    for rows in (1, 2, 3, 4) * 3:
+        assert function(torch.ones(rows, device=DEVICE)).tolist() == [2.0] * rows
+    assert len(function._entries) <= 2
+
+
+def test_a_capture_goes_away() -> None:
+    """Its buffers end with it, and what it knows may end before."""
+    gc.collect()
+    module = nn.Linear(100, 100).to(DEVICE)
+    weight = module.weight
+    function = torch_nntile.capture(partial(F.linear, weight=weight))
+    x = torch.ones(2, 100, device=DEVICE)
+    for _ in range(4):
+        function(x)
+    assert function.replays == 2
+    before = torch.nntile.memory_allocated()
+    module.weight.data = torch.ones(
+        100, 100, device=DEVICE
+    )  # what it has recorded reads the old one
+    assert function(x).isfinite().all()
+    assert function.recordings == 3
+    gc.collect()
+    assert torch.nntile.memory_allocated() <= before + 1000
+    del function, module, weight
+    gc.collect()
+    assert torch.nntile.memory_allocated() <= before - 100 * 100 * 4
+    assert (x + 1).sum().item() == 400
+
+
+# ---- what cannot be captured
+
+
+class Stateful(nn.Module):
+    """Replaces a tensor that it reads."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen = torch.zeros(3, device=DEVICE)
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.seen = self.seen + x
+        return self.seen * 1
+
+
+class Growing(nn.Module):
+    """Computes with a number of Python that changes."""
+
+    calls = 0
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.calls += 1
+        return x * (self.calls + 0.25)
+
+
+def from_host() -> Callable[[Tensor], Tensor]:
+    return lambda x: x + torch.randn(3).to(DEVICE)
+
+
+def of_other_shape() -> Callable[[Tensor], Tensor]:
+    made: list[Any] = []
+
+    def function(x: Tensor) -> Tensor:
+        made.append(None)
+        return x.repeat(len(made))
+
+    return function
+
+
+def on_the_host() -> Callable[[Tensor], Tensor]:
+    return lambda x: torch.multinomial(x.softmax(0), 2).float()
+
+
+def with_own_generator() -> Callable[[Tensor], Tensor]:
+    own = torch.Generator(device=DEVICE)
+    return lambda x: x + torch.rand(3, device=DEVICE, generator=own)
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        (Stateful, "no argument and is gone"),
+        (Growing, "other numbers"),
+        (from_host, "data from the host"),
+        (of_other_shape, "other ops, shapes"),
+        (on_the_host, "random numbers on the host"),
+        (with_own_generator, "random numbers on the host, of another generator"),
+    ],
+)
+def test_what_changes_by_itself_is_refused(make: Callable[[], Any], reason: str) -> None:
+    """After five true calls; the results of these were right."""
+    function, twin = make(), make()
+    captured = torch_nntile.capture(function)
+    x = torch.ones(3, device=DEVICE)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for k in range(4):
+            found = captured(x)
+            if make in (Stateful, Growing, of_other_shape):
+                assert found.tolist() == twin(x).tolist(), k
+        with pytest.raises(RuntimeError, match=f"cannot be replayed.*{reason}"):
+            captured(x)
+    assert (x + 1).tolist() == [2.0] * 3
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda x: x.sum().item(),
+        str,
+        lambda x: x + 1 if x.sum() > 0 else x,
+        lambda x: x.cpu(),
+        lambda x: torch_nntile.run(),
+        lambda x: torch.accelerator.synchronize(),
+    ],
+    ids=["item", "str", "if", "cpu", "run", "synchronize"],
+)
+def test_a_read_is_refused_at_its_line(read: Callable[[Tensor], Any]) -> None:
+    function = torch_nntile.capture(lambda x: read(x.add_(1)))
+    x = torch.zeros(3, device=DEVICE)
+    with pytest.raises(RuntimeError, match="captured function"):
+        function(x)
+    assert x.tolist() == [1.0] * 3  # what was called before has happened
+    assert (x + 1).tolist() == [2.0] * 3
+
+
+def test_a_scheduler_inside_is_refused() -> None:
+    module = model()
+    optimizer = torch.optim.SGD(module.parameters(), 0.1)
+    scheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.5)
+    plain = stepper(module, optimizer)
+
+    @torch_nntile.capture
+    def step(x: Tensor, y: Tensor) -> Tensor:
+        loss = plain(x, y)
+        scheduler.step()
+        return loss
+
+    with pytest.raises(RuntimeError, match=r"param_groups\[0\]\['lr'\] of SGD from 0.1 to 0.05"):
+        step(*batch())
+
+
+@pytest.mark.parametrize("wrong", [3, "step"])
+def test_only_functions(wrong: Any) -> None:
+    with pytest.raises(ValueError, match="expected a function"):
+        torch_nntile.capture(wrong)
+    with pytest.raises(ValueError, match="signatures must be 1 or more"):
+        torch_nntile.capture(len, signatures=0)
+
+
+def test_method_and_names() -> None:
+    class Trainer:
+        def __init__(self) -> None:
+            self.weight = torch.full((2,), 2.0).to(DEVICE)
+
+        @torch_nntile.capture
+        def scaled(self, x: Tensor) -> Tensor:
+            """Documented."""
+            return x * self.weight
+
+    trainers = [Trainer(), Trainer()]
+    trainers[1].weight.mul_(2)
+    x = torch.ones(2, device=DEVICE)
+    for _ in range(4):
+        assert [t.scaled(x).tolist() for t in trainers] == [[2.0, 2.0], [4.0, 4.0]]
+    assert Trainer.scaled.__doc__ == "Documented."
+    assert Trainer.scaled.replays >= 2
+
+
+def test_mode_is_not_changed_inside() -> None:
+    with runtime_mode("graph"):
+        assert torch_nntile.capture(lambda x: x + 1)(torch.ones(2, device=DEVICE)).tolist() == [
+            2,
+            2,
+        ]
+        assert torch_nntile.runtime_mode() == "graph"
