@@ -52,11 +52,12 @@ if "torch_nntile.diagnose" not in sys.orig_argv:
         runtime_mode,
         stats,
     )
-    from torch_nntile.replay.captured import capture
+    from torch_nntile.replay.captured import Captured, capture
 
     __version__ = _start.version()
 
 __all__ = [
+    "Captured",
     "Estimate",
     "Fallback",
     "NntileError",

@@ -7,7 +7,7 @@ import functools
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar, overload
+from typing import Any, overload
 
 import torch
 from torch import Tensor, nn
@@ -20,7 +20,6 @@ from torch_nntile.replay.watch import Watch
 
 __all__ = ["Captured", "capture"]
 
-F = TypeVar("F", bound=Callable[..., Any])
 MOST_RECORDINGS = 5  # of one signature, until two in a row are the same
 MOST_ENTRIES = 4  # of one signature: by training flags, parameters, gradients that are there or not
 
@@ -61,7 +60,12 @@ class _Last:
 
 
 class Captured:
-    """What `capture` gives: call it as the function. `recordings` and `replays` count."""
+    """What `capture` gives: call it as the function.
+
+    Attributes:
+        recordings: calls up to now that ran the function's code.
+        replays: calls that did not.
+    """
 
     def __init__(self, function: Callable[..., Any], *, signatures: int = 8) -> None:
         if not callable(function):
@@ -235,9 +239,11 @@ def _global_state() -> tuple[Any, ...]:
 
 
 @overload
-def capture(function: F, *, signatures: int = 8) -> F: ...
+def capture(function: Callable[..., Any], *, signatures: int = 8) -> Captured: ...
 @overload
-def capture(function: None = None, *, signatures: int = 8) -> Callable[[F], F]: ...
+def capture(
+    function: None = None, *, signatures: int = 8
+) -> Callable[[Callable[..., Any]], Captured]: ...
 
 
 def capture(function: Any = None, *, signatures: int = 8) -> Any:
