@@ -6,6 +6,9 @@
 A setting is a device or mode, and what differs from its defaults:
 
     cpu, eager, graph   PyTorch's CPU, or torch_nntile with automatic cuts; two threads or workers
+    captured            torch_nntile in eager mode, the step replayed
+    -fused              the optimizer with fused=True
+    -compiled           torch.compile: Inductor on the CPU, backend="nntile" on the device
     -off                automatic cuts switched off: everything is whole
     -unfused            fusion switched off
     -b4                 off, and the batch cut by hand in 4
@@ -36,6 +39,13 @@ if __name__ == "__main__":  # run as a file, it finds its neighbours itself
 from bench import timing, works
 from bench.sized_models import MODELS
 
+KINDS: dict[str, dict[str, Any]] = {
+    "cpu": {"device": "cpu"},
+    "eager": {"mode": "eager"},
+    "graph": {"mode": "graph"},
+    "captured": {"mode": "eager", "captured": 1},
+}
+STEPS = {"deeprelu": 1, "mnist5": 200}  # of a block; the others are in sized_models.py
 SETTINGS = "cpu,eager,graph,eager-off,graph-off"
 FIRST = 3  # steps that are checked, and that plans may need to settle, of each batch
 # The first loss is that of one forward pass; then two correct programs part, by rounding that AdamW
@@ -47,22 +57,23 @@ SMALL = 0.05  # a loss below is that of a batch learned by heart
 def options_of(work: str, setting: str) -> dict[str, Any]:
     """What works.Process needs for "eager-b2" and the like."""
     kind, *changes = setting.split("-")
-    if kind not in ("cpu", "eager", "graph"):
-        raise ValueError(f"setting {setting!r}: begins with cpu, eager or graph")
-    options: dict[str, Any] = {"work": work}
+    if kind not in KINDS:
+        raise ValueError(f"setting {setting!r}: begins with {', '.join(KINDS)}")
+    options: dict[str, Any] = {"work": work, **KINDS[kind]}
     environment: dict[str, str] = {}
-    options |= {"device": "cpu"} if kind == "cpu" else {"mode": kind}
     for change in changes:
         number = int(change[1:]) if change[1:].isdecimal() else 0
         if change[:1] == "w" and number:
             options["ncpu"] = number
         elif change[:1] == "n" and number:
             options["batches"] = number
+        elif change in ("fused", "compiled"):
+            options[change] = 1
         elif kind != "cpu" and change == "off":
             environment |= {"NNTILE_AUTOMATIC_CUTS": "0"}
         elif kind != "cpu" and change == "unfused":
             environment |= {"NNTILE_FUSE": "0"}
-        elif kind != "cpu" and change[:1] == "b" and number:
+        elif kind != "cpu" and change[:1] == "b" and number and work in MODELS:
             environment |= {"NNTILE_AUTOMATIC_CUTS": "0"}
             options["tile"] = -(-MODELS[work].batch // number)
         else:
@@ -145,7 +156,7 @@ def settings(work: str, names: Iterable[str]) -> Iterator[dict[str, Setting]]:
 
 def time_blocks(work: str, found: Mapping[str, Setting], rounds: int) -> None:
     """Blocks of steps in turn; the first of each is not kept."""
-    steps = MODELS[work].steps
+    steps = MODELS[work].steps if work in MODELS else STEPS[work]
     for setting in found.values():
         setting.block(steps)
     runs = {name: lambda s=setting: s.block(steps) for name, setting in found.items()}
@@ -182,7 +193,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("works", nargs="*", metavar="MODEL", help=f"{', '.join(MODELS)}; all")
+    parser.add_argument("works", nargs="*", metavar="MODEL", help=f"{', '.join(works.WORKS)}; all")
     parser.add_argument("--settings", default=SETTINGS, help=f"default {SETTINGS}")
     parser.add_argument("--rounds", type=int, default=5, help="timed blocks of each; default 5")
     options = parser.parse_args()
@@ -190,8 +201,8 @@ def main() -> None:
     chosen = options.works or list(MODELS)
     try:
         for work in chosen:
-            if work not in MODELS:
-                raise ValueError(f"no model is called {work!r}: {', '.join(MODELS)}")
+            if work not in works.WORKS:
+                raise ValueError(f"no model is called {work!r}: {', '.join(works.WORKS)}")
             for name in names:
                 options_of(work, name)
     except ValueError as error:

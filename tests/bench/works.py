@@ -22,6 +22,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from itertools import cycle
 from pathlib import Path
+from typing import Any
 
 import torch
 from bench.sized_models import MODELS
@@ -66,7 +67,7 @@ def sized(options: argparse.Namespace) -> Work:
     batches = [row.inputs(torch.Generator().manual_seed(seed)) for seed in range(options.batches)]
     return (
         model,
-        torch.optim.AdamW(model.parameters()),
+        torch.optim.AdamW(model.parameters(), fused=True if options.fused else None),
         [moved(batch, options.device) for batch in batches],
     )
 
@@ -103,17 +104,27 @@ class Trainer:
             warnings.filterwarnings("ignore", "nntile: .* runs on the host")
         self.model, self.optimizer, batches = WORKS[options.work](options)
         self.batches = cycle(batches)
+        self.call: Any = self.model
+        if options.compiled:  # not model.compile(): the loss of transformers' models is inside
+            self.call = torch.compile(self.model, backend="nntile" if self.ours else "inductor")
+        self.body: Any = self.whole
+        if options.captured:
+            self.body = torch_nntile.capture(self.whole)
         if options.tile:
             for batch in batches:
                 for tensor in batch.values():
                     torch_nntile.set_axis_group_name(tensor, {0: "batch"})
             torch_nntile.set_axis_group_tiling("batch", options.tile)
 
-    def step(self) -> Tensor:
+    def whole(self, batch: dict[str, Tensor]) -> Tensor:
         self.optimizer.zero_grad()
-        loss = loss_of(self.model, next(self.batches))
+        loss = loss_of(self.call, batch)
         loss.backward()
         self.optimizer.step()
+        return loss
+
+    def step(self) -> Tensor:
+        loss = self.body(next(self.batches))
         if self.graph:
             import torch_nntile
 
@@ -219,7 +230,9 @@ def main() -> None:
     parser.add_argument("--mode", default="eager")
     parser.add_argument("--ncpu", type=int, default=THREADS, help="workers, or PyTorch's threads")
     parser.add_argument("--tile", type=int, default=0, help="rows of a tile; 0: automatic")
-    parser.add_argument("--fused", type=int, default=0)
+    parser.add_argument("--fused", type=int, default=0, help="the optimizer")
+    parser.add_argument("--captured", type=int, default=0)
+    parser.add_argument("--compiled", type=int, default=0)
     parser.add_argument("--batches", type=int, default=1, help="of a model of sized_models.py")
     trainer = Trainer(parser.parse_args())
     for line in sys.stdin:
