@@ -94,7 +94,7 @@ def shutdown_context() -> None:
         return
     error = None
     try:
-        _c.call("nntile_context_wait")
+        wait()
     except NntileError as found:  # KeyboardInterrupt: nothing is stopped
         error = found
     _c.get("nntile_record_reset", _c.record())
@@ -106,7 +106,7 @@ def shutdown_context() -> None:
 def wait() -> None:
     """Wait for all submitted tasks, and raise the first error of one, if there was any."""
     if _c.get("nntile_context_active"):
-        _c.call("nntile_record_window", _c.record(), 0)  # a step that raised left it open
+        _c.call("nntile_record_window", _c.record(), 0)  # what eager mode holds back
         _c.call("nntile_context_wait")
 
 
@@ -128,6 +128,7 @@ def restore_where() -> None:
 def _restrict(where: str) -> None:
     if not _c.get("nntile_context_active"):
         init_context(cpu_fallback=dispatch.cpu_fallback(), runtime_mode=modes.runtime_mode())
+    _c.call("nntile_record_window", _c.record(), 0)  # called before
     _c.call("nntile_context_restrict", where.encode())
 
 

@@ -49,6 +49,7 @@ def runtime_mode() -> str:
 
 def stats() -> Stats:
     """How many ops, graphs, lowerings and tasks there were. A repeated step adds no lowering."""
+    _c.call("nntile_record_window", _c.record(), 0)  # what eager mode holds back counts
     counters = _c.new_struct("nntile_record_stats")
     _c.call("nntile_record_stats_get", _c.record(), counters)
     return Stats(*(getattr(counters, name) for name in Stats.__slots__))

@@ -80,6 +80,15 @@ graph::Graph without_data(graph::Graph graph) {
 
 }  // namespace
 
+int64_t PlanExecutor::most_waiting_bytes() {
+    constexpr int64_t parts = 64;               // of the budget
+    if (budget_of_ != runtime::generation()) {
+        budget_of_ = runtime::generation();
+        budget_ = runtime::stats().budget_bytes;
+    }
+    return runtime::traced() ? -1 : budget_ / parts;    // a profiler wants each op by itself
+}
+
 PlanExecutor::Entry& PlanExecutor::find(const graph::Graph& graph, const Hash& hash, const graph::AxisCuts& cuts) {
     const Hash key = key_of(hash, graph, cuts);
     if (auto known = by_key_.find(key); known != by_key_.end()) {

@@ -14,6 +14,9 @@ namespace nntile {
 
 class PlanExecutor final : public record::Executor {
 public:
+    void start() override { runtime::ensure_started(); }
+    bool idle() override { return runtime::idle(); }
+    int64_t most_waiting_bytes() override;
     void compile(const graph::Graph& graph, const graph::AxisCuts& cuts) override {
         find(graph, graph.hash(), cuts);
     }
@@ -51,6 +54,8 @@ private:
     void drop_plans();
     const tile::SavedGraph* saved_for(const Hash& hash) const;
 
+    uint64_t budget_of_ = 0;                        // generation of the context
+    int64_t budget_ = 0;
     Entries entries_;
     std::unordered_map<Hash, Entries::iterator> by_key_;
     size_t cached_tasks_ = 0;

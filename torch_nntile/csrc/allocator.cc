@@ -74,10 +74,12 @@ public:
 #endif
 
 private:
+    // What eager mode holds back counts.
     static nntile_context_stats runtime_stats() {
         nntile_context_stats stats{};
         stats.struct_size = sizeof(stats);
         nntile_error* error = nullptr;
+        check(nntile_record_window(record(), 0, &error), error);
         check(nntile_context_stats_get(&stats, &error), error);
         return stats;
     }

@@ -42,6 +42,7 @@ public:
         Outside outside;
         mutex_.lock();
     }
+    bool try_lock() { return mutex_.try_lock(); }
     void unlock() { mutex_.unlock(); }
 
 private:

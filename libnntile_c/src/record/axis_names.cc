@@ -54,6 +54,7 @@ void Recorder::name_axis(const Operand& tensor, int64_t dim, std::string name) {
           Status::invalid_argument, "set_axis_group_name: '", name, "' is not a name");
     std::lock_guard lock(mutex_);
     bury();
+    if (at_once()) flush();
     Buffer& buffer = *tensor.buffer;
     if (product(tensor.sizes) == 0) {           // nothing to cut
         extents_[name].insert(tensor.sizes[at]);
@@ -102,6 +103,7 @@ void Recorder::cut_axis(const std::string& name, std::span<const int64_t> sizes)
     }
     check(sizes.size() < 2 || it->second.count(sum), Status::invalid_argument,
           "set_axis_group_tiling: tile sizes of axis group '", name, "' sum to ", sum, ", its extent is ", extent);
+    if (at_once()) flush();                     // a cut holds from the next op on
     cuts_[name].assign(sizes.begin(), sizes.end());
 }
 
@@ -130,6 +132,7 @@ std::string Recorder::save_cuts() {
 
 void Recorder::load_cuts(std::string_view text) {
     std::lock_guard lock(mutex_);
+    if (at_once()) flush();
     for (auto& [name, cut] : executor_->load_cuts(text, extents_)) cuts_[name] = std::move(cut);
 }
 

@@ -78,12 +78,20 @@ void Recorder::set_current(Buffer& buffer, uint32_t value) { hold(buffer).curren
 
 // ---- calls
 
+static int64_t bytes_of(std::span<const Operand> operands) {
+    int64_t bytes = 0;
+    for (const Operand& o : operands)
+        if (o.kind == Operand::Kind::tensor) bytes += product(o.sizes) * size_of(o.dtype);
+    return bytes;
+}
+
 void Recorder::op(const OpRow& row, std::span<const Operand> operands, size_t n_inputs,
                   std::vector<Attr> attrs, DType compute, std::string_view where) {
     std::lock_guard lock(mutex_);
-    bury();
     for (const Operand& o : operands) check_operand(row.name, o, this);
-    if (copy_bytes(row.name, operands)) return finish_call();
+    begin_call(row.rule == schema::Rule::contract || row.rule == schema::Rule::compose);
+    const int64_t result_bytes = bytes_of(operands.subspan(n_inputs));
+    if (copy_bytes(row.name, operands)) return finish_call(result_bytes);
     std::vector<Operand> permuted;
     std::vector<Dims> space;
     if (permute_map(row, operands, n_inputs, permuted, space)) operands = permuted;
@@ -110,13 +118,13 @@ void Recorder::op(const OpRow& row, std::span<const Operand> operands, size_t n_
           " outputs given, the op has ", results.size());
     for (size_t k = 0; k < outputs.size(); ++k)
         if (outputs[k].kind == Operand::Kind::tensor) write_operand(outputs[k], results[k]);
-    finish_call(row.rule == schema::Rule::map);
+    finish_call(result_bytes);
 }
 
 void Recorder::host(HostCall call, std::span<const Operand> operands, size_t n_inputs, std::string_view where) {
     std::lock_guard lock(mutex_);
-    bury();
     for (const Operand& o : operands) check_operand(call.name, o, this);
+    begin_call(true);
     SmallVector<uint32_t, 6> inputs;
     for (size_t k = 0; k < n_inputs; ++k) inputs.push_back(read_operand(operands[k]));
     std::vector<Type> wanted;
@@ -127,15 +135,7 @@ void Recorder::host(HostCall call, std::span<const Operand> operands, size_t n_i
     for (size_t k = 0; k < wanted.size(); ++k)
         if (operands[n_inputs + k].kind == Operand::Kind::tensor)
             write_operand(operands[n_inputs + k], results[k]);
-    finish_call();
-}
-
-void Recorder::finish_call(bool may_wait) {
-    constexpr size_t most_waiting = 20'000;     // calls; an optimizer's step has ten or so for each parameter
-    ++ops_recorded;
-    ++pending_ops_;
-    if (!at_once() || (window_ && may_wait && pending_ops_ < most_waiting)) return;
-    flush();
+    finish_call(bytes_of(operands.subspan(n_inputs)));
 }
 
 static void check_bytes(std::string_view op, const Operand& o, size_t bytes) {
@@ -168,7 +168,7 @@ void Recorder::write(const Operand& target, const void* host, size_t bytes) {
         host_data_.emplace_back(graph_.inputs.size() - 1,
                                 Hash().add(std::string_view(static_cast<const char*>(host), bytes)));
     write_operand(target, data);
-    finish_call();
+    finish_call(static_cast<int64_t>(bytes));
 }
 
 void Recorder::read(const Operand& source, void* host, size_t bytes) {
@@ -233,16 +233,33 @@ void Recorder::drop_graph() {
     calls_.clear();
     host_data_.clear();
     pending_ops_ = 0;
+    pending_bytes_ = 0;
+    failed_ = false;
 }
 
-void Recorder::flush() {
+// After an error nobody will compute them: to read them is one too. What they should have replaced stays.
+void Recorder::lose_results() {
+    for (const Holder& h : holders_) {
+        if (!h.buffer || h.current == no_value || h.current == h.leaf || h.buffer->stored) continue;
+        const graph::Value& value = graph_.value(h.current);
+        h.buffer->stored = executor_->lost(value.dtype, value.sizes);
+    }
+}
+
+void Recorder::flush(bool as_a_whole) {
     if (holders_.empty() && graph_.nodes.empty()) return;
     bool submitted = false, lowered = false;
-    // A failed call leaves its buffers as they were. A graph that only did not fit into memory stays pending: the
-    // user may free some and run it again. What does not lower is dropped as a whole: bad input is refused when it is
+    // A graph that only did not fit into memory stays pending: the user may free some and run it again; in eager mode,
+    // where nobody asks for that, once. What does not lower is dropped as a whole: bad input is refused when it is
     // recorded, so that only a mistake of ours, the end of the host's memory or a runtime that cannot start get here.
     OnExit exit{[&] {
-        if (submitted || !lowered || at_once()) drop_graph();
+        const bool stays = lowered && !(at_once() && (as_a_whole || failed_));
+        if (!submitted && stays) {
+            failed_ = true;
+            return;
+        }
+        if (!submitted && !as_a_whole) lose_results();
+        drop_graph();
     }};
     mark_outputs();
     Executor::Result result;
@@ -284,23 +301,12 @@ void Recorder::run() {
     flush();
 }
 
-void Recorder::window(bool open) {
-    std::lock_guard lock(mutex_);
-    if (window_ == open) return;
-    window_ = open;
-    if (open || !at_once()) return;
-    bury();
-    flush();
-}
-
 void Recorder::reset() {
     std::lock_guard lock(mutex_);
     bury();
-    for (const Holder& h : holders_) {          // what never ran must not look like what was never written
-        if (!h.buffer || h.current == no_value || h.current == h.leaf) continue;
-        const graph::Value& value = graph_.value(h.current);
-        h.buffer->stored = executor_->lost(value.dtype, value.sizes);
-    }
+    for (const Holder& h : holders_)            // what never ran must not look like what was there before
+        if (h.buffer && h.current != no_value && h.current != h.leaf) h.buffer->stored = nullptr;
+    lose_results();
     drop_graph();
     window_ = false;                            // of a step that raised
     capturing_ = false;

@@ -4,12 +4,14 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/wait.hh"
@@ -32,6 +34,9 @@ public:
         std::vector<graph::StoredRef> outputs;                              // as graph.outputs
         std::vector<std::pair<uint32_t, graph::StoredRef>> retiled_inputs;  // index into graph.inputs
     };
+    virtual void start() = 0;                       // what runs graphs, if nothing does yet
+    virtual bool idle() = 0;                        // it has nothing to do
+    virtual int64_t most_waiting_bytes() = 0;       // of results of calls that may be held back
     virtual void compile(const graph::Graph& graph, const graph::AxisCuts& cuts) = 0;
     // hash: of the graph.
     // calls are cleared once the graph is submitted; after an exception nothing has been. lowered: there is a plan,
@@ -66,6 +71,7 @@ struct Replay;
 class Recorder : public std::enable_shared_from_this<Recorder> {
 public:
     explicit Recorder(std::unique_ptr<Executor> executor) : executor_(std::move(executor)) {}
+    ~Recorder() { end_watch(); }
 
     Buffer* create_buffer(int64_t bytes);
     void destroy_buffer(Buffer* buffer);        // never blocks on the recorder's mutex
@@ -82,7 +88,8 @@ public:
     size_t pending();
     void compile();
     void run();
-    // Element-wise calls of eager mode wait for what follows, up to other work or the end of the window.
+    // Submits what eager mode holds back. open: all calls wait until the end of the window, as one graph, which has
+    // happened as a whole or not at all. windows.cc.
     void window(bool open);
     // Between begin and end everything is recorded into one graph, whatever the mode, and nothing may be read. The end
     // runs it; keep: and gives it, to be run again on other data and numbers. capture.cc.
@@ -126,11 +133,16 @@ private:
     void set_current(Buffer& buffer, uint32_t value);
     bool held_elsewhere(uint32_t value, const Buffer& buffer) const;
     void bury();                                // takes the ended buffers into account
-    void flush();
+    void flush(bool as_a_whole = false);        // if it does not fit into memory: dropped as a whole
+    void lose_results();
     bool at_once() const { return mode_ == Mode::eager && !capturing_; }    // calls run when they are recorded
     void check_no_capture(const char* what) const;
     void mark_outputs();
-    void finish_call(bool may_wait = false);
+    void begin_call(bool heavy);
+    void finish_call(int64_t result_bytes);
+    void watch();
+    void empty_window();
+    void end_watch();
     void drop_graph();
 
     LongMutex mutex_;
@@ -141,13 +153,23 @@ private:
     std::vector<Holder> holders_;
     size_t fresh_from_ = 0;                     // values from here on are results of the call being recorded
     size_t pending_ops_ = 0;
-    bool window_ = false;                       // is open
+    bool window_ = false;                       // of an optimizer's step, is open
+    int64_t pending_bytes_ = 0;                 // of results
+    bool failed_ = false;                       // what is pending did not fit into memory
     std::atomic<bool> capturing_{false};
     std::atomic<uint64_t> captures_{0};         // begun up to now
     GeneratorState capture_start_;
     std::vector<std::pair<uint32_t, Hash>> host_data_;  // of a capture: inputs that came from the host
     graph::AxisCuts cuts_;
     std::map<std::string, std::set<int64_t>> extents_;  // of named axes
+
+    // A thread that looks after windows; watch_mutex_ is a leaf lock.
+    std::thread watcher_;
+    std::mutex watch_mutex_;
+    std::condition_variable watch_changed_;
+    std::atomic<bool> watched_{false};          // calls wait, or did a moment ago
+    bool ends_ = false;
+    std::atomic<int64_t> last_call_{0};         // when
 
     std::mutex dead_mutex_;                     // leaf lock: a garbage collector may hold anything else
     std::vector<Buffer*> dead_;

@@ -12,6 +12,7 @@
 #include "runtime/environment.hh"
 #include "runtime/policy.hh"
 #include "runtime/simulate.hh"
+#include "runtime/trace.hh"
 #include "tile/cost.hh"
 
 namespace nntile::runtime {
@@ -117,6 +118,8 @@ void start_locked(const Config& config) {
 }  // namespace
 
 bool active() { return context().active.load() && !forked(); }
+bool idle() { return active() && engine().submitted.load() == engine().done.load(); }
+bool traced() { return trace_function.load(std::memory_order_relaxed) != nullptr; }
 bool forked() { return context().forked.load(); }
 void check_not_forked() {
     check(

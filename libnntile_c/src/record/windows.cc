@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Windows of eager mode: calls wait for those that follow, so that a product and the element-wise calls behind it are
+// one graph. A window ends by what is recorded; a thread empties one behind which nothing comes while nothing runs.
+#include <chrono>
+#include <utility>
+
+#include "base/environment.hh"
+#include "base/error.hh"
+#include "record/recorder.hh"
+
+namespace nntile::record {
+
+namespace {
+
+constexpr size_t most_waiting = 64, most_in_step = 20'000;  // calls; a step of an optimizer has ten for each parameter
+constexpr auto patience = std::chrono::microseconds(100);
+constexpr auto period = std::chrono::microseconds(200);     // of looks at a window, while calls come
+
+int64_t now() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
+
+}  // namespace
+
+// Work that a window does not go on over: it begins the next one.
+void Recorder::begin_call(bool heavy) {
+    bury();
+    if (at_once()) executor_->start();
+    if (heavy && at_once() && !window_ && pending_ops_ > 0) flush();
+}
+
+void Recorder::finish_call(int64_t result_bytes) {
+    static const bool off = environment_is("NNTILE_WINDOWS", "0");
+    ++ops_recorded;
+    ++pending_ops_;
+    if (!at_once()) return;
+    pending_bytes_ += result_bytes;
+    // Large results are not held back: they are worth a worker, and if they do not fit, it is this call that fails.
+    const bool full = window_ ? pending_ops_ >= most_in_step
+                              : off || pending_ops_ >= most_waiting || pending_bytes_ > executor_->most_waiting_bytes();
+    if (full) return flush();
+    last_call_.store(now(), std::memory_order_relaxed);
+    if (window_ || watched_.load(std::memory_order_relaxed)) return;
+    std::lock_guard lock(watch_mutex_);
+    watched_ = true;
+    if (!watcher_.joinable()) watcher_ = std::thread([this] { watch(); });
+    watch_changed_.notify_one();
+}
+
+void Recorder::watch() {
+    std::unique_lock lock(watch_mutex_);
+    while (!ends_) {
+        if (!watched_) {
+            watch_changed_.wait(lock);
+            continue;
+        }
+        watch_changed_.wait_for(lock, period);
+        const std::chrono::nanoseconds since(now() - last_call_.load(std::memory_order_relaxed));
+        if (ends_ || !watched_ || since < patience || !executor_->idle()) continue;
+        watched_ = false;
+        lock.unlock();
+        if (mutex_.try_lock()) {
+            std::lock_guard held(mutex_, std::adopt_lock);
+            empty_window();
+        }
+        lock.lock();
+    }
+}
+
+// What does not fit into memory stays, and the next call says so. What fails otherwise is lost, with its reason.
+void Recorder::empty_window() {
+    if (!at_once() || window_ || pending_ops_ == 0) return;
+    try {
+        bury();
+        flush();
+    } catch (const std::exception&) {           // nobody is there to hear of it
+    }
+    failed_ = false;
+}
+
+void Recorder::end_watch() {
+    {
+        std::lock_guard lock(watch_mutex_);
+        ends_ = true;
+        watch_changed_.notify_one();
+    }
+    if (watcher_.joinable()) watcher_.join();
+}
+
+void Recorder::window(bool open) {
+    std::lock_guard lock(mutex_);
+    bury();
+    const bool step = std::exchange(window_, open);
+    if (at_once() && pending_ops_ > 0) flush(step);
+}
+
+}  // namespace nntile::record
