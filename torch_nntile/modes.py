@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""How recorded ops run: `eager` submits each at once, `graph` waits for `run()` or a host read."""
+"""How recorded ops run: `eager` submits a few at a time, `graph` waits for `run()` or a host read."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def run() -> None:
 
 
 def has_pending_graph() -> bool:
-    """True if ops were recorded that have not been submitted."""
+    """True if ops were recorded that have not been submitted; in eager mode they soon are."""
     return bool(_c.get("nntile_record_pending", _c.record()))
 
 

@@ -11,7 +11,13 @@ from parity import runtime_mode
 from torch import Tensor, nn
 
 import torch_nntile
-from torch_nntile import explain, format_axis_groups, set_axis_group_name, set_axis_group_tiling
+from torch_nntile import (
+    explain,
+    format_axis_groups,
+    set_axis_group_name,
+    set_axis_group_tiling,
+    wait,
+)
 
 CUTS = [None, 3, 100, (1, 11), (5, 4, 3), "auto"]
 
@@ -103,8 +109,10 @@ def test_names_spread_by_ops() -> None:
     set_axis_group_tiling(batch, 2)
     set_axis_group_tiling(hidden, (3, 5))
     y = (x @ w.t()).relu()
-    y.exp()
+    wait()
+    z = y.exp()
     assert explain("tiles").count("map {exp}") == 6
+    assert z.shape == y.shape
     assert f"[{batch}=6 cut [2, 4], {hidden}=8 cut [3]]" in explain("graph")
 
 

@@ -172,9 +172,10 @@ def test_index_out_of_range(mode: str) -> None:
 
 
 def test_error_of_a_task_is_raised_by_wait_too() -> None:
-    F.embedding(torch.tensor([7], device="nntile"), on_device(4, 2))
+    kept = F.embedding(torch.tensor([7], device="nntile"), on_device(4, 2))
     with pytest.raises(IndexError, match="embedding"):
         torch_nntile.wait()
+    assert kept.shape == (1, 2)
     torch_nntile.wait()
     assert works()
 

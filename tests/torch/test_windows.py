@@ -120,7 +120,7 @@ def test_a_step_that_raises_loses_nothing() -> None:
     assert not has_pending_graph()
     assert x.tolist() == [4, 4, 4] and y.tolist() == [5, 5, 5]
     z = x.detach() + 2
-    assert not has_pending_graph() and z.tolist() == [6, 6, 6]
+    assert z.tolist() == [6, 6, 6] and not has_pending_graph()
 
 
 def test_bad_input_in_a_step_names_the_call() -> None:

@@ -117,10 +117,10 @@ nntile_status nntile_record_compile(nntile_record *record, nntile_error **error)
 nntile_status nntile_record_run(nntile_record *record, nntile_error **error);
 
 /** Eager mode holds calls back, so that a product and the element-wise calls behind it are one graph: until the next
- *  product or function on the host, 64 calls, results of a 64th of the budget, a read, a change of mode, or 100 us
- *  without a call while nothing runs. This submits what waits. open != 0: from here on all calls wait, as the step of
- *  an optimizer, until a call with open == 0; if they do not fit into memory they have not happened. In graph mode
- *  nothing. Since 0.1. */
+ *  product or function on the host, 64 calls, results of a 64th of the budget, a read, a change of mode, or 5 ms
+ *  without a call while nothing runs. This submits what waits. open != 0: from here on 20,000 calls may wait, whatever
+ *  they give, as in the step of an optimizer, until a call with open == 0; if they do not fit into memory they have
+ *  not happened. In graph mode nothing. Since 0.1. */
 nntile_status nntile_record_window(nntile_record *record, int open, nntile_error **error);
 
 /** Drops stored values and plans (the runtime is going down); buffers become unreadable. Since 0.1. */

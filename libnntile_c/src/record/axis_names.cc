@@ -127,6 +127,7 @@ std::string Recorder::axis_text() {
 
 std::string Recorder::save_cuts() {
     std::lock_guard lock(mutex_);
+    if (at_once()) flush();
     return executor_->save_cuts(cuts_);
 }
 

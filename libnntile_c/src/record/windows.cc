@@ -13,8 +13,9 @@ namespace nntile::record {
 namespace {
 
 constexpr size_t most_waiting = 64, most_in_step = 20'000;  // calls; a step of an optimizer has ten for each parameter
-constexpr auto patience = std::chrono::microseconds(100);
-constexpr auto period = std::chrono::microseconds(200);     // of looks at a window, while calls come
+// Long for a machine, and longer than the pauses of a program that goes on: a window that is split there is another
+// plan. Short for a person who waits for what is computed meanwhile.
+constexpr auto patience = std::chrono::milliseconds(5);
 
 int64_t now() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
 
@@ -24,7 +25,7 @@ int64_t now() { return std::chrono::steady_clock::now().time_since_epoch().count
 void Recorder::begin_call(bool heavy) {
     bury();
     if (at_once()) executor_->start();
-    if (heavy && at_once() && !window_ && pending_ops_ > 0) flush();
+    if (heavy && at_once() && pending_ops_ > 0) flush();
 }
 
 void Recorder::finish_call(int64_t result_bytes) {
@@ -52,7 +53,7 @@ void Recorder::watch() {
             watch_changed_.wait(lock);
             continue;
         }
-        watch_changed_.wait_for(lock, period);
+        watch_changed_.wait_for(lock, patience);
         const std::chrono::nanoseconds since(now() - last_call_.load(std::memory_order_relaxed));
         if (ends_ || !watched_ || since < patience || !executor_->idle()) continue;
         watched_ = false;
