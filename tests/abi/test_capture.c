@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * nntile_capture_*: a graph that is kept and run again on other buffers and numbers; what is refused changes nothing. */
+ * nntile_capture_*: a graph that is kept, run again on other buffers and numbers; what is refused changes nothing. */
 #include "check.h"
 
 enum { SIZE = 4 };

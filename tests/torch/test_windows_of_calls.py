@@ -116,7 +116,7 @@ def test_a_task_that_fails_names_its_call() -> None:
     table = torch.randn(5, 3).to(DEVICE)
     index = torch.tensor([1, 7]).to(DEVICE)
     y = F.embedding(index, table) * 2 + 1
-    with pytest.raises(IndexError, match="embedding.*7"):
+    with pytest.raises(IndexError, match=r"embedding.*7"):
         y.sum().item()
     assert (table + 1).shape == (5, 3)
     assert torch.isfinite(table.sum()).item()
