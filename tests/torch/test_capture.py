@@ -59,54 +59,6 @@ def stepper(module: nn.Module, optimizer: torch.optim.Optimizer) -> Callable[...
     return step
 
 
-# ---- optimizers
-
-OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
-    "sgd": lambda p: torch.optim.SGD(p, 0.1),
-    "sgd, momentum": lambda p: torch.optim.SGD(p, 0.1, 0.9, weight_decay=0.01, nesterov=True),
-    "sgd, fused": lambda p: torch.optim.SGD(p, 0.1, 0.9, fused=True),
-    "adam": lambda p: torch.optim.Adam(p, 0.01, weight_decay=0.01, amsgrad=True),
-    "adam, one by one": lambda p: torch.optim.Adam(p, 0.01, foreach=False),
-    "adamw": lambda p: torch.optim.AdamW(p, 0.01, maximize=True),
-    "adamw, fused": lambda p: torch.optim.AdamW(p, 0.01, fused=True),
-    "nadam": lambda p: torch.optim.NAdam(p, 0.01),
-    "radam": lambda p: torch.optim.RAdam(p, 0.01),
-    "adamax": lambda p: torch.optim.Adamax(p, 0.01),
-    "adagrad": lambda p: torch.optim.Adagrad(p, 0.01, lr_decay=0.1),
-    "adadelta": lambda p: torch.optim.Adadelta(p),
-    "rmsprop": lambda p: torch.optim.RMSprop(p, 0.01, momentum=0.9, centered=True),
-}
-
-
-@pytest.mark.parametrize("name", OPTIMIZERS)
-@pytest.mark.parametrize("schedule", ["none", "each", "some"])
-def test_optimizer(name: str, schedule: str) -> None:
-    """Learning rates, step counts and bias corrections are those of each step."""
-
-    def trained(capture: Capture) -> tuple[list[Any], Any]:
-        torch.manual_seed(0)
-        module = model()
-        optimizer = OPTIMIZERS[name](
-            [
-                {"params": list(module[0].parameters())},
-                {"params": list(module[2:].parameters()), "lr": 0.02},
-            ]
-        )
-        schedulers = [torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.9)]
-        step = capture(stepper(module, optimizer))
-        seen = []
-        for k in range(12):
-            seen.append(step(*batch()).item())
-            if schedule == "each" or (schedule == "some" and k == 8):
-                schedulers[0].step()
-        return seen + left_by(module, optimizer), step
-
-    expected, _ = trained(lambda step: step)
-    found, step = trained(torch_nntile.capture)
-    assert found == expected
-    assert step.replays >= (3 if schedule == "some" else 6), (step.recordings, step.replays)
-
-
 # ---- programs
 
 

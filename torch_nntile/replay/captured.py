@@ -144,7 +144,8 @@ class Captured:
     def _compare(self, key: Any, watch: Watch, recording: Recording, spec: Any) -> None:
         """Two recordings in a row that do the same are an entry; too many that differ an error."""
         # Calls that find other training flags or gradients, or one tensor twice, may take turns.
-        kind = (key, watch.state(), recording.aliases())
+        leaves = [(leaf, had) for leaf, had in watch.leaves() if not recording.made(leaf)]
+        kind = (key, watch.state(leaves), recording.aliases())
         last = self._last.pop(kind, None)
         why = recording.why_not
         if last is not None:
@@ -155,7 +156,7 @@ class Captured:
             if not why:
                 numbers.follow(last.watch.numbers)
                 self._last[kind] = _Last(recording, watch, 0)
-                return self._keep(key, watch, recording, spec)
+                return self._keep(key, watch, recording, leaves, spec)
         times = last.times + 1 if last else 1
         if times >= MOST_RECORDINGS:
             raise InvalidStateError(
@@ -167,7 +168,14 @@ class Captured:
             self._last.popitem(last=False)
         return None
 
-    def _keep(self, key: Any, watch: Watch, recording: Recording, spec: Any) -> None:
+    def _keep(
+        self,
+        key: Any,
+        watch: Watch,
+        recording: Recording,
+        leaves: list[tuple[Tensor, bool]],
+        spec: Any,
+    ) -> None:
         modules = watch.modules()
         entry = _Entry(
             recording=recording,
@@ -183,7 +191,7 @@ class Captured:
             ],
             leaves=[
                 (leaf, leaf.data_ptr(), leaf.requires_grad, had_gradient)
-                for leaf, had_gradient in watch.leaves()
+                for leaf, had_gradient in leaves
             ],
             spec=spec,
         )

@@ -98,6 +98,7 @@ class Recording:
         self._results: list[tuple[int, int]] = []  # place among the bindings, storage
         self._gradients: list[_Gradient] = []
         self._fixed: list[_Slot] = []
+        self._made: set[int] = set()  # buffers
         self._drawn = 0  # numbers of the generator
         self.why_not = ""  # a reason that no replay is possible
 
@@ -152,16 +153,18 @@ class Recording:
     ) -> None:
         """Find what each slot stands for."""
         slots = self._slots()
+        self._made = {slot.buffer for slot in slots if slot.made}
         by_argument: dict[int, int] = {}
         for k, tensor in enumerate(arguments):
             buffer = _address(buffer_of(tensor))
             if buffer and by_argument.setdefault(buffer, k) != k:
                 self._aliases.append((k, by_argument[buffer]))
         gradients = {
-            _address(buffer_of(leaf.grad)): leaf for leaf in leaves if leaf.grad is not None
+            _address(buffer_of(leaf.grad)): leaf
+            for leaf in leaves
+            if leaf.grad is not None and not self.made(leaf)
         }
-        made = {slot.buffer for slot in slots if slot.made and slot.buffer not in gradients}
-        storages = self._view(results, by_argument, made)
+        storages = self._view(results, by_argument, self._made.difference(gradients))
         bound: list[int] = []
         for k, slot in enumerate(slots):
             if slot.buffer in by_argument:
@@ -206,6 +209,10 @@ class Recording:
         return storages
 
     # ---- comparing
+
+    def made(self, tensor: Tensor) -> bool:
+        """Whether the tensor was made while this was recorded."""
+        return _address(buffer_of(tensor)) in self._made
 
     def aliases(self) -> tuple[tuple[int, int], ...]:
         """Pairs of arguments that are one storage."""
@@ -313,7 +320,7 @@ def _leave(result: Any, arguments: Sequence[Tensor]) -> Any:
     """A result outside of the graph of autograd; an argument stays itself."""
     if not isinstance(result, Tensor) or any(result is argument for argument in arguments):
         return result
-    return result.detach()
+    return result.data  # detach() refuses views that autograd has given up
 
 
 def _alike(a: Any, b: Any) -> bool:

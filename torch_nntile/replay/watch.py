@@ -36,6 +36,11 @@ def _flat(things: Any) -> Iterator[Any]:
             yield thing
 
 
+def is_leaf(tensor: Tensor) -> bool:
+    """False for a view: one that autograd has given up cannot even be asked."""
+    return not tensor._is_view() and tensor.is_leaf
+
+
 class Watch(TorchFunctionMode):
     """Active while a step is recorded. Leaves that are arguments are not counted as used besides."""
 
@@ -84,7 +89,7 @@ class Watch(TorchFunctionMode):
         if self._optimizer is not None:
             return self._in_step(func, args, kwargs, flat)
         for thing in flat:
-            if isinstance(thing, Tensor) and thing.requires_grad and thing.is_leaf:
+            if isinstance(thing, Tensor) and thing.requires_grad and is_leaf(thing):
                 self._note_leaf(thing)
         return func(*args, **kwargs)
 
@@ -99,11 +104,11 @@ class Watch(TorchFunctionMode):
         """Leaves that are no arguments, and whether they had a gradient before."""
         return [(leaf, had) for ref, had in self._leaves.values() if (leaf := ref()) is not None]
 
-    def state(self) -> Any:
+    def state(self, leaves: Sequence[tuple[Tensor, bool]]) -> Any:
         """What a caller may change between two calls, and change back."""
         return (
             tuple((id(module), module.training) for module in self.modules()),
-            tuple((id(leaf), leaf.requires_grad, had) for leaf, had in self.leaves()),
+            tuple((id(leaf), leaf.requires_grad, had) for leaf, had in leaves),
         )
 
     # ---- optimizers
