@@ -18,6 +18,7 @@ constexpr double few_seconds = 60e-6;       // of a graph that is not worth a cu
 constexpr double settled_seconds = 2e-3;
 constexpr double worth = 0.97;              // a cut has to bring the estimate below this much of what it was
 constexpr size_t one_call = 4;              // nodes that a call of eager mode becomes, at most
+constexpr size_t one_window = 128;          // and a window of such calls, which has one product
 constexpr double worth_more = 0.92;         // likewise twice as many tiles of one call: later calls get them too
 constexpr double not_leading = 1.25;        // how much another axis than that of the rows has to be better
 constexpr double hopeless = 1.03;           // where two segments are so much worse, more are not tried
@@ -40,7 +41,7 @@ class Chooser {
 public:
     Chooser(const Related& related, Axes& axes)
         : related_(related), graph_(related.graph), axes_(axes), cost_(cost()), estimate_(related, axes, *cost_),
-          small_(related.graph.nodes.size() <= one_call) {}
+          small_(is_small(related)) {}
 
     void run() {
         axes_.propagate();
@@ -74,6 +75,16 @@ public:
     Chosen take() { return std::move(chosen_); }
 
 private:
+    // A call of eager mode, or a product and the calls behind it: those that follow will be cut as it is.
+    static bool is_small(const Related& related) {
+        const std::vector<graph::Node>& nodes = related.graph.nodes;
+        if (nodes.size() <= one_call) return true;
+        const auto products = std::count_if(nodes.begin(), nodes.end(), [](const graph::Node& node) {
+            return node.row->rule == schema::Rule::contract || node.row->rule == schema::Rule::host;
+        });
+        return nodes.size() <= one_window && products <= 1;
+    }
+
     void end(const char* reason) { chosen_.end = reason; }
 
     bool any_hint() const {
