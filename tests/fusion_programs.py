@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Programs of element-wise ops and optimizer steps, run in this process or in one without fusion.
+"""Programs of element-wise ops, layers and optimizer steps, run here or in a process without fusion.
 
 A program is data: drawn by hypothesis, sent to the other process, shrunk by leaving steps out.
 """
@@ -23,7 +23,18 @@ from torch import Tensor
 import torch_nntile
 from torch_nntile import stats
 
-__all__ = ["Input", "Program", "Step", "optimizer_step", "programs", "results_of", "without_fusion"]
+__all__ = [
+    "Input",
+    "Layers",
+    "Program",
+    "Step",
+    "layers",
+    "layers_of",
+    "optimizer_step",
+    "programs",
+    "results_of",
+    "without_fusion",
+]
 
 DTYPES = (
     torch.float32,
@@ -202,6 +213,130 @@ def record(program: Program, made: list[Tensor]) -> tuple[list[Tensor], int]:
 
 def described(x: Tensor) -> tuple[str, tuple[int, ...], bytes]:
     return str(x.dtype), tuple(x.shape), bits(x.cpu()).numpy().tobytes()
+
+
+# What follows a product: of it, of data of its shape, and of a row.
+FOLLOWERS: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
+    "relu": lambda y, r, row: y.relu(),
+    "gelu": lambda y, r, row: F.gelu(y),
+    "silu": lambda y, r, row: F.silu(y),
+    "tanh": lambda y, r, row: y.tanh(),
+    "dropout": lambda y, r, row: F.dropout(y, 0.5),
+    "residual": lambda y, r, row: y + r,
+    "mask": lambda y, r, row: y * (r > 0),
+    "masked fill": lambda y, r, row: y.masked_fill(r > 1, -1),
+    "scale": lambda y, r, row: y * 0.5,
+    "row": lambda y, r, row: y * row + row,
+    "rows": lambda y, r, row: y * r[..., :1],
+    "double": lambda y, r, row: (y.double() * 3).to(y.dtype),
+    "f32": lambda y, r, row: (y.float() * 3).to(y.dtype),
+    "square": lambda y, r, row: y * y,
+    "softmax": lambda y, r, row: y.softmax(-1),
+    "norm": lambda y, r, row: F.layer_norm(y, y.shape[-1:]),
+    "transposed": lambda y, r, row: y + y.mT if y.shape[-1] == y.shape[-2] else y,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Layers:
+    """Linear layers (or batched products) with followers, forward and backward."""
+
+    lead: tuple[int, ...]  # all dims of the input but the last
+    widths: tuple[int, ...]  # of the input, of each layer's result
+    followers: tuple[tuple[str, ...], ...]  # by layer
+    dtype: torch.dtype = torch.float32
+    bias: bool = True
+    batched: bool = False  # baddbmm with weights by batch, for an input of three dims
+    cuts: tuple[Sizes | None, Sizes | None, Sizes | None] = (None, None, None)  # rows, k, n
+    train: bool = True
+    kept: bool = False  # the products are results too
+    mode: str = "graph"
+    seed: int = 0
+
+
+@st.composite
+def layers(draw: st.DrawFn) -> Layers:
+    count = draw(st.integers(1, 3))
+    follow = st.lists(st.sampled_from(sorted(FOLLOWERS)), max_size=4).map(tuple)
+    return Layers(
+        draw(st.sampled_from(((53,), (3, 17), (17, 3), (2, 3, 5), (1, 1), (5, 0)))),
+        tuple(draw(st.lists(st.sampled_from((1, 17, 41)), min_size=count + 1, max_size=count + 1))),
+        tuple(draw(follow) for _ in range(count)),
+        draw(st.sampled_from((torch.float32, torch.float64, torch.bfloat16, torch.float16))),
+        draw(st.booleans()),
+        draw(st.booleans()),
+        (
+            draw(st.sampled_from((None, None, 2, 1))),
+            draw(st.sampled_from((None, None, 4, 9))),
+            draw(st.sampled_from((None, None, 7, 3))),
+        ),
+        draw(st.booleans()),
+        draw(st.booleans()),
+        draw(st.sampled_from(("graph", "graph", "eager"))),
+        draw(st.integers(0, 999)),
+    )
+
+
+def layers_of(program: Layers) -> tuple[list[Any], int]:
+    """Bits of the results and of the gradients; tasks."""
+    torch.manual_seed(program.seed)
+    seeds = iter(range(program.seed, program.seed + 99))
+
+    def data(*shape: int, cuts: dict[int, Sizes | None] | None = None) -> Tensor:
+        x = values(shape, program.dtype, next(seeds)).to("nntile")
+        for dim, sizes in (cuts or {}).items():
+            if sizes is not None and shape[dim] > 1:
+                set_cuts([x], {0: {dim % x.dim(): sizes}})
+        return x.mul_(1)  # its data takes the cuts
+
+    batched = program.batched and len(program.lead) == 2
+    rows, inner, columns = program.cuts
+    x = data(
+        *program.lead,
+        program.widths[0],
+        cuts={**dict.fromkeys(range(len(program.lead)), rows), -1: inner},
+    )
+    x.requires_grad_(program.train)
+    parameters, others = [], []
+    for k, n in zip(program.widths, program.widths[1:], strict=False):
+        own = inner if not parameters else None
+        w = (
+            data(program.lead[0], k, n, cuts={-2: own, -1: columns})
+            if batched
+            else data(n, k, cuts={-1: own, -2: columns})
+        )
+        b = data(n, cuts={-1: columns}) if program.bias else None
+        parameters.append(
+            (w.requires_grad_(program.train), b if b is None else b.requires_grad_(program.train))
+        )
+        others.append((data(*program.lead, n), data(n)))
+    dy = data(*program.lead, program.widths[-1])
+    torch_nntile.wait()
+    before = stats().tasks
+    found = []
+    with runtime_mode(program.mode):
+        y = x
+        for (w, b), (r, row), names in zip(parameters, others, program.followers, strict=True):
+            if y.shape == r.shape:
+                r = y  # a residual that is an operand of the product
+            if batched:
+                y = torch.bmm(y, w) if b is None else torch.baddbmm(b, y, w, beta=0.5, alpha=2)
+            else:
+                y = F.linear(y, w, b)
+            if program.kept:
+                found.append(y)
+            for name in names:
+                y = FOLLOWERS[name](y, r, row)
+        if program.train:
+            y.backward(dy)
+        found.append(y)
+        y = r = None  # type: ignore[assignment]  # nor is it kept by its name
+        torch_nntile.run()
+    torch_nntile.wait()
+    tasks = stats().tasks - before
+    leaves = [x, *(p for pair in parameters for p in pair if p is not None)]
+    found += [p.grad for p in leaves if p.grad is not None]
+    return [described(x.detach()) for x in found], tasks
 
 
 SHAPES_OF_PARAMETERS = ((7, 5), (5,), (3, 2, 2))

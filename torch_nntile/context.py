@@ -13,7 +13,7 @@ import):
 | NNTILE_RUNTIME_MODE | `eager` or `graph` | `eager` |
 | NNTILE_CPU_FALLBACK | 0: an op without a row raises NotImplementedError | 1 |
 | NNTILE_AUTOMATIC_CUTS | 0: axes without a cut of the user's stay whole | 1 |
-| NNTILE_FUSE | 0: element-wise ops that read each other stay tasks of their own; the same bits | 1 |
+| NNTILE_FUSE | 0: element-wise ops that read each other or a product stay alone; the same bits | 1 |
 | NNTILE_WINDOWS | 0: in eager mode each call is submitted by itself | 1 |
 | NNTILE_PRINT | `passes`: each lowered graph and what each pass made of it, on stderr | |
 | NNTILE_COST | file of constants of the cost module, from `torch_nntile.calibrate` | built in |

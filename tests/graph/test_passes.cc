@@ -77,6 +77,7 @@ void texts(bool write) {
         {"remove_dead", graph::remove_dead, 8},
         {"own_outputs", graph::own_outputs, 5},
         {"fuse_maps", graph::fuse_maps, 30},
+        {"fuse_epilogues", graph::fuse_epilogues, 25},
     };
     for (const auto& pass : passes) {
         std::vector<Case> cases = cases_of(pass.name);
@@ -156,11 +157,54 @@ void wrong_programs() {
     }
 }
 
+// Spoils %2 = relu(x @ w + r): r2 = add(r1, r0); r3 = relu(r2), where r1 is the product.
+void wrong_epilogues() {
+    using kernels::Program;
+    const struct {
+        const char* part;
+        std::function<void(graph::Node&, Program&)> spoil;
+    } cases[] = {
+        {"matmul: add reads r4, which is never written", [](auto&, Program& p) { p.code[0].in[0] = 4; }},
+        {"matmul: a program of 1 inputs and 1 outputs for 2 and 1 values", [](auto&, Program& p) { p.n_in = 1; }},
+        {"matmul: 3 parameters for 1", [](graph::Node& n, auto&) { n.attrs.resize(5, n.attrs[0]); }},
+        {"matmul: relu gives bf16, but its value is f32", [](auto&, Program& p) { p.code[1].result = DType::bf16; }},
+        {"matmul: an input is absent", [](graph::Node& n, auto&) { n.inputs[3] = graph::no_value; }},
+        {"matmul: an input of shape (3, 5) for outputs of shape (4, 5)",
+         [](graph::Node& n, auto&) { n.inputs[3] = 1; }},
+        {"matmul: the program is too long", [](auto&, Program& p) { p.n_registers = 63; }},
+    };
+    for (const auto& c : cases) {
+        Graph g = parse(R"(graph {
+  %0 : f32[4, 3] = input
+  %1 : f32[3, 5] = input
+  %2 : f32[4, 5] = input
+  %3 : f32[4, 5], %4 : f32[4, 5] = matmul(%0, %1, none, %2) [r2 = add(r1, r0) : f32; r3 = relu(r2) : f32]
+  return %4
+}
+)");
+        graph::verify(g);
+        CHECK(graph::name_of(g, g.nodes[0]) == "matmul+add+relu");
+        auto program = std::make_shared<Program>(*g.nodes[0].program);
+        c.spoil(g.nodes[0], *program);
+        g.nodes[0].program = program;
+        test::check_error(__FILE__, __LINE__, Status::invalid_argument, c.part, [&] { graph::verify(g); });
+    }
+}
+
+// Epilogues are a part of the hash.
+void hashes() {
+    const auto of = [](const std::string& row, const std::string& code) {
+        return parse("graph {\n  %0 : f32[4, 4] = input\n  %1 : f32[4, 4], %2 : f32[4, 4] = " + row +
+                     "(%0, %0, %0) " + code + "\n  return %2\n}\n")
+            .hash();
+    };
+    CHECK(of("matmul", "[r1 = relu(r0) : f32]") == of("matmul", "[r1 = relu(r0) : f32]"));
+    CHECK(of("matmul", "[r1 = relu(r0) : f32]") != of("matmul", "[r1 = exp(r0) : f32]"));
+    CHECK(of("matmul", "[r1 = relu(r0) : f32]") != of("addmm", "[r1 = relu(r0) : f32]"));
+}
+
 // A text with some characters exchanged is refused or is another graph; nothing else happens.
-void damaged_texts() {
-    std::string text;
-    for (const Case& c : cases_of("fuse_maps"))
-        if (c.after.size() > text.size() && c.after.size() < 1500) text = c.after;
+void damage(const std::string& text) {
     std::mt19937 random(1);
     int parsed = 0;
     for (int round = 0; round < 3000; ++round) {
@@ -176,6 +220,15 @@ void damaged_texts() {
         CHECK(error.find('\n') == std::string::npos);
     }
     CHECK(parsed > 50 && parsed < 2900);
+}
+
+void damaged_texts() {
+    for (const char* pass : {"fuse_maps", "fuse_epilogues"}) {
+        std::string text;
+        for (const Case& c : cases_of(pass))
+            if (c.after.size() > text.size() && c.after.size() < 1500) text = c.after;
+        damage(text);
+    }
 }
 
 void bad_programs() {
@@ -221,6 +274,12 @@ void bad_programs() {
         {in("r1 = exp(r0) : i64"), "map: exp is not computed in i64"},
         {in("r1 = exp(r0) : f32", "%1 : bf16[4]"), "map: exp gives f32, but its value is bf16"},
         {"graph {\n  %0 : f32[4] = map(none) [r1 = exp(r0) : f32]\n}\n", "map: no value %4294967295"},
+        {"graph {\n  %0 : f32[4, 4] = input\n  %1 : f32[4] = sum(%0) [r1 = exp(r0) : f32]\n}\n",
+         "line 3: sum takes no program"},
+        {"graph {\n  %0 : f32[4, 4] = input\n  %1 : f32[4, 4] = matmul(%0, %0) [r1 = exp(r0) : f32]\n}\n",
+         "matmul: a program of 1 inputs and 0 outputs for 1 and 0 values"},
+        {"graph {\n  %0 : f32[4, 4] = input\n  matmul(%0, %0) [r1 = exp(r0) : f32]\n}\n",
+         "line 3: matmul takes no program"},
     };
     for (const auto& c : cases) {
         const std::string message = test::error_of([&] { parse(c.text); });
@@ -237,6 +296,8 @@ int main(int argc, char** argv) {
     nntile::texts(argc > 1 && std::string(argv[1]) == "write");
     nntile::wrong_graphs();
     nntile::wrong_programs();
+    nntile::wrong_epilogues();
+    nntile::hashes();
     nntile::bad_programs();
     nntile::damaged_texts();
     return nntile::test::result();

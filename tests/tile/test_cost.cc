@@ -56,6 +56,18 @@ void tasks() {
     task.operands[1].strides[0] = 0;  // one matrix for all batches
     CHECK(of(task) == cost.product(14, 3, 5, 1, DType::f32));
 
+    kernels::Program twice;         // of the product and a row, into a result
+    twice.n_in = 2, twice.n_out = 1;
+    for (int k = 0; k < 2; ++k)
+        twice.code.emplace_back().primitive = static_cast<uint16_t>(kernels::find_map("add"));
+    const double product = of(task);
+    task.program = std::make_shared<const kernels::Program>(twice);
+    for (const Dims& strides : {Dims{0, 0, 0, 0}, {0, 0, 1, 0}, {6, 3, 1, 0}, {6, 3, 1, 0}})
+        task.operands.push_back({0, Access::read, DType::f32, 0, strides});
+    CHECK(of(task) == product + cost.epilogue(4 * 42, 4 * (3 + 42)));
+    CHECK(cost.epilogue(4 * 42, 4 * (3 + 42)) < price + cost.pass(4 * 42, 4 * (3 + 42 + 42)));
+    task.program = nullptr;
+
     task.bytes = task.flops = 1e9;  // of the whole table: not visited
     task.sizes = {2, 3, 1000};
     task.kernel = &lookup;

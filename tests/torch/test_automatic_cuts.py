@@ -86,7 +86,7 @@ def test_a_loop_has_its_plans_by_the_third_step(mode: str) -> None:
     assert_close(losses, expected)
     tasks, lowerings = zip(*counts, strict=True)
     assert set(tasks[2:]) == {tasks[2]} and not any(lowerings[2:])
-    assert tasks[2] > 36  # some of it is cut
+    assert tasks[2] > 24  # some of it is cut, else they are 15
 
 
 def test_a_product_is_cut_along_its_rows_and_its_operands_are_not_copied() -> None:

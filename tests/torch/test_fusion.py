@@ -14,8 +14,11 @@ import torch
 from fusion_programs import (
     SHAPES_OF_PARAMETERS,
     Input,
+    Layers,
     Program,
     Step,
+    layers,
+    layers_of,
     optimizer_step,
     programs,
     results_of,
@@ -55,6 +58,73 @@ def test_a_program_has_the_same_bits_with_and_without_fusion(plain: Ask, program
     for k, (own, other) in enumerate(zip(found, wanted, strict=True)):
         assert own == other, f"result {k} of {program}"
     assert tasks <= tasks_there
+
+
+MLP = Layers((53,), (17, 41, 7), (("gelu", "residual"), ("scale",)))
+
+
+@settings(max_examples=100)
+@example(MLP)
+@example(Layers((3, 17), (17, 41, 17), (("relu",), ("residual",)), torch.bfloat16, cuts=(2, 4, 7)))
+@example(Layers((3, 17), (17, 41), (("dropout", "norm"),), cuts=(2, None, None)))
+@example(Layers((53,), (41, 17), (("relu", "residual"),), torch.float16, cuts=(None, 9, 3)))
+@example(Layers((53,), (41, 1), (("dropout", "row"),), cuts=(None, 4, None), kept=True))
+@example(Layers((3, 17), (17, 41), (("tanh", "f32"),), batched=True, cuts=(2, 4, None)))
+@example(
+    Layers(
+        (53,),
+        (17, 41, 41),
+        (("relu",), ("residual",)),
+        cuts=(None, None, 7),
+        train=False,
+        kept=True,
+    )
+)
+@given(layers())
+def test_layers_have_the_same_bits_with_and_without_epilogues(plain: Ask, program: Layers) -> None:
+    found, tasks = layers_of(program)
+    wanted, tasks_there = plain("layers_of", program)
+    for k, (own, other) in enumerate(zip(found, wanted, strict=True)):
+        assert own == other, f"result {k} of {program}"
+    assert tasks <= tasks_there
+
+
+@pytest.mark.parametrize(
+    ("program", "tasks", "tasks_there"),
+    [
+        pytest.param(MLP, 2 + 7, 4 + 9, id="forward, and back through two layers"),
+        pytest.param(
+            Layers((3, 17), (17, 41), (("gelu", "softmax"),), train=False), 2, 3, id="3 dims"
+        ),
+        pytest.param(
+            Layers((53,), (36, 56), (("relu",),), cuts=(None, 9, 7), train=False),
+            8 * 4,
+            8 * 4 + 8,
+            id="with the last of four parts of a sum",
+        ),
+        pytest.param(
+            Layers((53,), (36, 5), (("relu",),), cuts=(None, 9, None), train=False),
+            4 + 3,
+            4 + 3 + 1,
+            id="with the last join of four lanes",
+        ),
+        pytest.param(
+            Layers((53,), (36, 5), (("relu",),), cuts=(None, 9, None), train=False, kept=True),
+            4 + 3 + 1,
+            4 + 3 + 1,
+            id="after the joins, where the product is a result",
+        ),
+        pytest.param(
+            Layers((53,), (36, 5), (("relu",),), torch.bfloat16, cuts=(None, 9, None), train=False),
+            4 + 3,
+            4 + 3 + 2,
+            id="16-bit floats are summed in f32, and rounded by the last join",
+        ),
+    ],
+)
+def test_an_epilogue_is_no_task(plain: Ask, program: Layers, tasks: int, tasks_there: int) -> None:
+    assert layers_of(program)[1] == tasks
+    assert plain("layers_of", program)[1] == tasks_there
 
 
 def test_a_chain_is_one_task(plain: Ask) -> None:
@@ -111,47 +181,58 @@ def test_explain_shows_each_pass() -> None:
         "remove_dead",
         "own_outputs",
         "fuse_maps",
+        "fuse_epilogues",
     ]
-    assert [rest for _, _, rest in stages] == ["graph {", "graph {", "no change", "graph {"]
+    changes = ["graph {", "graph {", "no change", "graph {", "no change"]
+    assert [rest for _, _, rest in stages] == changes
     recorded, after_dead = text.split("remove_dead: ")[0], text.split("remove_dead: ")[1]
     assert "neg(" in recorded and "neg(" not in after_dead
     assert "exp(r" in text.split("fuse_maps: ")[1]
     assert y.cpu().shape == (4, 3)
 
 
+CHAIN_IN_MEMORY = "x.exp() * x.tanh() + x.sigmoid() * x.neg()"
+LAYER_IN_MEMORY = "F.gelu(x @ w) * 2"
 MEMORY = """
+import sys
 import torch, torch_nntile as nt
+import torch.nn.functional as F
 nt.init_context(ncpu=2)
-nt.modes.set_mode(1)
-x = torch.ones(2048, 1024).to("nntile")
+x = torch.ones(1024, 1024).to("nntile")
+w = torch.full((1024, 1024), 1 / 1024).to("nntile")
 nt.wait()
 torch.nntile.reset_peak_memory_stats()
-y = x.exp() * x.tanh() + x.sigmoid() * x.neg()
+nt.modes.set_mode(1)
+y = eval(sys.argv[1])
 nt.run()
 nt.wait()
 print(torch.nntile.memory_stats()["peak_bytes"] / (x.numel() * 4))
 nt.modes.set_mode(0)
-assert y[3, 5].cpu() < 2
+assert y[3, 5].cpu() < 3
 """
 
 
-def peak(**environment: str) -> float:
-    """Bytes of tiles at their highest, in those of one tensor."""
+def peak(code: str, **environment: str) -> float:
+    """Bytes of tiles at their highest, in those of one tensor, but for the two that are there before."""
     done = subprocess.run(
-        [sys.executable, "-c", MEMORY],
+        [sys.executable, "-c", MEMORY, code],
         capture_output=True,
         text=True,
         check=False,
         env={**os.environ, **environment},
     )
     assert done.returncode == 0, done.stderr[-3000:]
-    return float(done.stdout)
+    return float(done.stdout) - 2
 
 
 def test_inner_values_take_no_memory() -> None:
     """Seven nodes hold what they read and what they give; alone, one after the other, they need more."""
-    assert peak() == pytest.approx(2, abs=0.1)
-    assert peak(NNTILE_FUSE="0") > 2.5
+    assert peak(CHAIN_IN_MEMORY) == pytest.approx(1, abs=0.1)
+    assert peak(CHAIN_IN_MEMORY, NNTILE_FUSE="0") > 1.5
+
+
+def test_an_epilogue_writes_where_the_product_was() -> None:
+    assert peak(LAYER_IN_MEMORY, NNTILE_AUTOMATIC_CUTS="0") == pytest.approx(1, abs=0.1)
 
 
 def test_print_shows_each_pass_of_each_lowering() -> None:

@@ -2,6 +2,7 @@
 // Words about shapes that every floor uses.
 #pragma once
 
+#include <optional>
 #include <ostream>
 #include <sstream>
 #include <string>
@@ -77,5 +78,9 @@ inline bool is_dense(std::span<const int64_t> sizes, std::span<const int64_t> st
     return dense && offset == 0;
 }
 inline bool is_dense(const Layout& layout) { return is_dense(layout.sizes, layout.strides, layout.offset); }
+
+// With at least one element: the same elements under other sizes, in the same order, as torch.Tensor.view() gives
+// them; nullopt where it refuses.
+std::optional<Layout> viewed(const Layout& from, std::span<const int64_t> sizes);
 
 }  // namespace nntile

@@ -20,10 +20,10 @@ std::string name_of(const Graph& graph, const Node& node) {
     constexpr size_t few = 4;
     if (node.host_call >= 0) return graph.hosts[node.host_call].name;
     if (!node.program) return node.row->name;
-    std::string name;
+    std::string name = node.row->epilogue ? node.row->name : "";
     const auto& code = node.program->code;
     for (size_t k = 0; k < code.size() && k < few; ++k)
-        name += (k ? "+" : "") + std::string(kernels::map_rows()[code[k].primitive].name);
+        name += (name.empty() ? "" : "+") + std::string(kernels::map_rows()[code[k].primitive].name);
     return code.size() > few ? name + "+.." : name;
 }
 
@@ -167,15 +167,19 @@ void Graph::place_scalars(const OpRow& row, std::span<Attr> attrs) {
     }
 }
 
+void Graph::place_scalars(const kernels::Program& program, std::span<Attr> attrs) {
+    for (const kernels::Instruction& i : program.code) {
+        const OpRow& row = row_of(i);
+        check(i.first_param + param_count(row) <= attrs.size(), Status::invalid_argument, "map: too few parameters");
+        place_scalars(row, attrs.subspan(i.first_param, param_count(row)));
+    }
+}
+
 std::vector<uint32_t> Graph::add_program(std::shared_ptr<const kernels::Program> program, std::span<const uint32_t> in,
                                          std::vector<Attr> attrs, std::span<const Type> out, std::string_view place) {
     for (uint32_t v : in) check_value(v, "map");
     if (!place.empty()) where.emplace_back(place);
-    for (const kernels::Instruction& i : program->code) {
-        const OpRow& row = row_of(i);
-        check(i.first_param + param_count(row) <= attrs.size(), Status::invalid_argument, "map: too few parameters");
-        place_scalars(row, std::span(attrs).subspan(i.first_param, param_count(row)));
-    }
+    place_scalars(*program, attrs);
     Node node{&program_row(), out.empty() ? DType::none : out[0].dtype, -1,
               place.empty() ? no_value : static_cast<uint32_t>(where.size() - 1), {}, {}, std::move(attrs),
               std::move(program)};
@@ -183,6 +187,21 @@ std::vector<uint32_t> Graph::add_program(std::shared_ptr<const kernels::Program>
     append(std::move(node), out);
     check_program(*this, nodes.back());
     return {nodes.back().outputs.begin(), nodes.back().outputs.end()};
+}
+
+std::vector<uint32_t> Graph::add_epilogue(std::shared_ptr<const kernels::Program> program, std::span<const uint32_t> in,
+                                          std::vector<Attr> attrs, std::span<const Type> out) {
+    check(!nodes.empty() && nodes.back().row->epilogue && !nodes.back().program, Status::invalid_argument,
+          nodes.empty() ? "map" : nodes.back().row->name, ": no program can run on its result");
+    Node& node = nodes.back();
+    for (uint32_t v : in) check_value(v, node.row->name);
+    place_scalars(*program, attrs);
+    node.program = std::move(program);
+    node.inputs.append(in.begin(), in.end());
+    node.attrs.insert(node.attrs.end(), attrs.begin(), attrs.end());
+    add_outputs(static_cast<uint32_t>(nodes.size() - 1), out);
+    check_program(*this, node);
+    return {node.outputs.begin() + 1, node.outputs.end()};
 }
 
 void Graph::check_batch(std::string_view name, std::span<const uint32_t> in, std::span<const Type> out,
@@ -222,13 +241,17 @@ std::vector<uint32_t> Graph::add_host(std::string name, uint64_t signature, std:
 }
 
 void Graph::append(Node node, std::span<const Type> out) {
-    const auto number = static_cast<uint32_t>(nodes.size());
-    for (size_t k = 0; k < out.size(); ++k) {
-        const uint32_t v = add_value(out[k].dtype, ValueKind::result, number, out[k].sizes);
-        values[v].output = static_cast<uint16_t>(k);
-        node.outputs.push_back(v);
-    }
     nodes.push_back(std::move(node));
+    add_outputs(static_cast<uint32_t>(nodes.size() - 1), out);
+}
+
+void Graph::add_outputs(uint32_t number, std::span<const Type> out) {
+    auto& outputs_of_node = nodes[number].outputs;
+    for (const Type& type : out) {
+        const uint32_t v = add_value(type.dtype, ValueKind::result, number, type.sizes);
+        values[v].output = static_cast<uint16_t>(outputs_of_node.size());
+        outputs_of_node.push_back(v);
+    }
 }
 
 std::vector<uint32_t> Graph::op(std::string_view name, std::span<const uint32_t> in, std::vector<Attr> attrs,
@@ -299,7 +322,7 @@ Hash Graph::hash() const {
     for (const Node& n : nodes) {
         if (n.host_call >= 0) h.add(hosts[n.host_call].signature).add_all(hosts[n.host_call].batched);
         else if (n.program) add_program_to(h, *n.program);
-        else h.add(schema::number_of(*n.row));
+        if (n.host_call < 0 && (!n.program || n.row->epilogue)) h.add(schema::number_of(*n.row));
         h.add(static_cast<uint64_t>(n.compute)).add_all(n.inputs).add(n.outputs.size());
         for (size_t k = 0; k < n.attrs.size(); ++k) {
             const Attr& a = n.attrs[k];

@@ -88,6 +88,10 @@ public:
     std::vector<uint32_t> add_program(std::shared_ptr<const kernels::Program> program, std::span<const uint32_t> inputs,
                                       std::vector<Attr> attrs, std::span<const Type> outputs,
                                       std::string_view where = {});
+    // The last node, whose row has `epilogue`, runs a program on its result; see program.hh. Gives the new outputs.
+    std::vector<uint32_t> add_epilogue(std::shared_ptr<const kernels::Program> program,
+                                       std::span<const uint32_t> inputs, std::vector<Attr> attrs,
+                                       std::span<const Type> outputs);
     void set_output(uint32_t value, std::string name = {});
     void name_axis(uint32_t value, uint32_t dim, std::string name);
     // not_found for a name that no dim has; invalid_argument where the segments do not fill its extent.
@@ -131,6 +135,8 @@ private:
                      std::span<const uint8_t> batched) const;
     void append(Node node, std::span<const Type> outputs);
     void place_scalars(const OpRow& row, std::span<Attr> attrs);
+    void place_scalars(const kernels::Program& program, std::span<Attr> attrs);
+    void add_outputs(uint32_t node, std::span<const Type> outputs);
     uint32_t add_value(DType dtype, ValueKind kind, uint32_t source, std::span<const int64_t> sizes);
     void check_value(uint32_t v, std::string_view op) const;
 

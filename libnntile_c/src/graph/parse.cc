@@ -10,8 +10,7 @@ namespace {
 
 using schema::AttrKind;
 
-constexpr uint32_t most_slots = 1u
-                                << 24;  // a slot beyond is a typing error, not a wish for gigabytes
+constexpr uint32_t most_slots = 1u << 24;  // a slot beyond is a typing error, not a wish for gigabytes
 
 class Parser {
 public:
@@ -42,6 +41,11 @@ private:
         uint32_t slot = no_value;  // no_value: the next free one
         kernels::Param value{};
     };
+    struct Code {
+        std::shared_ptr<kernels::Program> program;
+        std::vector<Attr> attrs;
+        std::vector<Given> scalars;
+    };
 
     void statement() {
         std::vector<Result> results;
@@ -49,8 +53,7 @@ private:
         if (s_.at('%')) {
             do {
                 s_.expect("%");
-                const uint32_t want = first + static_cast<uint32_t>(results.size()),
-                               got = s_.number();
+                const uint32_t want = first + static_cast<uint32_t>(results.size()), got = s_.number();
                 if (got != want)
                     s_.fail("values are numbered in order: expected %", want, ", got %", got);
                 s_.expect(":");
@@ -64,9 +67,8 @@ private:
             const Result& r = results[k];
             if (v >= g_.values.size()) s_.fail("there are more results than %", v - 1);
             if (g_.value(v).dtype != r.type.dtype || g_.value(v).sizes != r.type.sizes)
-                s_.fail("%", v, " is ", name_of(g_.value(v).dtype), " ",
-                        text_of_dims(g_.value(v).sizes), ", not ", name_of(r.type.dtype), " ",
-                        text_of_dims(r.type.sizes));
+                s_.fail("%", v, " is ", name_of(g_.value(v).dtype), " ", text_of_dims(g_.value(v).sizes), ", not ",
+                        name_of(r.type.dtype), " ", text_of_dims(r.type.sizes));
             for (const auto& [dim, name] : r.names) g_.name_axis(v, dim, name);
         }
         if (g_.values.size() != first + results.size())
@@ -199,8 +201,7 @@ private:
         return given;
     }
     uint32_t place(const Given& given) {
-        const uint32_t slot =
-            given.slot == no_value ? static_cast<uint32_t>(g_.scalars.size()) : given.slot;
+        const uint32_t slot = given.slot == no_value ? static_cast<uint32_t>(g_.scalars.size()) : given.slot;
         if (slot >= g_.scalars.size()) g_.scalars.resize(slot + 1);
         g_.scalars[slot] = given.value;
         return slot;
@@ -252,8 +253,17 @@ private:
                                                 : results[0].type.dtype;
         std::vector<Given> scalars(row.attrs.size());
         std::vector<Attr> attrs = attributes(row, scalars);
+        const std::vector<Type> types = types_of(results);
+        const bool epilogue = s_.at('[');
+        if (epilogue && (!row.epilogue || types.empty())) s_.fail(row.name, " takes no program");
+        const auto own = std::span<const uint32_t>(in).first(epilogue ? row.inputs.size() : in.size());
+        const auto more = std::span<const uint32_t>(in).subspan(own.size());
+        Code code;
+        if (epilogue) code = program_code(more.size() + 1, types.size() - 1);
+        scalars.insert(scalars.end(), code.scalars.begin(), code.scalars.end());
         const size_t first_slot = g_.scalars.size();
-        g_.add(row, in, std::move(attrs), compute, types_of(results), s_.comment());
+        g_.add(row, own, std::move(attrs), compute, types, s_.comment());
+        if (epilogue) g_.add_epilogue(code.program, more, std::move(code.attrs), std::span(types).subspan(1));
         number_scalars(first_slot, scalars);
     }
 
@@ -268,11 +278,9 @@ private:
         return static_cast<uint8_t>(number);
     }
 
-    void program(const std::vector<Result>& results) {
-        const std::vector<uint32_t> in = operands();
-        auto made = std::make_shared<kernels::Program>();
-        std::vector<Given> scalars;
-        std::vector<Attr> attrs;
+    Code program_code(size_t inputs, size_t outputs) {
+        Code made{std::make_shared<kernels::Program>(), {}, {}};
+        auto& [program, attrs, scalars] = made;
         highest_ = -1;
         s_.expect("[");
         do {
@@ -302,15 +310,21 @@ private:
             own_scalars.resize(param_count(row));
             attrs.insert(attrs.end(), own.begin(), own.end());
             scalars.insert(scalars.end(), own_scalars.begin(), own_scalars.end());
-            made->code.push_back(std::move(code));
+            program->code.push_back(std::move(code));
         } while (s_.accept(";"));
         s_.expect("]");
-        made->n_in = static_cast<uint8_t>(std::min<size_t>(in.size(), UINT8_MAX));
-        made->n_out = static_cast<uint8_t>(std::min<size_t>(results.size(), UINT8_MAX));
-        made->n_registers = static_cast<uint8_t>(std::max<int>(highest_ + 1, made->n_in + made->n_out));
+        program->n_in = static_cast<uint8_t>(std::min<size_t>(inputs, UINT8_MAX));
+        program->n_out = static_cast<uint8_t>(std::min<size_t>(outputs, UINT8_MAX));
+        program->n_registers = static_cast<uint8_t>(std::max<int>(highest_ + 1, program->n_in + program->n_out));
+        return made;
+    }
+
+    void program(const std::vector<Result>& results) {
+        const std::vector<uint32_t> in = operands();
+        Code code = program_code(in.size(), results.size());
         const size_t first_slot = g_.scalars.size();
-        g_.add_program(std::move(made), in, std::move(attrs), types_of(results), s_.comment());
-        number_scalars(first_slot, scalars);
+        g_.add_program(std::move(code.program), in, std::move(code.attrs), types_of(results), s_.comment());
+        number_scalars(first_slot, code.scalars);
     }
 
     // Numbered anew: the text may name the slots.

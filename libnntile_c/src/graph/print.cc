@@ -128,13 +128,15 @@ private:
         if (node.row->inputs.empty() || !node.row->inputs.back().variadic())
             while (n > 0 && node.inputs[n - 1] == no_value) --n;
         line.right = node.row->name + arguments(node, n);
-        if (node.program) {
+        const Own own = own_of(node);
+        if (node.program && own.outputs == 0) {
             line.right += program_text(node);
             return line;
         }
         if (node.outputs.empty() || node.compute != g_.values[node.outputs[0]].dtype)
             line.right += std::string(" in ") + name_of(node.compute);
-        line.right += attrs_text(node);
+        line.right += attrs_text(*node.row, std::span(node.attrs).first(own.attrs));
+        if (node.program) line.right += program_text(node);
         return line;
     }
 
@@ -152,7 +154,6 @@ private:
         return batched.empty() ? "" : " batched " + text_of_dims(marks);
     }
 
-    std::string attrs_text(const Node& node) { return attrs_text(*node.row, node.attrs); }
     std::string attrs_text(const OpRow& op, std::span<const Attr> attrs) {
         std::string text;
         for (size_t k = 0; k < attrs.size(); ++k) {
@@ -166,6 +167,7 @@ private:
     // type in which it is computed where that is another one.
     std::string program_text(const Node& node) {
         std::string text;
+        const std::span attrs = std::span(node.attrs).subspan(own_of(node).attrs);
         const auto list = [](const auto& registers) {
             std::string out;
             for (uint8_t r : registers) out += (out.empty() ? "r" : ", r") + std::to_string(r);
@@ -176,7 +178,7 @@ private:
             text += (text.empty() ? " [" : "; ") + list(i.out) + " = " + row.name + "(" + list(i.in) + ") : " +
                     name_of(i.result);
             if (i.compute != i.result) text += std::string(" in ") + name_of(i.compute);
-            text += attrs_text(row, std::span(node.attrs).subspan(i.first_param, param_count(row)));
+            text += attrs_text(row, attrs.subspan(i.first_param, param_count(row)));
         }
         return text + "]";
     }

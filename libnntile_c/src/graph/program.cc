@@ -39,6 +39,40 @@ DType compute_class(DType dtype) {
 
 size_t param_count(const OpRow& row) { return kernels::map_rows()[row.map_row].params.size(); }
 
+Own own_of(const Node& node) {
+    if (!node.program) return {node.inputs.size(), node.outputs.size(), node.attrs.size()};
+    if (!node.row->epilogue) return {0, 0, 0};
+    return {node.row->inputs.size(), 1, node.row->attrs.size()};
+}
+
+// An op that may refuse its operands says so under its own name.
+bool may_be_instruction(const Graph& graph, const Node& node) {
+    if (node.row->map_row < 0 || node.outputs.empty()) return false;
+    const kernels::MapRow& row = kernels::map_rows()[node.row->map_row];
+    const bool divides = row.check == kernels::MapCheck::divisor && compute_class(node.compute) == DType::i64;
+    if (divides || row.check == kernels::MapCheck::probability) return false;
+    for (uint32_t v : node.outputs) {       // a register holds what the instruction computes, narrowed to one dtype
+        const DType dtype = graph.value(v).dtype;
+        if (v == node.outputs[0] ? dtype != DType::boolean && compute_class(dtype) != compute_class(node.compute)
+                                 : dtype != DType::boolean && dtype != graph.value(node.outputs[0]).dtype)
+            return false;
+    }
+    return std::find(node.inputs.begin(), node.inputs.end(), no_value) == node.inputs.end();
+}
+
+kernels::Instruction instruction_of(const Graph& graph, const Node& node, const std::map<uint32_t, uint8_t>& registers,
+                                    std::vector<Attr>& attrs) {
+    kernels::Instruction code;
+    code.primitive = static_cast<uint16_t>(node.row->map_row);
+    code.compute = compute_class(node.compute);
+    code.first_param = static_cast<uint16_t>(attrs.size());
+    for (uint32_t v : node.inputs) code.in.push_back(registers.at(v));
+    for (uint32_t v : node.outputs) code.out.push_back(registers.at(v));
+    code.result = graph.value(node.outputs[0]).dtype;
+    for (size_t k = 0; k < param_count(*node.row); ++k) attrs.push_back(node.attrs[k]);
+    return code;
+}
+
 static bool broadcasts(const Dims& from, const Dims& to) {
     if (from.size() > to.size()) return false;
     for (size_t d = 1; d <= from.size(); ++d)
@@ -48,12 +82,16 @@ static bool broadcasts(const Dims& from, const Dims& to) {
 
 void check_program(const Graph& graph, const Node& node) {
     const kernels::Program& p = *node.program;
-    const auto wrong = [](const auto&... parts) { fail(Status::invalid_argument, "map: ", parts...); };
-    if (p.n_in != node.inputs.size() || p.n_out != node.outputs.size() || p.n_out == 0)
-        wrong("a program of ", int{p.n_in}, " inputs and ", int{p.n_out}, " outputs for ", node.inputs.size(), " and ",
-              node.outputs.size(), " values");
-    if (p.n_in + p.n_out > kernels::max_map_blocks || p.n_registers > kernels::max_map_registers ||
-        p.code.size() > kernels::max_map_instructions)
+    const Own own = own_of(node);
+    const auto wrong = [&](const auto&... parts) { fail(Status::invalid_argument, node.row->name, ": ", parts...); };
+    const std::span results = std::span(node.outputs.begin(), node.outputs.end()).subspan(own.outputs);
+    const size_t read = node.inputs.size() - own.inputs + own.outputs;
+    if (p.n_in != read || p.n_out != results.size() || p.n_out == 0)
+        wrong("a program of ", int{p.n_in}, " inputs and ", int{p.n_out}, " outputs for ", read, " and ",
+              results.size(), " values");
+    const size_t more = own.outputs;    // of each for joining parts of the result first
+    if (p.n_in + p.n_out + more > kernels::max_map_blocks || p.n_registers + 2 * more > kernels::max_map_registers ||
+        p.code.size() + more > kernels::max_map_instructions)
         wrong("the program is too long");
     std::vector<bool> written(p.n_registers);
     std::fill_n(written.begin(), std::min<size_t>(p.n_in, written.size()), true);
@@ -72,28 +110,31 @@ void check_program(const Graph& graph, const Node& node) {
         }
         if (!schema::takes(row.types, i.compute)) wrong(row.name, " is not computed in ", name_of(i.compute));
         const int output = i.out[0] - (p.n_registers - p.n_out);
-        if (output >= 0 && graph.value(node.outputs[output]).dtype != i.result)
+        if (output >= 0 && graph.value(results[output]).dtype != i.result)
             wrong(row.name, " gives ", name_of(i.result), ", but its value is ",
-                  name_of(graph.value(node.outputs[output]).dtype));
+                  name_of(graph.value(results[output]).dtype));
         if (i.first_param != params) wrong(row.name, " has parameters of another instruction");
         params += row.params.size();
     }
-    if (params != node.attrs.size()) wrong(node.attrs.size(), " parameters for ", params);
+    if (params + own.attrs != node.attrs.size()) wrong(node.attrs.size() - own.attrs, " parameters for ", params);
     for (size_t r = p.n_registers - p.n_out; r < p.n_registers; ++r)
         if (!written[r]) wrong("output r", r, " is never written");
     const Dims& sizes = graph.value(node.outputs[0]).sizes;
     for (uint32_t v : node.outputs)
         if (graph.value(v).sizes != sizes) wrong("outputs of several shapes");
-    for (uint32_t v : node.inputs)
+    for (uint32_t v : std::span(node.inputs.begin(), node.inputs.end()).subspan(own.inputs))
         if (v == no_value || !broadcasts(graph.value(v).sizes, sizes))
             wrong("an input ", v == no_value ? "is absent" : "of shape " + text_of_dims(graph.value(v).sizes),
                   " for outputs of shape ", text_of_dims(sizes));
 }
 
 double flops_of(const Node& node) {
-    if (!node.program) return node.row->flops;
+    return node.program && !node.row->epilogue ? flops_of(*node.program) : node.row->flops;
+}
+
+double flops_of(const kernels::Program& program) {
     double flops = 0;
-    for (const kernels::Instruction& i : node.program->code) flops += kernels::map_rows()[i.primitive].flops;
+    for (const kernels::Instruction& i : program.code) flops += kernels::map_rows()[i.primitive].flops;
     return flops;
 }
 

@@ -3,11 +3,21 @@
 // iteration space, that of the outputs; its attributes are those of its instructions, one after the other.
 #pragma once
 
+#include <map>
+
 #include "graph/graph.hh"
 
 namespace nntile::graph {
 
 const OpRow& program_row();
+
+// What of a node is its own row's; the rest is its program's. A node of a row with `epilogue` may have a program that
+// runs on its result: inputs are those of the row, then of the program, whose last input register is the result;
+// outputs are the result, then those of the program.
+struct Own {
+    size_t inputs, outputs, attrs;
+};
+Own own_of(const Node& node);
 
 // The op row of a primitive: its attributes are named there.
 const OpRow& row_of(const kernels::Instruction& instruction);
@@ -16,11 +26,18 @@ DType compute_class(DType dtype);
 // How many attributes of a map node its kernel gets: all but the sizes.
 size_t param_count(const OpRow& row);
 
+// Whether a node may be an instruction of a program: it is element-wise, and cannot fail.
+bool may_be_instruction(const Graph& graph, const Node& node);
+// The node as an instruction, whose parameters are put at the end of attrs. registers: of its inputs and outputs.
+kernels::Instruction instruction_of(const Graph& graph, const Node& node, const std::map<uint32_t, uint8_t>& registers,
+                                    std::vector<Attr>& attrs);
+
 // Throws invalid_argument for a program that reads a register never written, writes an input, leaves an output
 // unwritten or of another dtype, is too long for a task, or has inputs that do not broadcast to its outputs.
 void check_program(const Graph& graph, const Node& node);
 
-// Of a point of the iteration space, for the cost module.
+// Of a point of the iteration space, for the cost module; without an epilogue.
 double flops_of(const Node& node);
+double flops_of(const kernels::Program& program);
 
 }  // namespace nntile::graph

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The gemm kernel: batches of products. Each goes straight to BLAS if BLAS can read its layouts,
-// otherwise in panels (f16, bf16, odd strides) or, for integers, through a plain loop.
+// otherwise in panels (f16, bf16, odd strides) or, for integers, through a plain loop. A program runs
+// when the whole result is there: what BLAS gives for a row depends on how many rows it is asked for.
 #include "kernels/gemm.hh"
 #include "kernels/functions.hh"
 #include "kernels/space.hh"
@@ -8,12 +9,14 @@
 namespace nntile::kernels {
 namespace {
 
+constexpr size_t own_inputs = 3, own_params = 3;
+
 // Folds batch dims into m where b does not depend on them and a, c, y walk on evenly: one large
 // product is faster than many small ones. Returns how many batch dims are left.
-int fold_batches(Product& p, const Args& args, int batches) {
+int fold_batches(Product& p, const Args& args, const Block& y, int batches) {
     const Block& b = args.blocks[1];
     Matrix* const walking[] = {&p.a, &p.c, &p.y};
-    const Block* const blocks[] = {&args.blocks[0], &args.blocks[2], &args.blocks[3]};
+    const Block* const blocks[] = {&args.blocks[0], &args.blocks[2], &y};
     while (batches > 0 && p.m > 0) {
         const int d = batches - 1;
         if (args.sizes[d] != 1) {
@@ -37,18 +40,16 @@ Matrix matrix_of(const Block& block, int row, int column) {
     return {block.data, block.dtype, block.strides[row], block.strides[column]};
 }
 
-}  // namespace
-
-int gemm(const Args& args) {
+int products(const Args& args) {
     const int m = static_cast<int>(args.sizes.size()) - 3, n = m + 1, k = m + 2;
     const Block *a = &args.blocks[0], *b = &args.blocks[1], *c = &args.blocks[2],
-                *y = &args.blocks[3];
+                *y = &args.blocks[own_inputs + (args.program ? args.program->n_in - 1 : 0)];
     Product p{args.sizes[m],       args.sizes[n],        args.sizes[k],       matrix_of(*a, m, k),
               matrix_of(*b, k, n), matrix_of(*c, m, n),  matrix_of(*y, m, n), args.params[0].f,
               args.params[1].f,    args.params[2].i != 0};
     if (args.sizes[m] == 0 || args.sizes[n] == 0) return 0;
     if (p.beta == 0) p.c.data = nullptr;
-    const int batches = fold_batches(p, args, m);
+    const int batches = fold_batches(p, args, *y, m);
 
     Args outer = args;
     outer.sizes = args.sizes.first(batches);
@@ -67,6 +68,18 @@ int gemm(const Args& args) {
         multiply(one);
     } while (walk.next());
     return 0;
+}
+
+}  // namespace
+
+int gemm(const Args& args) {
+    const int status = products(args);
+    if (status != 0 || !args.program) return status;
+    Args then = args;
+    then.sizes = args.sizes.first(args.sizes.size() - 1);
+    then.blocks = args.blocks.subspan(own_inputs);
+    then.params = args.params.subspan(own_params);
+    return map(then);
 }
 
 }  // namespace nntile::kernels

@@ -56,7 +56,7 @@ struct Args {
     std::span<const int64_t> sizes;     // iteration space of this task, coalesced
     std::span<const Block> blocks;      // inputs, then outputs, in the order of the kernel's doc
     std::span<const Param> params;
-    const Program* program = nullptr;   // map only
+    const Program* program = nullptr;   // map; gemm, of its result
     // Position of the task in the whole op: linear row-major index (over the op's unrefined output)
     // of an element = index_offset + sum(j * index_strides). RNG and arange use it, so that values do not
     // depend on cuts.

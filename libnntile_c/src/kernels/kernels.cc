@@ -11,7 +11,8 @@ constexpr KernelRow rows[] = {
     {"fill", "-> y; any dims; params value(f)", fill, nullptr},
     {"gemm",
      "a, b, c? -> y; dims batch.., m, n, k; params alpha(f), beta(f), accumulate(i). "
-     "y = (accumulate ? y : beta * c) + alpha * a @ b; c is not read for beta = 0",
+     "y = (accumulate ? y : beta * c) + alpha * a @ b; c is not read for beta = 0. With a program: a, b, c?, "
+     "inputs.. -> y, outputs..; the program reads the inputs and y, its params follow",
      gemm, nullptr, Work::product},
     {"reduce",
      "x -> y (strides 0 on reduced dims); any dims; params op(i: sum|prod|amax|amin|any|all|sumsq), "

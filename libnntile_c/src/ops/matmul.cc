@@ -48,7 +48,7 @@ OpRow row_of(const char* name, const char* doc, const char* c) {
             .inputs = {{"a"}, {"b"}, {c}}, .outputs = {{"y"}},
             .attrs = {{"alpha", AttrKind::real, "1"}, {"beta", AttrKind::real, "1"}},
             .shape = matmul_shape, .relate = matmul_relate, .kernel = "gemm", .kernel_dims = 3, .params = matmul_params,
-            .combine = "add", .flops = 2};
+            .combine = "add", .flops = 2, .epilogue = true};
 }
 
 }  // namespace

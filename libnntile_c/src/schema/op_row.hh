@@ -125,6 +125,7 @@ struct OpRow {
     std::vector<uint32_t> (*compose)(Builder& graph, const Call& call, std::span<const uint32_t> inputs) = nullptr;
     double flops = 1;          // per point of the iteration space
     bool sparse = false;       // visits few points of its whole labels: rows of a table
+    bool epilogue = false;     // its kernel runs a program of element-wise ops on its one result, if there is one
     std::vector<Attr> defaults = {};    // of attrs; the table reads their texts once
 };
 

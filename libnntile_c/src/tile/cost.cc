@@ -131,6 +131,22 @@ double Cost::table(const Task& task) const {
     return pass(points, moved * static_cast<double>(size_of(out.dtype)));
 }
 
+double Cost::epilogue(const Task& task) const {
+    const kernels::Program& program = *task.program;
+    const size_t result = task.operands.size() - program.n_out - 1, first = result + 1 - program.n_in;
+    const auto block = [&](const Operand& o, double element) {
+        for (size_t i = 0; i < task.sizes.size(); ++i)
+            if (o.strides[i] != 0) element *= static_cast<double>(task.sizes[i]);
+        return element;
+    };
+    double flops = 0, bytes = 0;
+    for (const kernels::Instruction& i : program.code) flops += kernels::map_rows()[i.primitive].flops;
+    for (size_t k = first; k < task.operands.size(); ++k)
+        if (k != result && task.operands[k].tile != none)
+            bytes += block(task.operands[k], static_cast<double>(size_of(task.operands[k].dtype)));
+    return epilogue(block(task.operands[result], flops), bytes);
+}
+
 double Cost::task(const Task& task) const {
     double seconds = 0;
     if (!task.kernel) {
@@ -142,7 +158,7 @@ double Cost::task(const Task& task) const {
         for (size_t i = 0; i + 3 < n; ++i)      // the kernel makes one product where b is the same for all
             (b.strides[i] == 0 ? m : count) *= static_cast<double>(task.sizes[i]);
         seconds = product(m, static_cast<double>(task.sizes[n - 2]), static_cast<double>(task.sizes[n - 1]), count,
-                          task.operands[0].dtype);
+                          task.operands[0].dtype) + (task.program ? epilogue(task) : 0);
     } else if (task.kernel->work == kernels::Work::table) {
         seconds = table(task);
     } else {

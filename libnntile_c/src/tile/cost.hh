@@ -42,6 +42,9 @@ public:
 
     // C[m, n] += A[m, k] B[k, n], `count` of them.
     double product(double m, double n, double k, double count, DType dtype) const;
+    // A program on the result of a product, in the same task: its flops, and the bytes of its other operands. What it
+    // saves is the price of a task, and a pass over the result, which is in a cache.
+    double epilogue(double flops, double bytes) const { return pass(flops, bytes); }
     // `flops` as rows state them; bytes that the task reads and writes.
     double pass(double flops, double bytes) const;
     double host(double bytes, double weight) const { return bytes * weight / machine.host_bytes; }
@@ -53,6 +56,7 @@ public:
 
 private:
     double table(const Task& task) const;
+    double epilogue(const Task& task) const;
 };
 using CostRef = std::shared_ptr<const Cost>;
 

@@ -45,7 +45,7 @@ Estimator::Estimator(const Related& related, const Axes& axes, const Cost& cost)
     while (sizes_ < Estimate{}.seconds.size() && (2 << (sizes_ - 1)) <= cost.machine.workers) ++sizes_;
     const std::vector<AxisState> uncut = whole_axes();
     for (Job& job : jobs_) {
-        job.seconds = task_seconds(job, uncut);
+        job.seconds = task_seconds(job, uncut) + epilogue_seconds(job, uncut);
         whole_ += job.seconds;
     }
 }
@@ -105,6 +105,12 @@ void Estimator::add(uint32_t number, size_t level) {
                : node.row->rule == schema::Rule::contract ? Kind::product
                                                           : Kind::pass;
     job.flops = node.host_call >= 0 ? host_weight(g.hosts[node.host_call].name) : graph::flops_of(node);
+    if (node.program && node.row->epilogue) {
+        const graph::Own own = graph::own_of(node);
+        job.epilogue = graph::flops_of(*node.program);
+        for (size_t k = own.inputs; k < node.inputs.size(); ++k) job.operands[k].epilogue = true;
+        for (size_t k = own.outputs; k < node.outputs.size(); ++k) job.operands[node.inputs.size() + k].epilogue = true;
+    }
     for (const schema::Label& l : space.relation.labels)
         job.labels.push_back({-1, static_cast<double>(l.extent), l.kind});
     for (size_t k = 0; k < job.operands.size(); ++k) {
@@ -128,16 +134,27 @@ double Estimator::block(const Job& job, const Operand& operand, const std::vecto
     return bytes;
 }
 
+double Estimator::length(const Label& l, const std::vector<AxisState>& axes) {
+    return l.axis < 0 || l.kind == LabelKind::whole ? l.extent : axes[l.axis].length;
+}
+
+double Estimator::epilogue_seconds(const Job& job, const std::vector<AxisState>& axes) const {
+    if (job.epilogue == 0) return 0;
+    double flops = job.epilogue, bytes = 0;
+    for (const Label& l : job.labels)
+        if (l.kind == LabelKind::parallel) flops *= length(l, axes);
+    for (const Operand& o : job.operands)
+        if (o.epilogue && o.element > 0) bytes += block(job, o, axes);
+    return cost_.epilogue(flops, bytes);
+}
+
 double Estimator::task_seconds(const Job& job, const std::vector<AxisState>& axes) const {
-    auto length = [&](const Label& l) {
-        return l.axis < 0 || l.kind == LabelKind::whole ? l.extent : axes[l.axis].length;
-    };
     const size_t n = job.labels.size();
     if (job.kind == Kind::product) {
         double count = 1;
-        for (size_t i = 0; i + 3 < n; ++i) count *= length(job.labels[i]);
-        return cost_.product(length(job.labels[n - 3]), length(job.labels[n - 2]), length(job.labels[n - 1]), count,
-                             job.dtype);
+        for (size_t i = 0; i + 3 < n; ++i) count *= length(job.labels[i], axes);
+        return cost_.product(length(job.labels[n - 3], axes), length(job.labels[n - 2], axes),
+                             length(job.labels[n - 1], axes), count, job.dtype);
     }
     double bytes = 0;
     for (const Operand& o : job.operands)
@@ -146,7 +163,7 @@ double Estimator::task_seconds(const Job& job, const std::vector<AxisState>& axe
     if (job.kind == Kind::move) return 0;
     double flops = job.flops;
     for (const Label& l : job.labels)
-        if (!(job.sparse && l.kind == LabelKind::whole)) flops *= length(l);
+        if (!(job.sparse && l.kind == LabelKind::whole)) flops *= length(l, axes);
     return cost_.pass(flops, bytes);
 }
 
@@ -198,13 +215,14 @@ void Estimator::estimate_job(const Job& job, const Now& now, std::vector<Sum>& l
     }
     const double task = machine.task_seconds + task_seconds(job, now.axes);
     const auto lanes = static_cast<double>(lanes_of(static_cast<int64_t>(parallel), static_cast<int64_t>(parts)));
-    double chain = std::ceil(parts / lanes) * task;
-    level.work += parallel * parts * task;
+    const double epilogue = epilogue_seconds(job, now.axes);
+    double chain = std::ceil(parts / lanes) * task + epilogue;
+    level.work += parallel * (parts * task + epilogue);
     all.tasks += static_cast<int64_t>(parallel * parts);
     if (lanes > 1) {
         double bytes = 0;
         for (const Operand& o : job.operands)
-            if (o.output) bytes += block(job, o, now.axes);
+            if (o.output && !o.epilogue) bytes += block(job, o, now.axes);
         const double join = machine.task_seconds + cost_.pass(bytes / 4, 3 * bytes);
         level.work += parallel * (lanes - 1) * join;
         chain += std::ceil(std::log2(lanes)) * join;

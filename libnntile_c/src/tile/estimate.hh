@@ -48,6 +48,7 @@ private:
         int link = -1;
         int64_t stored = -1;            // the input that it is (a view of), if that is stored cut
         bool output = false;
+        bool epilogue = false;          // read or written by a program after the product
     };
     enum class Kind : uint8_t { product, pass, host, move };
     struct Job {
@@ -55,6 +56,7 @@ private:
         DType dtype = DType::f32;
         bool sparse = false;
         double flops = 0;               // of a point; the weight of a host function
+        double epilogue = 0;            // flops of a point of the result, by a program after the product
         double seconds = 0;             // uncut
         size_t level = 0;
         SmallVector<Label, 6> labels;
@@ -80,6 +82,8 @@ private:
     // Bytes of a task's block of an operand.
     double block(const Job& job, const Operand& operand, const std::vector<AxisState>& axes) const;
     double task_seconds(const Job& job, const std::vector<AxisState>& axes) const;  // without its price
+    double epilogue_seconds(const Job& job, const std::vector<AxisState>& axes) const;  // with the last part of a sum
+    static double length(const Label& label, const std::vector<AxisState>& axes);   // of a task's part
     void estimate_job(const Job& job, const Now& now, std::vector<Sum>& levels, Estimate& all) const;
     bool fits(uint32_t input) const;    // as it is stored, tasks can read blocks of its tiles
 

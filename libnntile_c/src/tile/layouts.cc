@@ -7,26 +7,6 @@
 
 namespace nntile::tile {
 
-std::optional<Layout> viewed(const Layout& from, std::span<const int64_t> sizes) {
-    Layout to{Dims(sizes), Dims(sizes.size(), 1), from.offset};
-    size_t i = from.sizes.size(), j = sizes.size();
-    int64_t left = 1, stride = 1;       // of a run of dims of `from` that are one dim: what is not used up
-    while (j-- > 0) {
-        if (sizes[j] == 1) continue;
-        while (left == 1) {             // the next run
-            if (i == 0) return std::nullopt;
-            left = from.sizes[--i];
-            stride = from.strides[i];
-            while (i > 0 && (from.sizes[i - 1] == 1 || from.strides[i - 1] == stride * left)) left *= from.sizes[--i];
-        }
-        if (left % sizes[j] != 0) return std::nullopt;
-        to.strides[j] = stride;
-        stride *= sizes[j];
-        left /= sizes[j];
-    }
-    return to;
-}
-
 namespace {
 
 // Strides and extents of the dims that move, the smallest stride first.

@@ -2,14 +2,9 @@
 // What can be said of layouts on one value by their strides alone. Layouts with at least one element.
 #pragma once
 
-#include <optional>
-
 #include "base/shape.hh"
 
 namespace nntile::tile {
-
-// The same elements under other sizes, in the same order, as torch.Tensor.view() gives them; nullopt where it refuses.
-std::optional<Layout> viewed(const Layout& from, std::span<const int64_t> sizes);
 
 // No element comes twice. False for some layouts without repetition too, but not for slices and permutations.
 bool is_injective(const Layout& layout);

@@ -82,12 +82,7 @@ void Lowering::add_join(const schema::OpRow& op, const OperandTile& into, const 
         o.strides = {1};
         task.operands.push_back(std::move(o));
     }
-    for (const kernels::MapParam& p : kernels::map_rows()[row].params) {
-        ParamRef ref;                       // defaults: a + 1 * b
-        if (p.kind == 'f') ref.fixed.f = p.initial;
-        else ref.fixed.i = static_cast<int64_t>(p.initial);
-        task.params.push_back(ref);
-    }
+    add_default_params(row, task.params);       // a + 1 * b
     push(std::move(task));
 }
 

@@ -9,6 +9,7 @@
 #include "tile/cost.hh"
 #include "tile/lowering.hh"
 #include "tile/program.hh"
+#include "tile/task_parts.hh"
 
 namespace nntile::tile {
 
@@ -19,15 +20,17 @@ class NodeTasks {
 public:
     NodeTasks(Lowering& all, uint32_t number)
         : all_(all), graph_(all.graph_), node_(graph_.nodes[number]), number_(number),
-          row_(*node_.row), info_(space_of(graph_, node_)) {
+          row_(*node_.row), epilogue_(node_.program && row_.epilogue), info_(space_of(graph_, node_)) {
         cut_labels();
         n_in_ = node_.inputs.size();
         n_out_ = node_.outputs.size();
+        own_in_ = epilogue_ ? graph::own_of(node_).inputs : n_in_;
+        own_out_ = epilogue_ ? graph::own_of(node_).outputs : n_out_;
         cuts_.reserve(n_in_ + n_out_);
         for (size_t k = 0; k < n_in_ + n_out_; ++k) place_operand(k);
         if (is_host()) return;
         program_ = row_.map_row >= 0 ? one_instruction(row_.map_row, node_.compute) : node_.program;
-        kernel_ = kernels::find_kernel(program_ ? "map" : row_.kernel);
+        kernel_ = kernels::find_kernel(row_.map_row >= 0 ? "map" : row_.kernel);
         check(kernel_, Status::internal, row_.name, ": no kernel '", row_.kernel, "'");
     }
 
@@ -42,7 +45,7 @@ public:
             add_chain(segments, reduced, parallel);
         }
         for (size_t k = 0; k < n_out_; ++k)
-            if (!outputs_[k].own)
+            if (!outputs_[k].own && !is_unread(k))
                 all_.spread(node_.outputs[k], outputs_[k].grid, outputs_[k].tiles, dtypes_[k], number_);
     }
 
@@ -50,7 +53,18 @@ private:
     using Cuts = std::vector<Cut>;
     using Place = SmallVector<int, 6>;
 
+    // Of the partial results of one output tile: the first one; it adds to an earlier one; the epilogue runs with it.
+    struct Part {
+        bool first, accumulate, ends;
+    };
+
     bool is_host() const { return node_.host_call >= 0; }
+
+    // The result of a product that nothing but its epilogue reads.
+    bool is_unread(size_t output) const {
+        const uint32_t v = node_.outputs[output];
+        return epilogue_ && output < own_out_ && !all_.is_output_[v] && all_.last_use_[v] == none;
+    }
 
     uint32_t value_of(size_t operand) const {
         return operand < n_in_ ? node_.inputs[operand] : node_.outputs[operand - n_in_];
@@ -131,13 +145,14 @@ private:
             dtypes_.push_back(value.dtype);
             return;
         }
-        const bool widen = is_short_float(value.dtype) && !is_host() && count(LabelKind::reduce) > 1;
+        const bool widen = k < own_out_ && is_short_float(value.dtype) && !is_host() && count(LabelKind::reduce) > 1;
         const Grid grid = grid_of(value.sizes, cuts);
         const bool own = cuts == all_.tiling_.values[v].cuts && !widen;
         const DType dtype = widen ? DType::f32 : value.dtype;
         auto ids = all_.add_tiles(own ? v : none, grid, dtype, own ? all_.role_of(v) : TileRole::temporary);
-        all_.tiles_[v] = own ? ids : all_.add_tiles(v, all_.grids_[v], value.dtype, all_.role_of(v));
-        if (own && row_.rule == schema::Rule::map) reuse_input(k, ids);
+        if (own) all_.tiles_[v] = ids;
+        else if (!is_unread(k)) all_.tiles_[v] = all_.add_tiles(v, all_.grids_[v], value.dtype, all_.role_of(v));
+        if (own && (row_.rule == schema::Rule::map || k >= own_out_)) reuse_input(k, ids);
         OperandTiles made{grid, {}, own};
         for (size_t i = 0; i < ids.size(); ++i)
             made.tiles.push_back({ids[i], 0, dense_strides(grid.sizes_of(grid.segments_of(static_cast<int64_t>(i))))});
@@ -146,9 +161,15 @@ private:
     }
 
     // An element-wise result may take the memory of an operand that nobody reads later; first the one with its name
-    // (an optimizer's p, m, v).
+    // (an optimizer's p, m, v). One of an epilogue takes that of the product, or of an operand of its program.
     void reuse_input(size_t k, std::span<const uint32_t> ids) {
         const uint32_t out = node_.outputs[k];
+        const size_t first = epilogue_ ? own_in_ : 0;
+        if (epilogue_ && is_unread(0) && size_of(dtypes_[0]) == size_of(graph_.value(out).dtype) &&
+            taken_.insert({node_.outputs[0], k}).second) {
+            for (size_t t = 0; t < ids.size(); ++t) all_.out_.tiles.tiles[ids[t]].reuses = outputs_[0].tiles[t].tile;
+            return;
+        }
         auto fits = [&](size_t i) {
             const uint32_t v = node_.inputs[i];
             if (v == no_value || !inputs_[i] || !inputs_[i]->own || taken_.count(v)) return false;
@@ -157,7 +178,7 @@ private:
                 return false;
             if (!all_.dies_at(v, number_)) return false;
             for (size_t j = 0; j < n_in_; ++j)  // no other operand sees the same data in another way
-                if (j != i && node_.inputs[j] != no_value && node_.inputs[j] != v &&
+                if (j != i && node_.inputs[j] != no_value && (node_.inputs[j] != v || j < first) &&
                     graph_.base_of(node_.inputs[j]) == v)
                     return false;
             return true;
@@ -165,7 +186,7 @@ private:
         std::optional<size_t> found;
         for (size_t i = 0; i < n_in_ && !found && !node_.program; ++i)
             if (row_.inputs[i].name == row_.outputs[k].name && fits(i)) found = i;
-        for (size_t i = 0; i < n_in_ && !found && (n_out_ == 1 || node_.program); ++i)
+        for (size_t i = first; i < n_in_ && !found && (n_out_ == 1 || node_.program); ++i)
             if (fits(i)) found = i;
         if (!found) return;
         const uint32_t v = node_.inputs[*found];
@@ -210,26 +231,76 @@ private:
         return operand_of(k, tile_at(*inputs_[k], k, segments), value.dtype, Access::read);
     }
 
-    Task make_task(const Dims& segments, bool first, bool accumulate, std::span<const OperandTile> outs) {
+    Task make_task(const Dims& segments, const Part& part_of, std::span<const OperandTile> outs) {
+        const auto [first, accumulate, ends] = part_of;
         Task task;
         task.kernel = kernel_;
-        task.program = program_;
+        if (!epilogue_ || ends) task.program = program_;
         task.node = number_;
         task.sizes = iteration_.sizes_of(segments);
         task.flops = graph::flops_of(node_);
         for (int64_t n : task.sizes) task.flops *= static_cast<double>(n);
+        if (epilogue_ && ends) task.flops += epilogue_flops(task.sizes);
         task.operands.reserve(n_in_ + n_out_);
-        for (size_t k = 0; k < n_in_; ++k) task.operands.push_back(input_at(k, segments, first));
-        for (size_t k = 0; k < n_out_; ++k) {
+        const size_t n_in = ends ? n_in_ : own_in_, n_out = ends ? n_out_ : own_out_;
+        for (size_t k = 0; k < n_in; ++k) task.operands.push_back(input_at(k, segments, first));
+        for (size_t k = 0; k < n_out; ++k) {
             const int64_t bytes = product(task.sizes) * size_of(dtypes_[k]);     // of a part, the others stay
             const bool part = is_element_wise(node_) && bytes < all_.out_.tiles.tiles[outs[k].tile].bytes;
             task.operands.push_back(operand_of(n_in_ + k, outs[k], dtypes_[k],
-                                               accumulate || part ? Access::read_write : Access::write));
+                                               (accumulate && k < own_out_) || part ? Access::read_write
+                                                                                    : Access::write));
         }
         for (const Operand& o : task.operands) task.bytes += bytes_of(task, o);
-        set_params(task, accumulate);
-        if (program_ && kernels::uses_index(*program_)) set_index(task, segments);
+        add_params(task, node_, info_, accumulate);
+        if (epilogue_ && ends) {
+            add_program_params(task, node_);
+            if (dtypes_[0] != graph_.value(node_.outputs[0]).dtype) read_joined(task, "cast", dtypes_[0]);
+        }
+        if (task.program && kernels::uses_index(*task.program))
+            set_index(task, iteration_, segments, info_.outputs[0].sizes);
         return task;
+    }
+
+    double epilogue_flops(const Dims& sizes) const {
+        double flops = graph::flops_of(*program_);
+        for (size_t i = 0; i < sizes.size(); ++i)
+            if (info_.relation.labels[iteration_.dims[i].dim].kind == LabelKind::parallel)
+                flops *= static_cast<double>(sizes[i]);
+        return flops;
+    }
+
+    // The task's program reads the product as it is after `map_row`, rounded to its own dtype.
+    void read_joined(Task& task, std::string_view map_row, DType compute) const {
+        const int row = kernels::find_map(map_row);
+        task.program = behind_join(*program_, row, compute, graph_.value(node_.outputs[0]).dtype,
+                                   node_.attrs.size() - graph::own_of(node_).attrs);
+        add_default_params(row, task.params);
+    }
+
+    // The epilogue as a task of its own, where several partial results have to be joined first. The last join is a part
+    // of it, unless somebody else reads the product.
+    void add_epilogue(const Dims& segments, std::span<const OperandTile> outs, const OperandTile* part) {
+        Task task;
+        task.kernel = kernels::find_kernel("map");
+        task.program = program_;
+        task.node = number_;
+        task.sizes = iteration_.sizes_of(segments);
+        task.flops = epilogue_flops(task.sizes);
+        for (size_t i = 0; i < task.sizes.size(); ++i)
+            if (info_.relation.labels[iteration_.dims[i].dim].kind == LabelKind::reduce) task.sizes[i] = 1;
+        for (size_t k = own_in_; k < n_in_; ++k) task.operands.push_back(input_at(k, segments, true));
+        task.operands.push_back(operand_of(n_in_, outs[0], dtypes_[0], Access::read));
+        if (part) task.operands.push_back(operand_of(n_in_, *part, dtypes_[0], Access::read));
+        for (size_t k = own_out_; k < n_out_; ++k)
+            task.operands.push_back(operand_of(n_in_ + k, outs[k], dtypes_[k], Access::write));
+        for (const Operand& o : task.operands) task.bytes += bytes_of(task, o);
+        add_program_params(task, node_);
+        if (part) read_joined(task, row_.combine, dtypes_[0]);
+        else if (dtypes_[0] != graph_.value(node_.outputs[0]).dtype) read_joined(task, "cast", dtypes_[0]);
+        if (kernels::uses_index(*program_)) set_index(task, iteration_, segments, info_.outputs[0].sizes);
+        coalesce_task(task, Flags(task.sizes.size(), true), Flags(task.sizes.size(), false));
+        all_.push(std::move(task));
     }
 
     // Of the block that a task sees, which may be a part of its tile.
@@ -242,88 +313,32 @@ private:
         return is_host() ? tile : std::min(tile, points * static_cast<double>(size_of(o.dtype)));
     }
 
-    void set_params(Task& task, bool accumulate) const {
-        std::vector<schema::ParamSpec> specs;
-        if (row_.params) row_.params({row_, info_.inputs, node_.attrs, node_.compute}, accumulate, specs);
-        else
-            for (size_t a = 0; a < row_.attrs.size(); ++a)
-                if (row_.attrs[a].kind == schema::AttrKind::real || row_.attrs[a].kind == schema::AttrKind::seed)
-                    specs.push_back({static_cast<int>(a), {}});
-        for (const schema::ParamSpec& s : specs) {
-            ParamRef p;
-            p.fixed = s.fixed;
-            if (s.attr >= 0) {
-                const schema::Attr& a = node_.attrs[s.attr];
-                p.scalar = a.slot != no_value;
-                p.slot = a.slot;
-                p.fixed.i = a.i;
-            }
-            task.params.push_back(p);
-        }
-    }
-
-    // Linear index over the unrefined output, so that random numbers do not depend on cuts.
-    void set_index(Task& task, const Dims& segments) const {
-        const Dims own = dense_strides(info_.outputs[0].sizes);
-        task.index_strides.assign(iteration_.dims.size(), 0);
-        for (size_t i = 0; i < iteration_.dims.size(); ++i) {
-            const GridDim& d = iteration_.dims[i];
-            int64_t stride = own[d.dim];
-            for (size_t j = i + 1; j < iteration_.dims.size() && iteration_.dims[j].dim == d.dim; ++j)
-                stride *= iteration_.dims[j].extent;
-            task.index_strides[i] = stride;
-            task.index_offset += d.starts[segments[i]] * stride;
-        }
-    }
-
-    // The kernel wants exactly one dim for each of the last kernel_dims labels and for whole labels; the others may
-    // be merged with each other. False: some operand has to be made dense first.
-    bool finish(Task& task) const {
-        const size_t rank = iteration_.dims.size();
-        const auto& labels = info_.relation.labels;
-        auto label = [&](size_t i) { return iteration_.dims[i].dim; };
-        auto own = [&](size_t l) {
-            return l + row_.kernel_dims >= labels.size() || labels[l].kind == LabelKind::whole;
-        };
-        Flags merge(rank, false), keep(rank, false);
-        for (size_t i = 0; i < rank; ++i) {
-            merge[i] = i + 1 < rank && (label(i) == label(i + 1) || (!own(label(i)) && !own(label(i + 1))));
-            bool ones = true;                   // the last one of a label's size-1 dims stays
-            for (size_t j = 0; j < rank; ++j) ones = ones && (label(j) != label(i) || task.sizes[j] == 1);
-            keep[i] = own(label(i)) && ones && (i + 1 == rank || label(i + 1) != label(i));
-        }
-        const auto left = coalesce_task(task, merge, keep);
-        SmallVector<int, 8> dims(labels.size(), 0);
-        for (size_t i : left) ++dims[label(i)];
-        for (size_t l = 0; l < labels.size(); ++l)
-            if (own(l) && dims[l] != 1) return false;
-        if (row_.rule != schema::Rule::contract) return true;
-        const size_t n = left.size();
-        const int64_t M = task.sizes[n - 3], N = task.sizes[n - 2], K = task.sizes[n - 1];
-        const Dims &a = task.operands[0].strides, &b = task.operands[1].strides;
-        return kernels::gemm_layout_ok(M, K, a[n - 3], a[n - 1]) && kernels::gemm_layout_ok(K, N, b[n - 1], b[n - 2]);
-    }
-
     // All that a function of the host is told: its rows of the batch, and whether it adds to its outputs.
-    void make_host_call(Task& task, bool accumulate) {
+    Task as_host_call(Task task, bool accumulate) {
         task.host_call = node_.host_call;
         task.sizes = {product(task.sizes)};
         task.flops = task.bytes * host_weight(graph_.hosts[node_.host_call].name);
         for (Operand& o : task.operands) o.strides.clear();
         task.params.emplace_back().fixed.i = accumulate;
         ++all_.out_.host_calls;
+        return task;
     }
 
-    void add(const Dims& segments, bool first, bool accumulate, std::span<const OperandTile> outs) {
-        Task task = make_task(segments, first, accumulate, outs);
-        if (is_host()) {
-            make_host_call(task, accumulate);
-        } else if (!finish(task)) {
-            for (size_t k = 0; k < n_in_; ++k) bind_input(k, true);
-            task = make_task(segments, first, accumulate, outs);
-            check(finish(task), Status::internal, row_.name, ": dense operands do not fit the kernel");
+    void add(const Dims& segments, const Part& part, std::span<const OperandTile> outs) {
+        if (is_host()) return all_.push(as_host_call(make_task(segments, part, outs), part.accumulate));
+        const auto push = [&](bool ends) {
+            Task task = make_task(segments, {part.first, part.accumulate, ends}, outs);
+            if (!fit_kernel(task, row_, info_.relation, iteration_)) return false;
+            all_.push(std::move(task));
+            return true;
+        };
+        for (bool dense : {false, true}) {
+            for (size_t k = 0; dense && k < own_in_; ++k) bind_input(k, true);
+            if (push(part.ends)) return;
+            // Perhaps it is the program's operands, or its index, that are no matrices.
+            if (epilogue_ && part.ends && push(false)) return add_epilogue(segments, outs, nullptr);
         }
-        all_.push(std::move(task));
+        fail(Status::internal, row_.name, ": dense operands do not fit the kernel");
     }
 
     // All partial results of one output tile.
@@ -333,7 +348,7 @@ private:
         for (size_t k = 0; k < n_out_; ++k) {
             const OperandTile own = tile_at(outputs_[k], n_in_ + k, segments);
             outs[0].push_back(own);
-            for (int64_t lane = 1; lane < lanes; ++lane) {
+            for (int64_t lane = 1; lane < lanes && k < own_out_; ++lane) {
                 Tile tile = all_.out_.tiles.tiles[own.tile];
                 tile.value = none;
                 tile.role = TileRole::temporary;
@@ -345,12 +360,16 @@ private:
         }
         for (int64_t r = 0; r < partials; ++r) {
             at(LabelKind::reduce, r, segments);
-            add(segments, r == 0, r >= lanes, outs[r % lanes]);
+            add(segments, {r == 0, r >= lanes, lanes == 1 && r + 1 == partials}, outs[r % lanes]);
         }
         for (int64_t step = 1; step < lanes; step *= 2)
-            for (int64_t lane = 0; lane + step < lanes; lane += 2 * step)
-                for (size_t k = 0; k < n_out_; ++k)
+            for (int64_t lane = 0; lane + step < lanes; lane += 2 * step) {
+                const bool last = 2 * step >= lanes;
+                if (last && epilogue_ && is_unread(0)) return add_epilogue(segments, outs[0], &outs[step][0]);
+                for (size_t k = 0; k < own_out_; ++k)
                     all_.add_join(row_, outs[lane][k], outs[lane + step][k], dtypes_[k], number_);
+            }
+        if (epilogue_ && lanes > 1) add_epilogue(segments, outs[0], nullptr);
     }
 
     Lowering& all_;
@@ -358,8 +377,10 @@ private:
     const graph::Node& node_;
     const uint32_t number_;
     const schema::OpRow& row_;
+    const bool epilogue_;
     const NodeSpace info_;
     size_t n_in_ = 0, n_out_ = 0;
+    size_t own_in_ = 0, own_out_ = 0;           // without those of an epilogue
     Cuts label_cuts_;
     Grid iteration_;                            // refined dims; GridDim::dim is the label
     std::vector<Cuts> cuts_;                    // by operand: how the node wants it cut

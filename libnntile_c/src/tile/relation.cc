@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "graph/program.hh"
+
 namespace nntile::tile {
 
 using graph::no_value;
@@ -30,13 +32,34 @@ static void relate_host(const std::vector<uint8_t>& batched, NodeSpace& space) {
     }
 }
 
+// The program of an epilogue sees the result as any map sees its operands.
+static void relate_epilogue(const graph::Node& node, NodeSpace& space) {
+    const graph::Own own = graph::own_of(node);
+    auto& operands = space.relation.operands;
+    SmallVector<schema::Type, 4> inputs, outputs;
+    for (size_t k = own.inputs; k < space.inputs.size(); ++k) inputs.push_back(space.inputs[k]);
+    for (size_t k = own.outputs; k < space.outputs.size(); ++k) outputs.push_back(space.outputs[k]);
+    schema::Relation map;
+    const schema::OpRow& row = graph::program_row();
+    row.relate({row, inputs, {}, node.compute}, outputs, map);
+    const auto result = operands.back();
+    for (auto& labels : map.operands)
+        for (int8_t& l : labels)
+            if (l >= 0) l = result[l];
+    operands.pop_back();
+    for (size_t k = 0; k < inputs.size(); ++k) operands.push_back(map.operands[k]);
+    operands.push_back(result);
+    for (size_t k = 0; k < outputs.size(); ++k) operands.push_back(map.operands[inputs.size() + k]);
+}
+
 NodeSpace space_of(const graph::Graph& graph, const graph::Node& node) {
     NodeSpace space;
     for (uint32_t v : node.inputs) space.inputs.push_back(v == no_value ? schema::Type{} : graph.type_of(v));
     for (uint32_t v : node.outputs) space.outputs.push_back(graph.type_of(v));
     if (node.row->relate)
         node.row->relate({*node.row, space.inputs, node.attrs, node.compute}, space.outputs, space.relation);
-    else if (node.host_call >= 0)
+    if (node.program && node.row->epilogue) relate_epilogue(node, space);
+    if (node.host_call >= 0)
         relate_host(graph.hosts[node.host_call].batched, space);
     return space;
 }

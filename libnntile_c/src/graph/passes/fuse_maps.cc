@@ -7,6 +7,7 @@
 
 #include "base/environment.hh"
 #include "graph/passes/passes.hh"
+#include "graph/passes/readers.hh"
 #include "graph/passes/rewrite.hh"
 #include "graph/program.hh"
 
@@ -17,24 +18,14 @@ namespace {
 constexpr size_t most_instructions = 16;
 // Of the map engine, 4 KiB each: an input may need one, a result one for each compute type.
 constexpr size_t most_buffers = 30;
-constexpr uint32_t near = 16;           // nodes; inputs may be kept for so long whatever their size
 
 class MapFusion {
 public:
-    explicit MapFusion(Graph& graph)
-        : g_(graph), group_(graph.nodes.size(), none), readers_(graph.values.size()), is_output_(graph.values.size()) {
-        for (uint32_t n = 0; n < g_.nodes.size(); ++n)
-            for (uint32_t v : g_.nodes[n].inputs)
-                if (v != no_value) {
-                    auto& own = readers_[g_.base_of(v)];
-                    if (own.empty() || own.back() != n) own.push_back(n);
-                }
-        for (const Output& o : g_.outputs) is_output_[g_.base_of(o.value)] = true;
-    }
+    explicit MapFusion(Graph& graph) : g_(graph), readers_(graph), group_(graph.nodes.size(), none) {}
 
     void run() {
         for (uint32_t n = 0; n < g_.nodes.size(); ++n)
-            if (is_map(g_.nodes[n])) add(n);
+            if (may_be_instruction(g_, g_.nodes[n])) add(n);
         Rewriter rewriter(g_);
         bool any = false;
         for (const Group& group : groups_) {
@@ -48,21 +39,6 @@ public:
 private:
     using Group = std::vector<uint32_t>;        // nodes, in order
     static constexpr uint32_t none = no_value;
-
-    // An op that may refuse its operands says so under its own name.
-    bool is_map(const Node& node) const {
-        if (node.row->map_row < 0 || node.outputs.empty()) return false;
-        const kernels::MapRow& row = kernels::map_rows()[node.row->map_row];
-        const bool divides = row.check == kernels::MapCheck::divisor && compute_class(node.compute) == DType::i64;
-        if (divides || row.check == kernels::MapCheck::probability) return false;
-        for (uint32_t v : node.outputs) {       // a register holds what the instruction computes, narrowed to one dtype
-            const DType dtype = g_.value(v).dtype;
-            if (v == node.outputs[0] ? dtype != DType::boolean && compute_class(dtype) != compute_class(node.compute)
-                                     : dtype != DType::boolean && dtype != g_.value(node.outputs[0]).dtype)
-                return false;
-        }
-        return std::find(node.inputs.begin(), node.inputs.end(), no_value) == node.inputs.end();
-    }
 
     const Dims& sizes_of(uint32_t node) const { return g_.value(g_.nodes[node].outputs[0]).sizes; }
 
@@ -97,17 +73,7 @@ private:
     bool is_inner(const Group& group, uint32_t v) const {
         return g_.value(v).kind == ValueKind::result && contains(group, g_.value(v).source);
     }
-    bool is_stored(const Group& group, uint32_t v) const {
-        return is_output_[v] || !std::all_of(readers_[v].begin(), readers_[v].end(),
-                                             [&](uint32_t reader) { return contains(group, reader); });
-    }
-
-    // A node with one result can compute it where it is moved to.
-    bool is_only_moved(uint32_t v) const {
-        if (is_output_[v] || readers_[v].size() != 1) return false;
-        const Node& reader = g_.nodes[readers_[v][0]];
-        return reader.row->rule == schema::Rule::write && g_.base_of(reader.inputs[0]) != v;
-    }
+    bool is_stored(const Group& group, uint32_t v) const { return !readers_.is_only_read_by(v, group); }
 
     std::vector<uint32_t> inputs_of(const Group& group) const {
         std::vector<uint32_t> inputs;
@@ -129,7 +95,7 @@ private:
             for (uint32_t v : g_.nodes[n].outputs) {
                 if (!is_stored(group, v)) continue;
                 ++stored;
-                moved |= is_only_moved(v);
+                moved |= readers_.is_only_moved(v);
             }
         }
         if (moved && stored > 1) return false;
@@ -140,36 +106,7 @@ private:
             return g_.value(v).kind == ValueKind::view && is_inner(group, g_.base_of(v));
         };
         if (std::any_of(inputs.begin(), inputs.end(), views_inside)) return false;
-        return may_wait(group);
-    }
-
-    int64_t bytes_of(uint32_t v) const { return product(g_.value(v).sizes) * size_of(g_.value(v).dtype); }
-
-    // All nodes can stand where the last one does.
-    bool may_wait(const Group& group) const {
-        const uint32_t until = group.back();
-        int64_t kept = 0;                       // bytes that are there longer, less those that are made later
-        std::vector<uint32_t> counted;
-        for (uint32_t n : group) {
-            const bool far = until - n > near;
-            for (uint32_t v : g_.nodes[n].outputs) {
-                for (uint32_t reader : readers_[v])
-                    if (reader < until && !contains(group, reader)) return false;
-                if (far) kept -= bytes_of(v);
-            }
-            for (uint32_t v : g_.nodes[n].inputs) {
-                const uint32_t base = g_.base_of(v);
-                if (g_.value(base).kind == ValueKind::scalar || is_inner(group, base)) continue;
-                const uint32_t last = readers_[base].back();
-                // Its last reader may take its memory, or write a part of it in place: not while others still read.
-                if (last > n && last < until && !contains(group, last)) return false;
-                const bool ends = far && last == n && !is_output_[base];
-                if (!ends || std::find(counted.begin(), counted.end(), base) != counted.end()) continue;
-                counted.push_back(base);
-                kept += bytes_of(base);
-            }
-        }
-        return kept <= 0;
+        return readers_.may_wait(group);
     }
 
     void fuse(const Group& group, Rewriter& rewriter) {
@@ -188,18 +125,7 @@ private:
                     registers[v] = used++;
                     if (stored) fused.outputs.push_back(v);
                 }
-        for (uint32_t n : group) {
-            Node& node = g_.nodes[n];
-            kernels::Instruction code;
-            code.primitive = static_cast<uint16_t>(node.row->map_row);
-            code.compute = compute_class(node.compute);
-            code.first_param = static_cast<uint16_t>(fused.attrs.size());
-            for (uint32_t v : node.inputs) code.in.push_back(registers[v]);
-            for (uint32_t v : node.outputs) code.out.push_back(registers[v]);
-            code.result = g_.value(node.outputs[0]).dtype;
-            for (size_t k = 0; k < param_count(*node.row); ++k) fused.attrs.push_back(node.attrs[k]);
-            program->code.push_back(std::move(code));
-        }
+        for (uint32_t n : group) program->code.push_back(instruction_of(g_, g_.nodes[n], registers, fused.attrs));
         program->n_in = static_cast<uint8_t>(fused.inputs.size());
         program->n_out = static_cast<uint8_t>(fused.outputs.size());
         program->n_registers = used;
@@ -214,10 +140,9 @@ private:
     }
 
     Graph& g_;
+    const Readers readers_;
     std::vector<uint32_t> group_;               // by node; none: no map
     std::vector<Group> groups_;
-    std::vector<std::vector<uint32_t>> readers_;        // nodes, by base value, in order
-    std::vector<bool> is_output_;                       // by base value
 };
 
 }  // namespace

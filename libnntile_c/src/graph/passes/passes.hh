@@ -15,6 +15,9 @@ void own_outputs(Graph& graph);
 // Chains and trees of element-wise nodes become one program, whose inner values are never stored; NNTILE_FUSE=0: not.
 void fuse_maps(Graph& graph);
 
+// A product whose result a program reads runs it as soon as it has that result: one node; NNTILE_FUSE=0: not.
+void fuse_epilogues(Graph& graph);
+
 // Throws internal, naming the value or node, for a graph that no stage could read: after a wrong pass.
 void verify(const Graph& graph);
 

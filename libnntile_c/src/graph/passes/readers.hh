@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Who reads what in a graph as a pass found it, and which nodes may stand later than they do.
+#pragma once
+
+#include "graph/graph.hh"
+
+namespace nntile::graph {
+
+class Readers {
+public:
+    explicit Readers(const Graph& graph);
+
+    // Nodes that read a value or a view of it, in order.
+    const std::vector<uint32_t>& of(uint32_t base) const { return readers_[base]; }
+    bool is_output(uint32_t base) const { return is_output_[base]; }
+    // A new value takes the place of another one.
+    void rename(uint32_t from, uint32_t to);
+    // Nobody but these nodes (in order) reads it.
+    bool is_only_read_by(uint32_t base, std::span<const uint32_t> nodes) const;
+    // A node with one result can compute it where it is moved to.
+    bool is_only_moved(uint32_t v) const;
+    // These nodes, in order, can all stand where the last one does: nobody outside reads their results before that
+    // place, and nobody who may take an operand's memory, or write into it, reads that for the last time in between.
+    // Nothing larger than what is saved is kept for longer, unless the place is near.
+    bool may_wait(std::span<const uint32_t> nodes) const;
+
+private:
+    int64_t bytes_of(uint32_t v) const;
+
+    const Graph& g_;
+    std::vector<std::vector<uint32_t>> readers_;        // by base value
+    std::vector<bool> is_output_;                       // by base value
+};
+
+}  // namespace nntile::graph

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "tile/task_parts.hh"
+
+#include "graph/program.hh"
+#include "tile/lowering.hh"
+
+namespace nntile::tile {
+
+using graph::no_value;
+using schema::LabelKind;
+
+static ParamRef param_of(const schema::Attr& a) {
+    ParamRef p;
+    p.scalar = a.slot != no_value;
+    p.slot = a.slot;
+    p.fixed.i = a.i;
+    return p;
+}
+
+void add_params(Task& task, const graph::Node& node, const NodeSpace& space, bool accumulate) {
+    const schema::OpRow& row = *node.row;
+    std::vector<schema::ParamSpec> specs;
+    if (row.params) row.params({row, space.inputs, node.attrs, node.compute}, accumulate, specs);
+    else
+        for (size_t a = 0; a < row.attrs.size(); ++a)
+            if (row.attrs[a].kind == schema::AttrKind::real || row.attrs[a].kind == schema::AttrKind::seed)
+                specs.push_back({static_cast<int>(a), {}});
+    for (const schema::ParamSpec& s : specs) {
+        if (s.attr >= 0) task.params.push_back(param_of(node.attrs[s.attr]));
+        else task.params.push_back({.fixed = s.fixed});
+    }
+}
+
+void add_program_params(Task& task, const graph::Node& node) {
+    for (size_t k = graph::own_of(node).attrs; k < node.attrs.size(); ++k)
+        task.params.push_back(param_of(node.attrs[k]));
+}
+
+void set_index(Task& task, const Grid& iteration, const Dims& segments, std::span<const int64_t> sizes) {
+    const Dims own = dense_strides(sizes);
+    task.index_strides.assign(iteration.dims.size(), 0);
+    for (size_t i = 0; i < iteration.dims.size(); ++i) {
+        const GridDim& d = iteration.dims[i];
+        if (d.dim >= own.size()) continue;      // summed over
+        int64_t stride = own[d.dim];
+        for (size_t j = i + 1; j < iteration.dims.size() && iteration.dims[j].dim == d.dim; ++j)
+            stride *= iteration.dims[j].extent;
+        task.index_strides[i] = stride;
+        task.index_offset += d.starts[segments[i]] * stride;
+    }
+}
+
+bool fit_kernel(Task& task, const schema::OpRow& row, const schema::Relation& relation, const Grid& iteration) {
+    const size_t rank = iteration.dims.size();
+    const auto& labels = relation.labels;
+    auto label = [&](size_t i) { return iteration.dims[i].dim; };
+    auto own = [&](size_t l) {
+        return l + row.kernel_dims >= labels.size() || labels[l].kind == LabelKind::whole;
+    };
+    Flags merge(rank, false), keep(rank, false);
+    for (size_t i = 0; i < rank; ++i) {
+        merge[i] = i + 1 < rank && (label(i) == label(i + 1) || (!own(label(i)) && !own(label(i + 1))));
+        bool ones = true;                   // the last one of a label's size-1 dims stays
+        for (size_t j = 0; j < rank; ++j) ones = ones && (label(j) != label(i) || task.sizes[j] == 1);
+        keep[i] = own(label(i)) && ones && (i + 1 == rank || label(i + 1) != label(i));
+    }
+    const auto left = coalesce_task(task, merge, keep);
+    SmallVector<int, 8> dims(labels.size(), 0);
+    for (size_t i : left) ++dims[label(i)];
+    for (size_t l = 0; l < labels.size(); ++l)
+        if (own(l) && dims[l] != 1) return false;
+    if (row.rule != schema::Rule::contract) return true;
+    const size_t n = left.size();
+    const int64_t M = task.sizes[n - 3], N = task.sizes[n - 2], K = task.sizes[n - 1];
+    const Dims &a = task.operands[0].strides, &b = task.operands[1].strides;
+    return kernels::gemm_layout_ok(M, K, a[n - 3], a[n - 1]) && kernels::gemm_layout_ok(K, N, b[n - 1], b[n - 2]);
+}
+
+}  // namespace nntile::tile

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What of a task follows from its node and its place in the node's iteration space alone.
+#pragma once
+
+#include "tile/cuts.hh"
+#include "tile/relation.hh"
+#include "tile/tile_graph.hh"
+
+namespace nntile::tile {
+
+// Parameters of the kernel of a node's row; `accumulate`: a later partial of a sum.
+void add_params(Task& task, const graph::Node& node, const NodeSpace& space, bool accumulate);
+// Those of the program that runs on its result.
+void add_program_params(Task& task, const graph::Node& node);
+
+// Linear index over the unrefined output of these sizes, so that random numbers do not depend on cuts.
+void set_index(Task& task, const Grid& iteration, const Dims& segments, std::span<const int64_t> sizes);
+
+// The kernel wants exactly one dim for each of the last kernel_dims labels and for whole labels; the others may be
+// merged with each other. False: some operand has to be made dense first.
+bool fit_kernel(Task& task, const schema::OpRow& row, const schema::Relation& relation, const Grid& iteration);
+
+}  // namespace nntile::tile
