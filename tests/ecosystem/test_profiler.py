@@ -57,7 +57,7 @@ def test_a_graph_is_profiled_where_it_runs() -> None:
     profiler = profiled("graph")
     assert device_time(profiler, "aten::mm") == 0
     names = {e.name for e in profiler.events()}
-    assert {"matmul", "gelu"} <= names
+    assert "matmul+gelu" in names
 
 
 def test_nothing_is_collected_of_the_host_alone() -> None:
