@@ -251,7 +251,7 @@ print((x + 1).sum().item())
     assert done.returncode == 0 and done.stdout == "6.0\n", done.stderr
     lines = done.stderr.splitlines()
     lowered = lines.count("recorded: graph {")
-    assert lowered >= 2
+    assert lowered >= 1
     assert sum(line.startswith("fuse_maps: ") for line in lines) == lowered
     assert any("= sum(" in line for line in lines)
 
