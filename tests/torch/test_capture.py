@@ -371,3 +371,18 @@ def test_a_capture_goes_away() -> None:
     gc.collect()
     assert torch.nntile.memory_allocated() <= before - 100 * 100 * 4
     assert (x + 1).sum().item() == 400
+
+
+def test_libraries_can_ask() -> None:
+    """transformers looks at data to warn and to save work, but not while a stream is captured."""
+    asked = []
+
+    @torch_nntile.capture
+    def function(x: Tensor) -> Tensor:
+        asked.append(torch.cuda.is_current_stream_capturing())
+        return x + 1
+
+    for _ in range(3):
+        function(torch.ones(2, device=DEVICE))
+    assert asked == [True, True]
+    assert not torch.cuda.is_available() or not torch.cuda.is_current_stream_capturing()

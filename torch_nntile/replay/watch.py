@@ -7,7 +7,9 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
+from unittest import mock
 
+import torch
 from torch import Tensor, nn
 from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.optim import Optimizer
@@ -64,7 +66,11 @@ class Watch(TorchFunctionMode):
             register_optimizer_step_post_hook(self._after_step),
         ]
         try:
-            with self:
+            # What libraries ask before they look at data: transformers does, to warn and to save work.
+            with (
+                self,
+                mock.patch.object(torch.cuda, "is_current_stream_capturing", return_value=True),
+            ):
                 yield
             self._check_groups()
         finally:
