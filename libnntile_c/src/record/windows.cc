@@ -56,10 +56,10 @@ void Recorder::watch() {
         watch_changed_.wait_for(lock, patience);
         const std::chrono::nanoseconds since(now() - last_call_.load(std::memory_order_relaxed));
         if (ends_ || !watched_ || since < patience || !executor_->idle()) continue;
-        watched_ = false;
         lock.unlock();
-        if (mutex_.try_lock()) {
+        if (mutex_.try_lock()) {                // else somebody is here: look again
             std::lock_guard held(mutex_, std::adopt_lock);
+            watched_ = false;                   // finish_call() reads it with the mutex held
             empty_window();
         }
         lock.lock();
