@@ -21,6 +21,10 @@ def model() -> nn.Sequential:
     return nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 4)).to(DEVICE)
 
 
+class Own(torch.optim.AdamW):
+    """A user's optimizer."""
+
+
 OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
     "sgd": lambda p: torch.optim.SGD(p, 0.1),
     "sgd, momentum": lambda p: torch.optim.SGD(p, 0.1, 0.9, weight_decay=0.01, nesterov=True),
@@ -34,6 +38,8 @@ OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
     "adamax": lambda p: torch.optim.Adamax(p, 0.01),
     "adagrad": lambda p: torch.optim.Adagrad(p, 0.01, lr_decay=0.1),
     "adadelta": lambda p: torch.optim.Adadelta(p),
+    "a user's": lambda p: Own(p, 0.01),
+    "ours": lambda p: torch_nntile.training.Adam(p, 0.01),
     "rmsprop": lambda p: torch.optim.RMSprop(p, 0.01, momentum=0.9, centered=True),
 }
 

@@ -120,8 +120,6 @@ class Watch(TorchFunctionMode):
     # ---- optimizers
 
     def _before_step(self, optimizer: Optimizer, _args: Any, _kwargs: Any) -> None:
-        # Others may use numbers in ways that cannot be followed (math.sqrt, NumPy): theirs are guards.
-        known = type(optimizer).__module__.startswith("torch.optim.")
         numbers = self.numbers
         name = numbers.object(optimizer)
         numbers.require(f"{name}.state is {numbers.object(optimizer.state)}")
@@ -137,10 +135,10 @@ class Watch(TorchFunctionMode):
                     numbers.require(f"len({place}) == {len(value)}")
                     for parameter in value:
                         self._note_leaf(parameter)
-                elif known and type(value) is float:
+                elif type(value) is float:
                     plain[key] = value
                     group[key] = numbers.hyperparameter(optimizer, at, key)
-                elif known and type(value) is tuple and all(type(v) is float for v in value):
+                elif type(value) is tuple and all(type(v) is float for v in value):
                     plain[key] = value
                     group[key] = tuple(
                         numbers.hyperparameter(optimizer, at, key, k) for k in range(len(value))
@@ -156,8 +154,7 @@ class Watch(TorchFunctionMode):
             for key, value in state.items():
                 if isinstance(value, Tensor) and value.device.type == "cpu":
                     self._own_steps[id(value)] = f"{numbers.object(state)}[{key!r}]"
-        if known:
-            self._optimizer = optimizer
+        self._optimizer = optimizer
 
     def _after_step(self, _optimizer: Optimizer, _args: Any, _kwargs: Any) -> None:
         self._optimizer = None
