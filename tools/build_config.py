@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Print what Meson needs to know about an installed package, one "key=value" a line.
 
-build_config.py torch | openblas
+build_config.py torch | openblas | onednn
 
 Packages are located, never imported: `import torch` would load the device that is being built.
 """
@@ -58,8 +58,31 @@ def openblas() -> dict[str, str]:
     }
 
 
+def onednn() -> dict[str, str]:
+    """Nothing where it is not installed: there are packages for x86-64 only."""
+    try:
+        library = importlib.metadata.distribution("onednn-cpu-gomp")
+        headers = importlib.metadata.distribution("onednn-devel-cpu-gomp")
+    except importlib.metadata.PackageNotFoundError:
+        return {}
+
+    def found(package: importlib.metadata.Distribution, name: str) -> Path:
+        files = [file for file in package.files or [] if f"/{file}".endswith(f"/{name}")]
+        if not files:
+            sys.exit(f"{package.metadata['Name']} has no {name}")
+        return Path(str(files[0].locate())).resolve()
+
+    header = found(headers, "include/oneapi/dnnl/dnnl.hpp")
+    return {
+        "version": importlib.metadata.version("onednn-cpu-gomp"),
+        "include": str(header.parents[2]),
+        "lib": str(found(library, "libdnnl.so.3").parent),
+        "file": "libdnnl.so.3",
+    }
+
+
 def main() -> None:
-    packages = {"torch": torch, "openblas": openblas}
+    packages = {"torch": torch, "openblas": openblas, "onednn": onednn}
     if len(sys.argv) != 2 or sys.argv[1] not in packages:
         sys.exit(__doc__)
     for key, value in packages[sys.argv[1]]().items():

@@ -18,11 +18,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["FOREACH", "RANDOM", "ROWS", "Row"]
+__all__ = ["FOREACH", "RANDOM", "ROWS", "UNIFORM", "Row"]
 
 # Numbers of nntile_stub_row_flag.
 FOREACH = 1  # lists are walked in parallel: one node for each element
 RANDOM = 2  # attributes seed and offset come from the generator
+UNIFORM = 4  # operands of other dtypes are refused, as PyTorch does
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,10 +126,10 @@ REDUCTIONS = (
 )
 
 PRODUCTS = (
-    Row("mm", "matmul", "self:a mat2:b"),
-    Row("bmm", "matmul", "self:a mat2:b"),
-    Row("addmm", "addmm", "self:c mat1:a mat2:b beta alpha"),
-    Row("baddbmm", "addmm", "self:c batch1:a batch2:b beta alpha"),
+    Row("mm", "matmul", "self:a mat2:b", UNIFORM),
+    Row("bmm", "matmul", "self:a mat2:b", UNIFORM),
+    Row("addmm", "addmm", "self:c mat1:a mat2:b beta alpha", UNIFORM),
+    Row("baddbmm", "addmm", "self:c batch1:a batch2:b beta alpha", UNIFORM),
 )
 
 NETWORKS = (
@@ -152,6 +153,19 @@ NETWORKS = (
         "nll_loss_backward",
         "grad_output:dy self:x target weight reduction ignore_index total_weight",
     ),
+    Row(
+        "convolution",
+        "convolution",
+        "input:x weight:w bias stride padding dilation transposed output_padding groups",
+        UNIFORM,
+    ),
+    Row(
+        "convolution_backward",
+        "convolution_backward",
+        "grad_output:dy input:x weight:w bias_sizes:- stride padding dilation transposed "
+        "output_padding groups output_mask:-",
+        UNIFORM,
+    ),
     Row("embedding", "embedding", "weight indices padding_idx:- scale_grad_by_freq:- sparse:-"),
     Row(
         "embedding_dense_backward",
@@ -169,6 +183,7 @@ NETWORKS = (
         "grad_out:dy input:x normalized_shape:normalized_ndim mean rstd weight bias:- "
         "output_mask:-",
     ),
+    Row("nntile::channel_sums", "channel_sums", "self:x other:y shift"),
     Row("nntile::dropout", "dropout", "self:x p", RANDOM),
     Row("native_dropout_backward", "masked_scale", "grad_output:dy mask scale"),
     Row("_masked_scale", "masked_scale", "self:dy mask scale"),

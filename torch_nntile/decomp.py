@@ -309,6 +309,7 @@ OWN_OPS: dict[str, Callable[..., Any] | None] = {
         )
         for overload in ("(Tensor self, Tensor", ".Scalar(Tensor self, Scalar")
     },
+    **decomp_image.OWN_OPS,
     **decomp_loss.OWN_OPS,
     **decomp_train.OWN_OPS,
 }

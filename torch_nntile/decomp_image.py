@@ -12,7 +12,7 @@ from torch._prims_common import suggest_memory_format
 
 from torch_nntile import decomp_train
 
-__all__ = ["COMPOSITIONS"]
+__all__ = ["COMPOSITIONS", "OWN_OPS"]
 
 
 def _dense_format(self: Tensor) -> torch.memory_format:
@@ -36,12 +36,9 @@ def native_batch_norm(
     momentum: float,
     eps: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    channels = [1, input.shape[1], *[1] * (input.dim() - 2)]
-    dims = [dim for dim in range(input.dim()) if dim != 1]
     x = decomp_train.wide(input)
     if training:
-        var, mean = torch.var_mean(x, dims, correction=0)
-        count = input.numel() // max(input.shape[1], 1)
+        mean, var, count = _channel_moments(input)
         if running_mean is not None:
             running_mean.mul_(1 - momentum).add_(mean, alpha=momentum)
         if running_var is not None:
@@ -54,16 +51,41 @@ def native_batch_norm(
     else:
         mean, var = running_mean.to(x.dtype), running_var.to(x.dtype)
     rstd = torch.rsqrt(var + eps)
-    y = (x - mean.reshape(channels)) * rstd.reshape(channels)
-    if weight is not None:
-        y = y * weight.reshape(channels)
-    if bias is not None:
-        y = y + bias.reshape(channels)
+    # As on the CPU: two numbers for each channel, and one product and sum for each pixel.
+    scale = rstd if weight is None else rstd * weight
+    offset = -mean * scale if bias is None else bias - mean * scale
+    channels = _of_channels(input)
+    y = x * scale.reshape(channels) + offset.reshape(channels)
     y = y.to(input.dtype).contiguous(memory_format=_dense_format(input))
     stats = input.dtype if weight is None else weight.dtype
     if training:
         return y, mean.to(stats), rstd.to(stats)
     return y, x.new_empty(0, dtype=stats), x.new_empty(0, dtype=stats)
+
+
+def _of_channels(input: Tensor) -> list[int]:
+    """The shape that broadcasts one number for each channel."""
+    return [1, input.shape[1], *[1] * (input.dim() - 2)]
+
+
+def _channel_moments(input: Tensor) -> tuple[Tensor, Tensor, int]:
+    """Mean and biased variance of each channel, in the dtype of the arithmetic, and of how many."""
+    count = input.numel() // max(input.shape[1], 1)
+    if input.dtype == torch.float64:  # sums of squares would have to be longer than that
+        dims = [dim for dim in range(input.dim()) if dim != 1]
+        var, mean = torch.var_mean(input, dims, correction=0)
+        return mean, var, count
+    first, second = torch.ops.nntile.channel_sums(input, input, None)
+    mean = first / count
+    var = torch.clamp_min(second / count - mean * mean, 0)
+    return mean.float(), var.float(), count
+
+
+def _channel_sums_meta(
+    self: Tensor, other: Tensor, shift: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    first = self.new_empty(self.shape[1], dtype=torch.float64)
+    return first, torch.empty_like(first)
 
 
 def batch_norm_without_running(
@@ -98,12 +120,50 @@ def batch_norm_backward(grad_out: Tensor, input: Tensor, weight: Tensor | None, 
     return native_batch_norm_backward(grad_out, input, weight, *statistics, output_mask)
 
 
-def native_batch_norm_backward(grad_out: Tensor, input: Tensor, *rest: Any) -> Any:
-    from torch._decomp import decompositions  # late: it takes its time to load
+def native_batch_norm_backward(
+    grad_out: Tensor,
+    input: Tensor,
+    weight: Tensor | None,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    save_mean: Tensor | None,
+    save_invstd: Tensor | None,
+    train: bool,
+    eps: float,
+    output_mask: list[bool],
+) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+    input.size(1)  # raises what the CPU does
+    if input.dtype == torch.float64:
+        from torch._decomp import decompositions  # late: it takes its time to load
 
-    input.size(1)  # raises what the CPU does, where the decomposition asserts
-    dx, dweight, dbias = decompositions.native_batch_norm_backward(grad_out, input, *rest)
-    return dx.contiguous(memory_format=_dense_format(input)), dweight, dbias
+        statistics = running_mean, running_var, save_mean, save_invstd
+        dx, dweight, dbias = decompositions.native_batch_norm_backward(
+            grad_out, input, weight, *statistics, train, eps, output_mask
+        )
+        return dx.contiguous(memory_format=_dense_format(input)), dweight, dbias
+    if train:
+        assert save_mean is not None and save_invstd is not None
+        mean, rstd = save_mean.double(), save_invstd.double()
+    else:
+        assert running_mean is not None and running_var is not None
+        mean, rstd = running_mean.double(), torch.rsqrt(running_var.double() + eps)
+    count = input.numel() // max(input.shape[1], 1)
+    first, second = torch.ops.nntile.channel_sums(grad_out, input, mean)
+    channels = _of_channels(input)
+    slope = rstd if weight is None else rstd * weight
+    dx = decomp_train.wide(grad_out) * slope.float().reshape(channels)
+    if train:
+        # dx = slope * (dy - mean of dy - (x - mean) * rstd^2 * mean of dy * (x - mean))
+        bend = -slope * rstd * rstd * second / count
+        deviation = decomp_train.wide(input) - mean.float().reshape(channels)
+        dx = dx + deviation * bend.float().reshape(channels)
+        dx = dx - (slope * first / count).float().reshape(channels)
+    stats = input.dtype if weight is None else weight.dtype
+    return (
+        dx.to(input.dtype).contiguous(memory_format=_dense_format(input)),
+        (second * rstd).to(stats) if output_mask[1] else None,
+        first.to(stats) if output_mask[2] else None,
+    )
 
 
 def native_group_norm(
@@ -175,6 +235,10 @@ def _no_data(self: Tensor) -> Tensor:
     """Of the same shape: PyTorch says what the result's is, or raises."""
     return torch.empty(self.shape, dtype=self.dtype, device="meta")
 
+
+OWN_OPS: dict[str, Callable[..., Any] | None] = {
+    "channel_sums(Tensor self, Tensor other, Tensor? shift) -> (Tensor, Tensor)": _channel_sums_meta,
+}
 
 COMPOSITIONS: dict[str, Callable[..., Any]] = {
     "native_batch_norm": native_batch_norm,

@@ -177,9 +177,3 @@ def test_one_task_for_each_part(name: str) -> None:
     whole = host_calls(name, (6,))
     assert whole > 0
     assert host_calls(name, (1, 3, 2)) == 3 * whole
-
-
-def test_short_floats_are_not_summed_over_parts() -> None:
-    """The gradient of the weight is one task, that of the input and the result three."""
-    assert host_calls("conv2d", (1, 3, 2), torch.bfloat16) == 3 + 3 + 1
-    assert host_calls("conv2d", (1, 3, 2), torch.float32) == 3 + 3 + 3

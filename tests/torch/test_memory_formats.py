@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -118,5 +119,6 @@ def test_a_network_stays_in_channels_last() -> None:
             assert x.is_contiguous(memory_format=torch.channels_last), layer
         x.sum().cpu()
         text = str(torch_nntile.explain())
-    assert text.count('host "aten::convolution"') == 2
-    assert "copy" not in text
+    assert text.count("= convolution_rows(") == 2
+    # Statistics of eight channels change their dtype; images stay where they are.
+    assert not re.search(r"f32\[4, \d+, \d+, \d+\] += (copy|view_write)", text)

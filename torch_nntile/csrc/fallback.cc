@@ -117,6 +117,7 @@ FallbackOp::FallbackOp(const OperatorHandle& op) : batch(batch_dims_of(op.schema
         "aten::_embedding_bag", "aten::_embedding_bag_forward_only", "aten::isin.Scalar_Tensor",
         "aten::isin.Scalar_Tensor_out", "aten::multilabel_margin_loss_forward"};
     by_mask = schema.name() == "aten::index";
+    splits = schema.name() == "aten::convolution_backward" && schema.overload_name().empty();
     synchronous = unlike_meta.count(toString(op.operator_name())) || op.hasTag(at::Tag::data_dependent_output) ||
                   (op.hasTag(at::Tag::dynamic_output_shape) && !by_mask) ||
                   !std::all_of(returns.begin(), returns.end(),
@@ -179,8 +180,29 @@ void fallback(const OperatorHandle& op, torch::jit::Stack* stack) {
     if (now || !record_on_host(op, known, stack)) run_now(op, known, stack);
 }
 
+namespace {
+
+// The gradient of the input has the batch, those of weight and bias are sums over it: a call for
+// each kind.
+bool split_by_batch(const OperatorHandle& op, torch::jit::Stack* stack) {
+    const size_t n = op.schema().arguments().size();
+    const c10::List<bool> mask = stack->back().toBoolList();
+    if (!mask[0] || !(mask[1] || mask[2])) return false;
+    torch::jit::Stack input = torch::jit::last(*stack, n).vec(), sums = input;
+    input.back() = c10::List<bool>({true, false, false});
+    sums.back() = c10::List<bool>({false, mask[1], mask[2]});
+    fallback_refused(op, &input);
+    fallback_refused(op, &sums);
+    torch::jit::drop(*stack, n);
+    torch::jit::push(*stack, input[0], sums[1], sums[2]);
+    return true;
+}
+
+}  // namespace
+
 void fallback_refused(const OperatorHandle& op, torch::jit::Stack* stack) {
     FallbackOp& known = admit_op(op);
+    if (known.splits && split_by_batch(op, stack)) return;
     uint64_t types = 0;
     bool overlaps = false;  // run_now() would copy, and lose that elements share memory
     const auto arguments = torch::jit::last(*stack, op.schema().arguments().size());
@@ -197,21 +219,6 @@ void fallback_refused(const OperatorHandle& op, torch::jit::Stack* stack) {
 }
 
 namespace {
-
-// The gradient of the input has the batch, those of weight and bias are sums over it: a call for
-// each kind.
-void convolution_backward(const OperatorHandle& op, torch::jit::Stack* stack) {
-    const size_t n = op.schema().arguments().size();
-    const c10::List<bool> mask = stack->back().toBoolList();
-    if (!mask[0] || !(mask[1] || mask[2])) return fallback(op, stack);
-    torch::jit::Stack input = torch::jit::last(*stack, n).vec(), sums = input;
-    input.back() = c10::List<bool>({true, false, false});
-    sums.back() = c10::List<bool>({false, mask[1], mask[2]});
-    fallback(op, &input);
-    fallback(op, &sums);
-    torch::jit::drop(*stack, n);
-    torch::jit::push(*stack, input[0], sums[1], sums[2]);
-}
 
 // The CPU counts floating numbers only. Other devices count integers too, and models do: the tokens of each
 // expert. All of 32 bits are doubles, and small numbers of 64.
@@ -260,12 +267,6 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
 }
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
     m.impl("histc", torch::CppFunction::makeFromBoxedFunction<&histc>());
-}
-// Here it ends in convolution_overrideable, which the host does not have.
-TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-    m.impl("convolution", torch::CppFunction::makeFromBoxedFunction<&fallback>());
-    m.impl("convolution_backward",
-           torch::CppFunction::makeFromBoxedFunction<&convolution_backward>());
 }
 
 }  // namespace torch_nntile

@@ -30,6 +30,7 @@ struct FallbackOp {
     bool synchronous;  // the result's shape depends on data, or it is not a tensor
     bool by_mask;      // it does so where an index is a mask
     bool view;
+    bool splits;       // some results have the batch, some are sums over it: a call for each kind
     int generator = -1;
     std::vector<bool> written;  // arguments, those too that the schema forgets
     BatchDims batch;

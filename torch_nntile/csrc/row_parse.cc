@@ -284,7 +284,6 @@ private:
             require(candidates[next].result < 0, "op ", nntile_op_name(row_.op),
                     " gives nothing for return ", candidates[next].result, " of ", schema_);
         row_.map = !std::strcmp(nntile_op_rule(row_.op), "map");
-        row_.contract = !std::strcmp(nntile_op_rule(row_.op), "contract");
         row_.whole_write = schema_.name() == "aten::fill_" || schema_.name() == "aten::zero_";
         row_.overlap_allowed = schema_.name() == "aten::masked_fill_";
     }
@@ -315,6 +314,7 @@ RowTable parse_row(const char* aten_name, const char* overload, const char* op,
     row.name = *overload ? std::string(aten_name) + "." + overload : aten_name;
     row.aten = {aten_name, overload};
     row.foreach = flags & NNTILE_STUB_FOREACH;
+    row.uniform = flags & NNTILE_STUB_UNIFORM;
     const auto handle = c10::Dispatcher::singleton().findSchema(row.aten);
     TORCH_CHECK(handle, "row ", row.name, ": PyTorch has no such overload");
     nntile_error* error = nullptr;

@@ -57,7 +57,7 @@ struct RowTable {
     std::string name;  // "aten::add.Tensor"
     bool foreach = false;
     bool map = false;          // element-wise with broadcasting
-    bool contract = false;     // matrix products, which promote nothing
+    bool uniform = false;      // products and convolutions, which promote nothing
     bool whole_write = false;  // fill_, zero_: also on a layout that overlaps itself
     bool overlap_allowed = false;  // masked_fill_: so too, but not by a row
     bool has_dtype_argument = false;

@@ -21,7 +21,8 @@ typedef enum nntile_stub_mode {
 /** Flags of a row. */
 typedef enum nntile_stub_row_flag {
     NNTILE_STUB_FOREACH = 1, /**< lists are walked in parallel: one node for each element */
-    NNTILE_STUB_RANDOM = 2   /**< attributes `seed` and `offset` are drawn from the generator */
+    NNTILE_STUB_RANDOM = 2,  /**< attributes `seed` and `offset` are drawn from the generator */
+    NNTILE_STUB_UNIFORM = 4  /**< operands are of one dtype: others are refused as on the CPU */
 } nntile_stub_row_flag;
 
 /** Version of PyTorch that the stub was built for, "2.13.0". */

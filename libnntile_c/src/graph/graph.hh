@@ -103,7 +103,7 @@ public:
     uint32_t base_of(uint32_t v) const {
         return values[v].kind == ValueKind::view ? views[values[v].source].base : v;
     }
-    Layout layout_of(uint32_t v) const {
+    Layout layout_of(uint32_t v) const override {
         return values[v].kind == ValueKind::view ? views[values[v].source].layout
                                                  : Layout::dense(values[v].sizes);
     }

@@ -23,6 +23,11 @@ int layer_norm_backward_affine(const Args& args);
 int nll_loss(const Args& args);
 int nll_total_weight(const Args& args);
 int nll_loss_backward(const Args& args);
+bool has_convolution();     // whether the library was built with oneDNN
+int convolution(const Args& args);
+int convolution_backward_input(const Args& args);
+int convolution_backward_weight(const Args& args);
+int channel_sums(const Args& args);
 int embedding(const Args& args);
 int embedding_backward(const Args& args);
 

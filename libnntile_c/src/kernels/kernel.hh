@@ -72,6 +72,7 @@ using Function = int (*)(const Args& args);
 enum class Work : uint8_t {
     pass,     // over its points and bytes
     product,  // dims count.., m, n, k
+    flops,    // those of its row, at the rate of a product
     table,    // dims indices.., row, table: visits the rows that are asked for
 };
 struct KernelRow {

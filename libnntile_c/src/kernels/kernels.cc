@@ -41,6 +41,18 @@ constexpr KernelRow rows[] = {
      "dy, target, weight?, total_weight? -> dx; dims rows.., classes; params "
      "reduction(i: none|mean|sum), ignore_index(i)",
      nll_loss_backward, nullptr},
+    {"convolution",
+     "x, w, bias? -> y; dims n, co, c, w's channels of one of several groups, y's spatial.., x's.., window..; params "
+     "groups(i), stride.., padding.., dilation..",
+     convolution, nullptr, Work::flops},
+    {"convolution_backward_input", "dy, w -> dx; dims and params as convolution", convolution_backward_input, nullptr,
+     Work::flops},
+    {"convolution_backward_weight", "dy, x -> dw; dims as convolution; params accumulate(i), then as convolution",
+     convolution_backward_weight, nullptr, Work::flops},
+    {"channel_sums",
+     "x, y, shift? -> first, second (f64); dims n, c, spatial.. of x; first and second have dim c; params "
+     "accumulate(i). Sums of x, and of x * (y - shift)",
+     channel_sums, nullptr},
     {"embedding", "weight, indices -> y; dims i.., e, v", embedding, nullptr, Work::table},
     {"embedding_backward",
      "dy, indices -> dw; dims i.., e, v; params padding_idx(i, -1: none), accumulate(i)",

@@ -32,6 +32,11 @@ struct RowLoops {
                        double rstd, double a, double b, void* dx);
     void (*norm_affine)(const void* dy, const void* x, int64_t n, double mean, double rstd,
                         double* dw, double* db);
+    // sums[0] += sum of x, sums[1] += sum of x * (y - shift), all in double; y may be x
+    void (*moments)(const void* x, const void* y, int64_t n, double shift, double* sums);
+    // The same for n channels beside each other: shift, first and second have an element for each; shift: may be null.
+    void (*moments_of_each)(const void* x, const void* y, int64_t n, const double* shift, double* first,
+                            double* second);
 };
 struct RowTables {
     RowLoops table[2];  // compute_f32, compute_f64

@@ -128,11 +128,49 @@ struct Row {
         });
     }
 
+    // ---- sums of channels: in double, for a variance is a small difference of large sums
+    static void moments(const void* left, const void* right, int64_t n, double shift, double* sums) {
+        const T *x = in(left), *y = in(right);
+        constexpr int64_t lanes = 32;
+        double first[lanes] = {}, second[lanes] = {};
+        int64_t i = 0;
+        const auto add = [&](int64_t count) {
+#pragma GCC ivdep
+            for (int64_t j = 0; j < count; ++j) {
+                const auto value = static_cast<double>(x[i + j]);
+                first[j] += value;
+                second[j] += value * (static_cast<double>(y[i + j]) - shift);
+            }
+        };
+        for (; i + lanes <= n; i += lanes) add(lanes);
+        add(n - i);
+        for (int64_t half = lanes / 2; half > 0; half /= 2)
+            for (int64_t j = 0; j < half; ++j) {
+                first[j] += first[j + half];
+                second[j] += second[j + half];
+            }
+        sums[0] += first[0];
+        sums[1] += second[0];
+    }
+    static void moments_of_each(const void* left, const void* right, int64_t n, const double* shift, double* first,
+                                double* second) {
+        const T *x = in(left), *y = in(right);
+        const auto add = [&](auto&& shift_of) {
+            each(n, [=](int64_t j) {
+                const auto value = static_cast<double>(x[j]);
+                first[j] += value;
+                second[j] += value * (static_cast<double>(y[j]) - shift_of(j));
+            });
+        };
+        if (shift) add([=](int64_t j) { return shift[j]; });
+        else add([](int64_t) { return 0.0; });
+    }
+
     static constexpr RowLoops loops = {
         exp_sum,    scale,     exp_scale,        shift,
         sum,        dot,       softmax_backward, log_softmax_backward,
         deviation,  normalize, norm_sums,        norm_input,
-        norm_affine};
+        norm_affine, moments,  moments_of_each};
 };
 
 }  // namespace

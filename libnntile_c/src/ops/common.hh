@@ -20,6 +20,8 @@ namespace nntile::ops {
 using namespace nntile::schema;
 using kernels::Types;
 
+inline constexpr size_t all_dims = 64;      // kernel_dims of a kernel that knows each of them
+
 using Labels = SmallVector<int8_t, 8>;
 
 inline Labels iota_labels(size_t n, int first = 0) {

@@ -110,14 +110,17 @@ void Recorder::write_operand(const Operand& o, uint32_t data) {
     if (product(o.sizes) == 0) return;
     if (graph_.value(data).dtype != o.dtype)
         data = graph_.add(*schema::find_op("copy"), std::vector<uint32_t>{data}, {}, o.dtype)[0];
-    const bool dense = o.fills_buffer() && o.dense();
-    if (dense) {
+    const uint32_t base = graph_.base_of(data);
+    const bool covers = product(graph_.value(data).sizes) == product(graph_.value(base).sizes);
+    const bool free = graph_.value(base).kind == graph::ValueKind::result &&
+                      (fresh_from_ <= base || !held_elsewhere(base, *o.buffer));
+    // A result that was made in the order of the storage, as one with channels last.
+    if (base != data && covers && free && o.fills_buffer() && o.layout() == graph_.layout_of(data))
+        return set_current(*o.buffer, base);
+    if (o.fills_buffer() && o.dense()) {
         // A reshaped result is its dense base: a buffer holds bytes in storage order, not dims.
-        const uint32_t base = graph_.base_of(data);
-        const bool whole = base == data || (is_dense(graph_.layout_of(data)) &&
-                                            product(graph_.value(data).sizes) == product(graph_.value(base).sizes));
-        const bool own = whole && graph_.value(base).kind == graph::ValueKind::result &&
-                         (fresh_from_ <= base || !held_elsewhere(base, *o.buffer));
+        const bool whole = base == data || (covers && is_dense(graph_.layout_of(data)));
+        const bool own = whole && free;
         set_current(*o.buffer, own ? base
                                    : graph_.add(*schema::find_op("copy"), std::vector<uint32_t>{data}, {},
                                                 o.dtype)[0]);
@@ -141,11 +144,11 @@ void Recorder::write_operand(const Operand& o, uint32_t data) {
         data = graph_.add_view(bytes, Layout::dense(to.sizes));
         dtype = DType::u8;
     }
-    const uint32_t base = current_value(*o.buffer, dtype);
+    const uint32_t old = current_value(*o.buffer, dtype);
     Attr strides, offset;
     strides.ints = to.strides;
     offset.i = to.offset;
-    set_current(*o.buffer, graph_.add(*schema::find_op("view_write"), std::vector<uint32_t>{base, data},
+    set_current(*o.buffer, graph_.add(*schema::find_op("view_write"), std::vector<uint32_t>{old, data},
                                       {strides, offset}, dtype)[0]);
 }
 

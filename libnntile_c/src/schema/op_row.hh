@@ -83,6 +83,7 @@ struct Label {
 struct Relation {
     SmallVector<Label, 8> labels;
     SmallVector<SmallVector<int8_t, 8>, 4> operands;
+    double flops = 0;          // per point, where it depends on the sizes; 0: the row says it
 };
 
 // A kernel parameter: a constant, or an attribute (run-time scalars stay scalars).
@@ -100,6 +101,7 @@ public:
     virtual uint32_t view(uint32_t base, Layout layout) = 0;
     virtual uint32_t scalar(DType dtype, double f, int64_t i) = 0;
     virtual Type type_of(uint32_t value) const = 0;
+    virtual Layout layout_of(uint32_t value) const = 0;     // in the dense value that it is a part of
 };
 
 struct OpRow {

@@ -107,12 +107,16 @@ std::string print(const Machine& machine) {
     return out;
 }
 
+double Cost::flops(double flops, double bytes, DType dtype) const {
+    const double rate = dtype == DType::f64       ? machine.product_flops_f64
+                        : is_short_float(dtype) ? machine.product_flops_16
+                                                : machine.product_flops;
+    return flops / rate + bytes / machine.product_bytes;
+}
+
 double Cost::product(double m, double n, double k, double count, DType dtype) const {
-    const double flops = dtype == DType::f64       ? machine.product_flops_f64
-                         : is_short_float(dtype) ? machine.product_flops_16
-                                                 : machine.product_flops;
     const auto size = static_cast<double>(size_of(dtype));
-    return count * (2 * m * n * k / flops + size * (m * k + k * n + 2 * m * n) / machine.product_bytes);
+    return count * flops(2 * m * n * k, size * (m * k + k * n + 2 * m * n), dtype);
 }
 
 double Cost::pass(double flops, double bytes) const {
@@ -161,6 +165,8 @@ double Cost::task(const Task& task) const {
                           task.operands[0].dtype) + (task.program ? epilogue(task) : 0);
     } else if (task.kernel->work == kernels::Work::table) {
         seconds = table(task);
+    } else if (task.kernel->work == kernels::Work::flops) {
+        seconds = flops(task.flops, task.bytes, task.operands.back().dtype);
     } else {
         seconds = pass(task.flops, task.bytes);
     }

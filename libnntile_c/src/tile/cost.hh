@@ -45,6 +45,8 @@ public:
     // A program on the result of a product, in the same task: its flops, and the bytes of its other operands. What it
     // saves is the price of a task, and a pass over the result, which is in a cache.
     double epilogue(double flops, double bytes) const { return pass(flops, bytes); }
+    // Work that does `flops` at the rate of a product.
+    double flops(double flops, double bytes, DType dtype) const;
     // `flops` as rows state them; bytes that the task reads and writes.
     double pass(double flops, double bytes) const;
     double host(double bytes, double weight) const { return bytes * weight / machine.host_bytes; }

@@ -85,6 +85,11 @@ Estimator::Operand Estimator::operand_of(uint32_t v, bool output) {
     return o;
 }
 
+static bool is_by_flops(const schema::OpRow& row) {
+    const kernels::KernelRow* kernel = row.kernel.empty() ? nullptr : kernels::find_kernel(row.kernel);
+    return kernel && kernel->work == kernels::Work::flops;
+}
+
 void Estimator::add(uint32_t number, size_t level) {
     const graph::Graph& g = related_.graph;
     const graph::Node& node = g.nodes[number];
@@ -103,8 +108,9 @@ void Estimator::add(uint32_t number, size_t level) {
     }
     job.kind = node.host_call >= 0                         ? Kind::host
                : node.row->rule == schema::Rule::contract ? Kind::product
-                                                          : Kind::pass;
-    job.flops = node.host_call >= 0 ? host_weight(g.hosts[node.host_call].name) : graph::flops_of(node);
+               : is_by_flops(*node.row)                    ? Kind::flops
+                                                           : Kind::pass;
+    job.flops = node.host_call >= 0 ? host_weight(g.hosts[node.host_call].name) : flops_of(node, space);
     if (node.program && node.row->epilogue) {
         const graph::Own own = graph::own_of(node);
         job.epilogue = graph::flops_of(*node.program);
@@ -164,7 +170,7 @@ double Estimator::task_seconds(const Job& job, const std::vector<AxisState>& axe
     double flops = job.flops;
     for (const Label& l : job.labels)
         if (!(job.sparse && l.kind == LabelKind::whole)) flops *= length(l, axes);
-    return cost_.pass(flops, bytes);
+    return job.kind == Kind::flops ? cost_.flops(flops, bytes, job.dtype) : cost_.pass(flops, bytes);
 }
 
 bool Estimator::fits(uint32_t input) const {

@@ -238,7 +238,7 @@ private:
         if (!epilogue_ || ends) task.program = program_;
         task.node = number_;
         task.sizes = iteration_.sizes_of(segments);
-        task.flops = graph::flops_of(node_);
+        task.flops = flops_of(node_, info_);
         for (int64_t n : task.sizes) task.flops *= static_cast<double>(n);
         if (epilogue_ && ends) task.flops += epilogue_flops(task.sizes);
         task.operands.reserve(n_in_ + n_out_);

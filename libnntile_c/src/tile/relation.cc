@@ -64,6 +64,10 @@ NodeSpace space_of(const graph::Graph& graph, const graph::Node& node) {
     return space;
 }
 
+double flops_of(const graph::Node& node, const NodeSpace& space) {
+    return space.relation.flops > 0 ? space.relation.flops : graph::flops_of(node);
+}
+
 int64_t lanes_of(int64_t output_tiles, int64_t parts) {
     constexpr int64_t most_lanes = 4, enough_chains = 8;    // so many output tiles need no lanes to keep workers busy
     return std::clamp<int64_t>(enough_chains / output_tiles, 1, std::min(parts, most_lanes));

@@ -15,6 +15,8 @@ struct NodeSpace {
 
 // Each element of its one output comes from the elements in the same place: maps and copies.
 bool is_element_wise(const graph::Node& node);
+// Of a point of its iteration space, for the cost module; without an epilogue.
+double flops_of(const graph::Node& node, const NodeSpace& space);
 NodeSpace space_of(const graph::Graph& graph, const graph::Node& node);
 // In so many partial results, joined at the end, `parts` of a sum are added up, where a node has so many output tiles.
 int64_t lanes_of(int64_t output_tiles, int64_t parts);

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Sums over all dims but the channels, in double: what batch norm and its gradient need of an image, read once.
+#include "kernels/functions.hh"
+#include "kernels/row.hh"
+
+namespace nntile::kernels {
+
+int channel_sums(const Args& args) {
+    const Block &x = args.blocks[0], &y = args.blocks[1], &shift = args.blocks[2], &first = args.blocks[3],
+                &second = args.blocks[4];
+    auto* const sums = reinterpret_cast<double*>(first.data);
+    auto* const products = reinterpret_cast<double*>(second.data);
+    const auto* const shifts = reinterpret_cast<const double*>(shift.data);
+    const int64_t channels = args.sizes[1];
+    if (!args.params[0].i)
+        for (int64_t c = 0; c < channels; ++c) sums[c * first.strides[1]] = products[c * second.strides[1]] = 0;
+    const int64_t* strides[] = {x.strides, y.strides, first.strides, second.strides,
+                                shift.data ? shift.strides : nullptr};
+    Space space;
+    if (int status = space.make(args, strides, {0, 1})) return status;
+    if (space.empty()) return 0;
+    const Compute compute = compute_of(x.dtype);
+    const RowLoops& loops = row_tables().table[compute];
+    const int last = space.dims - 1;
+    const int64_t n = space.sizes[last];
+    // The last dim is one of those that are summed, or the channels, where these lie beside each other.
+    const bool of_each = space.strides[2][last] != 0;
+    const bool beside = of_each && space.strides[2][last] == 1 && space.strides[3][last] == 1 &&
+                        (!shifts || space.strides[4][last] == 1);
+    Line a, b;
+    a.make(x, compute, n == 1 ? 1 : space.strides[0][last]);
+    b.make(y, compute, n == 1 ? 1 : space.strides[1][last]);
+    const int64_t piece = a.in_place() && b.in_place() ? n : Line::piece;
+    Walk walk(space, last);
+    do {
+        a.move_to(walk.offset[0]);
+        b.move_to(walk.offset[1]);
+        double* const to[] = {sums + walk.offset[2], products + walk.offset[3]};
+        const double* by = shifts ? shifts + walk.offset[4] : nullptr;
+        for (int64_t at = 0; at < n; at += piece) {
+            const int64_t count = std::min(piece, n - at);
+            const void *left = a.read(at, count), *right = b.read(at, count);
+            if (beside) {
+                loops.moments_of_each(left, right, count, by ? by + at : nullptr, to[0] + at, to[1] + at);
+            } else if (of_each) {
+                const int64_t bytes = size_of(dtype_of(compute));
+                for (int64_t j = 0; j < count; ++j) {
+                    double found[2] = {0, 0};
+                    loops.moments(static_cast<const std::byte*>(left) + j * bytes,
+                                  static_cast<const std::byte*>(right) + j * bytes, 1,
+                                  by ? by[(at + j) * space.strides[4][last]] : 0, found);
+                    to[0][(at + j) * space.strides[2][last]] += found[0];
+                    to[1][(at + j) * space.strides[3][last]] += found[1];
+                }
+            } else {
+                double found[2] = {0, 0};
+                loops.moments(left, right, count, by ? *by : 0, found);
+                *to[0] += found[0];
+                *to[1] += found[1];
+            }
+        }
+    } while (walk.next());
+    return 0;
+}
+
+}  // namespace nntile::kernels
