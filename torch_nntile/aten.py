@@ -183,6 +183,12 @@ NETWORKS = (
         "grad_out:dy input:x normalized_shape:normalized_ndim mean rstd weight bias:- "
         "output_mask:-",
     ),
+    Row("nntile::lstm_sequence", "lstm_sequence", "self:x weight:w hx cx reverse"),
+    Row(
+        "nntile::lstm_sequence_backward",
+        "lstm_sequence_backward",
+        "grad_y:dy grad_cy:dcy weight:w cx cells gates reverse",
+    ),
     Row("nntile::channel_sums", "channel_sums", "self:x other:y shift"),
     Row("nntile::dropout", "dropout", "self:x p", RANDOM),
     Row("native_dropout_backward", "masked_scale", "grad_output:dy mask scale"),

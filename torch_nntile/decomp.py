@@ -28,6 +28,7 @@ from torch_nntile.decomp_loss import like_first
 __all__ = [
     "COMPOSITIONS",
     "DECOMPOSED",
+    "AUTOGRAD",
     "DIFFERENTIABLE",
     "LIKE_FIRST",
     "NESTED",
@@ -299,7 +300,8 @@ COMPOSITIONS: dict[str, Callable[..., Any]] = {
     **decomp_train.COMPOSITIONS,
 }
 
-DIFFERENTIABLE = decomp_attention.DIFFERENTIABLE
+DIFFERENTIABLE = {**decomp_attention.DIFFERENTIABLE, **decomp_rnn.DIFFERENTIABLE}
+AUTOGRAD = decomp_rnn.AUTOGRAD
 NESTED = decomp_attention.NESTED
 
 OWN_OPS: dict[str, Callable[..., Any] | None] = {
@@ -311,6 +313,7 @@ OWN_OPS: dict[str, Callable[..., Any] | None] = {
     },
     **decomp_image.OWN_OPS,
     **decomp_loss.OWN_OPS,
+    **decomp_rnn.OWN_OPS,
     **decomp_train.OWN_OPS,
 }
 

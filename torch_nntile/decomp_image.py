@@ -81,9 +81,7 @@ def _channel_moments(input: Tensor) -> tuple[Tensor, Tensor, int]:
     return mean.float(), var.float(), count
 
 
-def _channel_sums_meta(
-    self: Tensor, other: Tensor, shift: Tensor | None
-) -> tuple[Tensor, Tensor]:
+def _channel_sums_meta(self: Tensor, other: Tensor, shift: Tensor | None) -> tuple[Tensor, Tensor]:
     first = self.new_empty(self.shape[1], dtype=torch.float64)
     return first, torch.empty_like(first)
 

@@ -109,6 +109,10 @@ def _define_own_ops() -> None:
         library.define(schema)
         if meta is not None:
             library.impl(schema.partition("(")[0], meta, "Meta")
+    for name, (backward, setup_context) in decomp.AUTOGRAD.items():
+        torch.library.register_autograd(
+            f"nntile::{name}", backward, setup_context=setup_context, lib=library
+        )
     for schema, notice in NOTICES.items():
         library.define(schema)
         library.impl(schema.partition("(")[0], notice, "CompositeExplicitAutograd")

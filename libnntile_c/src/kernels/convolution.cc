@@ -6,15 +6,11 @@
 
 #ifdef NNTILE_HAVE_ONEDNN
 
-#include <omp.h>
-
-#include <cstdlib>
-#include <cstring>
 #include <map>
-#include <oneapi/dnnl/dnnl.hpp>
 
 #include "base/error.hh"
-#include "kernels/convert.hh"
+#include "kernels/onednn.hh"
+#include "kernels/scratch.hh"
 
 namespace nntile::kernels {
 namespace {
@@ -24,37 +20,6 @@ using dnnl::memory;
 enum Kind { forward, backward_input, backward_weight };
 
 constexpr size_t most_primitives = 512;  // of a thread; a loop of one model needs some dozens
-
-struct AlignedDelete {
-    void operator()(std::byte* p) const { std::free(p); }
-};
-// Memory of a thread that grows to what its largest call needs.
-class Scratch {
-public:
-    std::byte* get(size_t bytes) {
-        if (bytes > size_) {
-            data_.reset();
-            size_ = 0;
-            constexpr size_t page = 4096;
-            const size_t rounded = (bytes + page - 1) / page * page;
-            data_.reset(static_cast<std::byte*>(std::aligned_alloc(page, rounded)));
-            if (!data_) throw std::bad_alloc();
-            size_ = rounded;
-        }
-        return data_.get();
-    }
-
-private:
-    std::unique_ptr<std::byte, AlignedDelete> data_;
-    size_t size_ = 0;
-};
-
-size_t padded(size_t bytes) { return (bytes + 63) / 64 * 64; }
-
-dnnl::engine& engine() {
-    static auto* e = new dnnl::engine(dnnl::engine::kind::cpu, 0);  // threads may end after static objects
-    return *e;
-}
 
 // The task's dims: n, co, c, group, then spatial ones of y, x and the window.
 struct Geometry {
@@ -206,7 +171,7 @@ std::unique_ptr<Prepared> prepare(const Args& args, const Geometry& g) {
         const bool last = !way.short_float && way.place.strides[1] == 1 && way.place.sizes[1] > 1 && operand != 'w';
         return last ? way.place.desc(memory::data_type::f32) : any[operand];
     };
-    const Forward there(engine(), prop, algorithm, kept('x'), any['w'], bias, kept('y'), stride, dilation, padding,
+    const Forward there(dnn_engine(), prop, algorithm, kept('x'), any['w'], bias, kept('y'), stride, dilation, padding,
                         padding, g.kind == forward ? attr : dnnl::primitive_attr());
     const auto set = [&](size_t k, int name, const memory::desc& inside) {
         made->ways[k].inside = inside;
@@ -221,7 +186,7 @@ std::unique_ptr<Prepared> prepare(const Args& args, const Geometry& g) {
         set(3, DNNL_ARG_DST, there.dst_desc());
         made->scratchpad = there.scratchpad_desc();
     } else if (g.kind == backward_input) {
-        const dnnl::convolution_backward_data::primitive_desc back(engine(), algorithm, kept('x'), any['w'], kept('y'),
+        const dnnl::convolution_backward_data::primitive_desc back(dnn_engine(), algorithm, kept('x'), any['w'], kept('y'),
                                                                    stride, dilation, padding, padding, there, attr);
         made->primitive = dnnl::convolution_backward_data(back);
         set(0, DNNL_ARG_DIFF_DST, back.diff_dst_desc());
@@ -230,7 +195,7 @@ std::unique_ptr<Prepared> prepare(const Args& args, const Geometry& g) {
         made->scratchpad = back.scratchpad_desc();
     } else {
         const dnnl::convolution_backward_weights::primitive_desc back(
-            engine(), algorithm, kept('x'), any['w'], kept('y'), stride, dilation, padding, padding, there, attr);
+            dnn_engine(), algorithm, kept('x'), any['w'], kept('y'), stride, dilation, padding, padding, there, attr);
         made->primitive = dnnl::convolution_backward_weights(back);
         set(0, DNNL_ARG_DIFF_DST, back.diff_dst_desc());
         set(1, DNNL_ARG_SRC, back.src_desc());
@@ -250,8 +215,8 @@ std::unique_ptr<Prepared> prepare(const Args& args, const Geometry& g) {
         way.own = dense.desc(memory::data_type::f32);
         way.reordered = way.own != way.inside;
         if (way.reordered) {
-            way.reorder = dnnl::reorder(result ? dnnl::reorder::primitive_desc(engine(), way.inside, engine(), way.own)
-                                               : dnnl::reorder::primitive_desc(engine(), way.own, engine(), way.inside));
+            way.reorder = dnnl::reorder(result ? dnnl::reorder::primitive_desc(dnn_engine(), way.inside, dnn_engine(), way.own)
+                                               : dnnl::reorder::primitive_desc(dnn_engine(), way.own, dnn_engine(), way.inside));
             way.inside_bytes = padded(way.inside.get_size());
         }
         made->bytes += way.dense_bytes + way.inside_bytes;
@@ -273,18 +238,16 @@ std::vector<int64_t> key_of(const Args& args, Kind kind) {
 
 int run(const Args& args, Kind kind) {
     thread_local std::map<std::vector<int64_t>, std::unique_ptr<Prepared>> known;
-    thread_local dnnl::stream stream(engine());
-    thread_local Scratch memory_of_thread;
-    omp_set_num_threads(1);  // of this thread; what the library makes for one thread it runs on one
+    thread_local Scratch scratch;
+    dnnl::stream& stream = dnn_stream();
+    one_dnn_thread();
     const Geometry g(args, kind);
-    std::unique_ptr<Prepared>* slot = nullptr;
     auto key = key_of(args, kind);
     if (known.size() >= most_primitives && !known.count(key)) known.clear();
-    slot = &known[std::move(key)];
-    if (!*slot) *slot = prepare(args, g);
-    const Prepared& p = **slot;
-    std::byte* free = memory_of_thread.get(std::max<size_t>(p.bytes, 1));
-    const auto take = [&](size_t bytes) { return std::exchange(free, free + bytes); };
+    auto& slot = known[std::move(key)];
+    if (!slot) slot = prepare(args, g);
+    const Prepared& p = *slot;
+    scratch.begin(p.bytes);
     std::unordered_map<int, memory> arguments;
     std::byte *dense_result = nullptr;
     memory own_result, inside_result;
@@ -294,14 +257,14 @@ int run(const Args& args, Kind kind) {
         std::byte* data = args.blocks[k].data;
         const bool result = k == p.result;
         if (way.dense_bytes) {
-            std::byte* dense = take(way.dense_bytes);
+            std::byte* dense = scratch.take(way.dense_bytes);
             if (result) dense_result = dense;
             else if (int status = convert(args, way, data, dense, true)) return status;
             data = dense;
         }
-        memory own(way.own, engine(), data), inside = own;
+        memory own(way.own, dnn_engine(), data), inside = own;
         if (way.reordered) {
-            inside = memory(way.inside, engine(), take(way.inside_bytes));
+            inside = memory(way.inside, dnn_engine(), scratch.take(way.inside_bytes));
             if (!result) way.reorder.execute(stream, own, inside);
         }
         if (result) {
@@ -310,7 +273,7 @@ int run(const Args& args, Kind kind) {
         }
         arguments.emplace(p.names[k], inside);
     }
-    arguments.emplace(DNNL_ARG_SCRATCHPAD, memory(p.scratchpad, engine(), take(padded(p.scratchpad.get_size()))));
+    arguments.emplace(DNNL_ARG_SCRATCHPAD, memory(p.scratchpad, dnn_engine(), scratch.take(p.scratchpad.get_size())));
     p.primitive.execute(stream, arguments);
     const Way& last = p.ways[p.result];
     if (last.reordered) last.reorder.execute(stream, inside_result, own_result);

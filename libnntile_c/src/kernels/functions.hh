@@ -28,6 +28,8 @@ int convolution(const Args& args);
 int convolution_backward_input(const Args& args);
 int convolution_backward_weight(const Args& args);
 int channel_sums(const Args& args);
+int lstm_sequence(const Args& args);
+int lstm_sequence_backward(const Args& args);
 int embedding(const Args& args);
 int embedding_backward(const Args& args);
 

@@ -53,6 +53,13 @@ constexpr KernelRow rows[] = {
      "x, y, shift? -> first, second (f64); dims n, c, spatial.. of x; first and second have dim c; params "
      "accumulate(i). Sums of x, and of x * (y - shift)",
      channel_sums, nullptr},
+    {"lstm_sequence",
+     "x, w, hx, cx -> y, cy, cells, gates; dims n, t, 4 h, h; x and gates have n, t, 4 h, w 4 h, h; params "
+     "reverse(i). x: the gates without what the hidden state adds",
+     lstm_sequence, nullptr, Work::flops},
+    {"lstm_sequence_backward",
+     "dy?, dcy?, w, cx, cells, gates -> dx, dhx, dcx; dims and params as lstm_sequence", lstm_sequence_backward,
+     nullptr, Work::flops},
     {"embedding", "weight, indices -> y; dims i.., e, v", embedding, nullptr, Work::table},
     {"embedding_backward",
      "dy, indices -> dw; dims i.., e, v; params padding_idx(i, -1: none), accumulate(i)",

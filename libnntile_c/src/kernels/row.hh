@@ -32,6 +32,11 @@ struct RowLoops {
                        double rstd, double a, double b, void* dx);
     void (*norm_affine)(const void* dy, const void* x, int64_t n, double mean, double rstd,
                         double* dw, double* db);
+    // gates: i, f, g, o of n each; they become what their functions give. cell = f * before + i * g, y = o * tanh(cell)
+    void (*lstm)(void* gates, const void* before, int64_t n, void* cell, void* y);
+    // From dy and dcell, of this step: gradients of the gates, and dcell of the step before.
+    void (*lstm_backward)(const void* gates, const void* before, const void* cell, const void* dy, int64_t n,
+                          void* dcell, void* dgates);
     // sums[0] += sum of x, sums[1] += sum of x * (y - shift), all in double; y may be x
     void (*moments)(const void* x, const void* y, int64_t n, double shift, double* sums);
     // The same for n channels beside each other: shift, first and second have an element for each; shift: may be null.

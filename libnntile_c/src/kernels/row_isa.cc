@@ -128,6 +128,34 @@ struct Row {
         });
     }
 
+    // ---- recurrent cells
+    static void lstm(void* all, const void* from, int64_t n, void* to, void* result) {
+        T *i = out(all), *f = i + n, *g = f + n, *o = g + n, *cell = out(to), *y = out(result);
+        const T* before = in(from);
+        each(n, [=](int64_t j) {
+            i[j] = sigmoid_of(i[j]);
+            f[j] = sigmoid_of(f[j]);
+            g[j] = tanh_of(g[j]);
+            o[j] = sigmoid_of(o[j]);
+            cell[j] = f[j] * before[j] + i[j] * g[j];
+            y[j] = o[j] * tanh_of(cell[j]);
+        });
+    }
+    static void lstm_backward(const void* all, const void* from, const void* to, const void* grad, int64_t n,
+                              void* through, void* result) {
+        const T *i = in(all), *f = i + n, *g = f + n, *o = g + n, *before = in(from), *cell = in(to), *dy = in(grad);
+        T *dcell = out(through), *di = out(result), *df = di + n, *dg = df + n, *dout = dg + n;
+        each(n, [=](int64_t j) {
+            const T squashed = tanh_of(cell[j]);
+            const T dc = dcell[j] + dy[j] * o[j] * (T(1) - squashed * squashed);
+            dout[j] = dy[j] * squashed * o[j] * (T(1) - o[j]);
+            di[j] = dc * g[j] * i[j] * (T(1) - i[j]);
+            df[j] = dc * before[j] * f[j] * (T(1) - f[j]);
+            dg[j] = dc * i[j] * (T(1) - g[j] * g[j]);
+            dcell[j] = dc * f[j];
+        });
+    }
+
     // ---- sums of channels: in double, for a variance is a small difference of large sums
     static void moments(const void* left, const void* right, int64_t n, double shift, double* sums) {
         const T *x = in(left), *y = in(right);
@@ -170,7 +198,7 @@ struct Row {
         exp_sum,    scale,     exp_scale,        shift,
         sum,        dot,       softmax_backward, log_softmax_backward,
         deviation,  normalize, norm_sums,        norm_input,
-        norm_affine, moments,  moments_of_each};
+        norm_affine, lstm,     lstm_backward,    moments,  moments_of_each};
 };
 
 }  // namespace

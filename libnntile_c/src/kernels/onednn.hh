@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What kernels that call oneDNN share. Only for files that are built with it.
+#pragma once
+
+#include <omp.h>
+
+#include <oneapi/dnnl/dnnl.hpp>
+
+namespace nntile::kernels {
+
+// What the library makes for one thread it runs on one.
+inline void one_dnn_thread() { omp_set_num_threads(1); }
+
+inline dnnl::engine& dnn_engine() {
+    static auto* engine = new dnnl::engine(dnnl::engine::kind::cpu, 0);  // threads may end after static objects
+    return *engine;
+}
+inline dnnl::stream& dnn_stream() {
+    thread_local dnnl::stream stream(dnn_engine());
+    return stream;
+}
+
+}  // namespace nntile::kernels
