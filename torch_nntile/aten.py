@@ -132,6 +132,8 @@ PRODUCTS = (
     Row("baddbmm", "addmm", "self:c batch1:a batch2:b beta alpha", UNIFORM),
 )
 
+_WINDOW = "kernel_size stride padding dilation ceil_mode"
+_MEAN = "kernel_size stride padding ceil_mode count_include_pad divisor_override"
 NETWORKS = (
     Row("_softmax", "softmax", "self:x dim half_to_float:-"),
     Row("_log_softmax", "log_softmax", "self:x dim half_to_float:-"),
@@ -182,6 +184,30 @@ NETWORKS = (
         "layer_norm_backward",
         "grad_out:dy input:x normalized_shape:normalized_ndim mean rstd weight bias:- "
         "output_mask:-",
+    ),
+    *(
+        row
+        for n in (2, 3)
+        for row in (
+            Row(f"max_pool{n}d_with_indices", "max_pool", f"self:x {_WINDOW} spatial={n}"),
+            Row(
+                f"max_pool{n}d_with_indices_backward",
+                "max_pool_backward",
+                f"grad_output:dy self:x indices {_WINDOW} spatial={n}",
+            ),
+            Row(f"avg_pool{n}d", "avg_pool", f"self:x {_MEAN} spatial={n}"),
+            Row(
+                f"avg_pool{n}d_backward",
+                "avg_pool_backward",
+                f"grad_output:dy self:x {_MEAN} spatial={n}",
+            ),
+            Row(f"_adaptive_avg_pool{n}d", "avg_pool", f"self:x output_size spatial={n}"),
+            Row(
+                f"_adaptive_avg_pool{n}d_backward",
+                "avg_pool_backward",
+                f"grad_output:dy self:x adaptive=1 spatial={n}",
+            ),
+        )
     ),
     Row("nntile::lstm_sequence", "lstm_sequence", "self:x weight:w hx cx reverse"),
     Row(

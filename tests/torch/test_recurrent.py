@@ -31,8 +31,12 @@ def weights(layers: int = 1, bidirectional: bool = False, bias: bool = True) -> 
 
 def lstm(**options: Any) -> Callable[..., Any]:
     settings = {
-        **{"has_biases": True, "num_layers": 1, "dropout": 0.0, "train": True},
-        **{"bidirectional": False, "batch_first": False},
+        "has_biases": True,
+        "num_layers": 1,
+        "dropout": 0.0,
+        "train": True,
+        "bidirectional": False,
+        "batch_first": False,
     } | options
 
     def call(x: Tensor, h: Tensor, c: Tensor, *params: Tensor) -> Any:

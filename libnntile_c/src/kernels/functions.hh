@@ -30,6 +30,10 @@ int convolution_backward_weight(const Args& args);
 int channel_sums(const Args& args);
 int lstm_sequence(const Args& args);
 int lstm_sequence_backward(const Args& args);
+int max_pool(const Args& args);
+int max_pool_backward(const Args& args);
+int avg_pool(const Args& args);
+int avg_pool_backward(const Args& args);
 int embedding(const Args& args);
 int embedding_backward(const Args& args);
 

@@ -60,6 +60,16 @@ constexpr KernelRow rows[] = {
     {"lstm_sequence_backward",
      "dy?, dcy?, w, cx, cells, gates -> dx, dhx, dcx; dims and params as lstm_sequence", lstm_sequence_backward,
      nullptr, Work::flops},
+    {"max_pool",
+     "x -> y, indices (i64); dims n, c, y's spatial.., x's spatial..; params kernel_size.., stride.., padding.., "
+     "dilation..",
+     max_pool, nullptr},
+    {"max_pool_backward", "dy, indices -> dx; dims as max_pool", max_pool_backward, nullptr},
+    {"avg_pool",
+     "x -> y; dims as max_pool; params divisor(i; 0: elements of the window), count_include_pad(i), then those of "
+     "max_pool, or none of them: as many windows as y has",
+     avg_pool, nullptr},
+    {"avg_pool_backward", "dy -> dx; dims and params as avg_pool", avg_pool_backward, nullptr},
     {"embedding", "weight, indices -> y; dims i.., e, v", embedding, nullptr, Work::table},
     {"embedding_backward",
      "dy, indices -> dw; dims i.., e, v; params padding_idx(i, -1: none), accumulate(i)",

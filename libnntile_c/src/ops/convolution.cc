@@ -3,24 +3,12 @@
 // group of x, where there are several), then the spatial dims of y, of x and of the window; spatial dims are whole.
 // A transposed convolution is the gradient of the input of one that goes the other way.
 #include "kernels/functions.hh"
-#include "ops/common.hh"
+#include "ops/images.hh"
 
 namespace nntile::ops {
 namespace {
 
 constexpr size_t first_spatial = 2;
-
-// The values of a spatial attribute, one for each dim; one value stands for all.
-Dims spatial(const Call& call, std::string_view name, size_t rank, int64_t least) {
-    Dims values = call.attr(name).ints;
-    if (values.size() == 1) values.assign(rank, values[0]);
-    check(values.size() == rank, Status::invalid_argument, call.row.name, ": ", name, " has ", values.size(),
-          " values for ", rank, " spatial dims");
-    for (int64_t v : values)
-        check(v >= least, Status::invalid_argument, call.row.name, ": ", name, " must be at least ", least, ", got ",
-              text_of_dims(values));
-    return values;
-}
 
 // What the three rows know of a convolution of x with w that gives y; one of the three shapes is made from the others.
 struct Convolution {
@@ -61,17 +49,6 @@ struct Convolution {
               ": an image or window without elements has no kernel");
     }
 };
-
-// Channels last: values whose elements lie so have the channels as their last dim.
-bool is_last(const Call& call) { return call.attr("channels_last").i != 0; }
-Dims stored(const Call& call, Dims sizes) {
-    if (is_last(call)) std::rotate(sizes.begin() + 1, sizes.begin() + 2, sizes.end());
-    return sizes;
-}
-Labels stored(const Call& call, Labels labels) {
-    if (is_last(call)) std::rotate(labels.begin() + 1, labels.begin() + 2, labels.end());
-    return labels;
-}
 
 struct ConvolutionLabels {
     Labels x, w, y, bias;
@@ -154,25 +131,6 @@ void weight_relate(const Call& call, std::span<const Type>, Relation& r) {
 
 // ---- compositions: what PyTorch calls convolution, transposed ones too
 
-// The elements of an image lie with the channels last, and not in the usual order as well.
-bool lies_last(const Builder& graph, uint32_t value) {
-    const Layout layout = graph.layout_of(value);
-    const auto in_order = [&](const auto& dims) {
-        int64_t inner = 1;
-        for (size_t k = dims.size(); k-- > 0;) {
-            if (layout.sizes[dims[k]] == 1) continue;
-            if (layout.strides[dims[k]] != inner) return false;
-            inner *= layout.sizes[dims[k]];
-        }
-        return true;
-    };
-    SmallVector<size_t, 5> usual(layout.sizes.size());
-    std::iota(usual.begin(), usual.end(), size_t{0});
-    SmallVector<size_t, 5> last = usual;
-    std::rotate(last.begin() + 1, last.begin() + 2, last.end());
-    return layout.sizes.size() > 3 && !in_order(usual) && in_order(last);
-}
-
 struct Compose {
     Builder& graph;
     const Call& call;
@@ -186,11 +144,7 @@ struct Compose {
     }
     uint32_t op(const char* name, std::vector<uint32_t> in, const Dims* sizes = nullptr) const {
         const uint32_t made = graph.op(name, in, attrs(sizes), call.compute)[0];
-        if (!channels_last) return made;
-        Layout layout = Layout::dense(graph.type_of(made).sizes);
-        std::rotate(layout.sizes.begin() + 1, layout.sizes.end() - 1, layout.sizes.end());
-        std::rotate(layout.strides.begin() + 1, layout.strides.end() - 1, layout.strides.end());
-        return graph.view(made, layout);
+        return channels_last ? in_usual_order(graph, made) : made;
     }
 };
 
