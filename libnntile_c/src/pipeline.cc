@@ -22,6 +22,7 @@ constexpr std::array passes{
     Pass{"remove_dead", graph::remove_dead},
     Pass{"own_outputs", graph::own_outputs},
     Pass{"fuse_maps", graph::fuse_maps},
+    Pass{"fuse_writes", graph::fuse_writes},
     Pass{"fuse_epilogues", graph::fuse_epilogues},
 };
 

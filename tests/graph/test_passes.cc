@@ -77,7 +77,8 @@ void texts(bool write) {
         {"remove_dead", graph::remove_dead, 8},
         {"own_outputs", graph::own_outputs, 5},
         {"fuse_maps", graph::fuse_maps, 30},
-        {"fuse_epilogues", graph::fuse_epilogues, 25},
+        {"fuse_writes", graph::fuse_writes, 25},
+        {"fuse_epilogues", graph::fuse_epilogues, 24},
     };
     for (const auto& pass : passes) {
         std::vector<Case> cases = cases_of(pass.name);
@@ -191,7 +192,40 @@ void wrong_epilogues() {
     }
 }
 
-// Epilogues are a part of the hash.
+// Spoils a write of exp(x[:4]): r1 = exp(r0).
+void wrong_prologues() {
+    using kernels::Program;
+    const struct {
+        const char* part;
+        std::function<void(graph::Node&, Program&)> spoil;
+    } cases[] = {
+        {"view_write: exp reads r2, which is never written", [](auto&, Program& p) { p.code[0].in[0] = 2; }},
+        {"view_write: 1 parameters for 0", [](graph::Node& n, auto&) { n.attrs.push_back({}); }},
+        {"view_write: an input is absent", [](graph::Node& n, auto&) { n.inputs[1] = graph::no_value; }},
+        {"view_write: an input of shape (8,) for outputs of shape (4,)", [](graph::Node& n, auto&) { n.inputs[1] = 0; }},
+        {"view_write: a program of 1 inputs and 1 outputs for 1 and 0 values",
+         [](graph::Node& n, auto&) { n.outputs.resize(1); }},
+    };
+    for (const auto& c : cases) {
+        Graph g = parse(R"(graph {
+  %0 : f32[8] = input overwritable
+  %1 : f32[4] = view of %0 sizes (4,) strides (1,) offset 0
+  %2 : f32[8], %3 : f32[4] = view_write(%0, %1) {strides = (1,), offset = 4} [r1 = exp(r0) : f32]
+  return %2
+}
+)");
+        graph::verify(g);
+        CHECK(graph::name_of(g, g.nodes[0]) == "exp");
+        auto program = std::make_shared<Program>(*g.nodes[0].program);
+        c.spoil(g.nodes[0], *program);
+        g.nodes[0].program = program;
+        test::check_error(__FILE__, __LINE__, Status::invalid_argument, c.part, [&] {
+            for (const graph::Node& node : g.nodes) graph::check_program(g, node);
+        });
+    }
+}
+
+// Programs are a part of the hash.
 void hashes() {
     const auto of = [](const std::string& row, const std::string& code) {
         return parse("graph {\n  %0 : f32[4, 4] = input\n  %1 : f32[4, 4], %2 : f32[4, 4] = " + row +
@@ -201,6 +235,14 @@ void hashes() {
     CHECK(of("matmul", "[r1 = relu(r0) : f32]") == of("matmul", "[r1 = relu(r0) : f32]"));
     CHECK(of("matmul", "[r1 = relu(r0) : f32]") != of("matmul", "[r1 = exp(r0) : f32]"));
     CHECK(of("matmul", "[r1 = relu(r0) : f32]") != of("addmm", "[r1 = relu(r0) : f32]"));
+    const auto of_write = [](const std::string& code) {
+        return parse("graph {\n  %0 : f32[8] = input\n  %1 : f32[8], %2 : f32[8] = view_write(%0, %0) " + code +
+                     "\n  return %1\n}\n")
+            .hash();
+    };
+    const std::string whole = "{strides = (1,), offset = 0} ";
+    CHECK(of_write(whole + "[r1 = relu(r0) : f32]") == of_write(whole + "[r1 = relu(r0) : f32]"));
+    CHECK(of_write(whole + "[r1 = relu(r0) : f32]") != of_write(whole + "[r1 = exp(r0) : f32]"));
 }
 
 // A text with some characters exchanged is refused or is another graph; nothing else happens.
@@ -223,7 +265,7 @@ void damage(const std::string& text) {
 }
 
 void damaged_texts() {
-    for (const char* pass : {"fuse_maps", "fuse_epilogues"}) {
+    for (const char* pass : {"fuse_maps", "fuse_writes", "fuse_epilogues"}) {
         std::string text;
         for (const Case& c : cases_of(pass))
             if (c.after.size() > text.size() && c.after.size() < 1500) text = c.after;
@@ -234,6 +276,10 @@ void damaged_texts() {
 void bad_programs() {
     const auto in = [](const std::string& code, const std::string& left = "%1 : f32[4]") {
         return "graph {\n  %0 : f32[4] = input \"x\"\n  " + left + " = map(%0) [" + code + "]\n}\n";
+    };
+    const auto write = [](const std::string& left, const std::string& operands = "%0, %0") {
+        return "graph {\n  %0 : f32[8] = input \"x\"\n  " + left + " = view_write(" + operands +
+               ") {strides = (1,), offset = 0} [r1 = exp(r0) : f32]\n}\n";
     };
     std::string chain = "r1 = exp(r0) : f32";
     for (int k = 1; k < 33; ++k) chain += text_of("; r", k + 1, " = exp(r", k, ") : f32");
@@ -280,6 +326,14 @@ void bad_programs() {
          "matmul: a program of 1 inputs and 0 outputs for 1 and 0 values"},
         {"graph {\n  %0 : f32[4, 4] = input\n  matmul(%0, %0) [r1 = exp(r0) : f32]\n}\n",
          "line 3: matmul takes no program"},
+        {write("%1 : f32[8]"), "view_write: no program can make 1 results with it"},
+        {write("%1 : f32[8], %2 : f32[4], %3 : f32[4]"), "view_write: no program can make 3 results with it"},
+        {write("%1 : f32[8], %2 : f32[9]"), "view_write: the view ends beyond the 8 elements of base (8,)"},
+        {write("%1 : f32[8], %2 : f32[2, 2]"), "view_write: data (2, 2) and strides (1,) differ in rank"},
+        {write("%1 : f32[8], %2 : bf16[4]"), "view_write: exp gives f32, but its value is bf16"},
+        {write("%1 : f32[8], %2 : f32[4]", "none, %0"), "view_write: input base is missing"},
+        {write("%1 : f32[8], %2 : f32[4]", "%0, none"), "view_write: no value %4294967295"},
+        {write("%1 : f32[8], %2 : f32[4]", "%0"), "view_write: exp reads r0, which is never written"},
     };
     for (const auto& c : cases) {
         const std::string message = test::error_of([&] { parse(c.text); });
@@ -297,6 +351,7 @@ int main(int argc, char** argv) {
     nntile::wrong_graphs();
     nntile::wrong_programs();
     nntile::wrong_epilogues();
+    nntile::wrong_prologues();
     nntile::hashes();
     nntile::bad_programs();
     nntile::damaged_texts();

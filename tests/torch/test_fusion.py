@@ -181,9 +181,10 @@ def test_explain_shows_each_pass() -> None:
         "remove_dead",
         "own_outputs",
         "fuse_maps",
+        "fuse_writes",
         "fuse_epilogues",
     ]
-    changes = ["graph {", "graph {", "no change", "graph {", "no change"]
+    changes = ["graph {", "graph {", "no change", "graph {", "no change", "no change"]
     assert [rest for _, _, rest in stages] == changes
     recorded, after_dead = text.split("remove_dead: ")[0], text.split("remove_dead: ")[1]
     assert "neg(" in recorded and "neg(" not in after_dead

@@ -22,16 +22,20 @@ std::string name_of(const Graph& graph, const Node& node) {
     if (!node.program) return node.row->name;
     std::string name = node.row->epilogue ? node.row->name : "";
     const auto& code = node.program->code;
+    static const int cast = kernels::find_map("cast");
+    if (has_prologue(node) && code.size() == 1 && code[0].primitive == cast) return "copy";
     for (size_t k = 0; k < code.size() && k < few; ++k)
         name += (name.empty() ? "" : "+") + std::string(kernels::map_rows()[code[k].primitive].name);
     return code.size() > few ? name + "+.." : name;
 }
 
+uint32_t data_of(const Node& node) { return node.program ? node.outputs[1] : node.inputs[1]; }
+
 Layout target_of(const Graph& graph, const Node& node) {
     const auto attr = [&](std::string_view name) -> const Attr& {
         return node.attrs[schema::attr_index(*node.row, name)];
     };
-    return {graph.value(node.inputs[1]).sizes, attr("strides").ints, attr("offset").i};
+    return {graph.value(data_of(node)).sizes, attr("strides").ints, attr("offset").i};
 }
 
 void Graph::check_value(uint32_t v, std::string_view op) const {
@@ -110,14 +114,19 @@ Type Graph::type_of(uint32_t v) const {
     return {values[v].dtype, values[v].sizes, values[v].kind == ValueKind::scalar};
 }
 
-std::vector<uint32_t> Graph::add(const OpRow& row, std::span<const uint32_t> in, std::vector<Attr> attrs,
-                                 DType compute, std::span<const Type> wanted, std::string_view place) {
+std::vector<Type> Graph::types_of(std::string_view op, std::span<const uint32_t> in) const {
     std::vector<Type> types(in.size());
     for (size_t k = 0; k < in.size(); ++k) {
         if (in[k] == no_value) continue;
-        check_value(in[k], row.name);
+        check_value(in[k], op);
         types[k] = type_of(in[k]);
-        if (row.inputs.empty()) continue;           // verify() refuses it
+    }
+    return types;
+}
+
+std::vector<Type> Graph::results_of(const OpRow& row, std::span<const Type> types, std::vector<Attr>& attrs,
+                                    DType& compute, std::span<const Type> wanted) {
+    for (size_t k = 0; k < types.size() && !row.inputs.empty(); ++k) {     // verify() refuses it without inputs
         const schema::ArgRow& arg = row.inputs[std::min(k, row.inputs.size() - 1)];
         if (compute == DType::none && arg.type == "T" && !types[k].scalar) compute = types[k].dtype;
     }
@@ -136,15 +145,24 @@ std::vector<uint32_t> Graph::add(const OpRow& row, std::span<const uint32_t> in,
         if (row.rule == schema::Rule::map) out[k].dtype = wanted[k].dtype;
     }
     for (size_t k = 0; k < out.size(); ++k) check_sizes(out[k].dtype, out[k].sizes, row.name, "the result");
-    uint32_t here = composing_where_;
-    if (!place.empty()) {
-        if (where.empty() || where.back() != place) where.emplace_back(place);
-        here = static_cast<uint32_t>(where.size() - 1);
-    }
+    return out;
+}
+
+uint32_t Graph::place_of(std::string_view place) {
+    if (place.empty()) return composing_where_;
+    if (where.empty() || where.back() != place) where.emplace_back(place);
+    return static_cast<uint32_t>(where.size() - 1);
+}
+
+std::vector<uint32_t> Graph::add(const OpRow& row, std::span<const uint32_t> in, std::vector<Attr> attrs,
+                                 DType compute, std::span<const Type> wanted, std::string_view place) {
+    const std::vector<Type> types = types_of(row.name, in);
+    const std::vector<Type> out = results_of(row, types, attrs, compute, wanted);
+    const uint32_t here = place_of(place);
     if (row.compose) {
         const uint32_t outer = composing_where_;
         composing_where_ = here;
-        auto ids = row.compose(*this, call, in);
+        auto ids = row.compose(*this, {row, types, attrs, compute}, in);
         composing_where_ = outer;
         return ids;
     }
@@ -152,6 +170,28 @@ std::vector<uint32_t> Graph::add(const OpRow& row, std::span<const uint32_t> in,
     Node node{&row, compute, -1, here, {}, {}, std::move(attrs)};
     node.inputs.append(in.begin(), in.end());
     append(std::move(node), out);
+    return {nodes.back().outputs.begin(), nodes.back().outputs.end()};
+}
+
+std::vector<uint32_t> Graph::add_prologue(const OpRow& row, std::span<const uint32_t> in, std::vector<Attr> attrs,
+                                          Code code, DType compute, std::span<const Type> wanted,
+                                          std::string_view place) {
+    check(row.prologue >= 0 && wanted.size() == row.outputs.size() + 1, Status::invalid_argument, row.name,
+          ": no program can make ", wanted.size(), " results with it");
+    std::vector<Type> types = types_of(row.name, in);
+    for (uint32_t v : code.inputs) check_value(v, row.name);
+    types.insert(types.begin() + std::min<std::ptrdiff_t>(row.prologue, std::ssize(types)), wanted.back());
+    std::vector<Type> out = results_of(row, types, attrs, compute, wanted.first(row.outputs.size()));
+    check_sizes(wanted.back().dtype, wanted.back().sizes, row.name, row.inputs[row.prologue].name);
+    out.push_back(wanted.back());
+    place_scalars(row, attrs);
+    place_scalars(*code.program, code.attrs);
+    Node node{&row, compute, -1, place_of(place), {}, {}, std::move(attrs), std::move(code.program)};
+    node.inputs.append(in.begin(), in.end());
+    node.inputs.append(code.inputs.begin(), code.inputs.end());
+    node.attrs.insert(node.attrs.end(), code.attrs.begin(), code.attrs.end());
+    append(std::move(node), out);
+    check_program(*this, nodes.back());
     return {nodes.back().outputs.begin(), nodes.back().outputs.end()};
 }
 
@@ -178,10 +218,8 @@ void Graph::place_scalars(const kernels::Program& program, std::span<Attr> attrs
 std::vector<uint32_t> Graph::add_program(std::shared_ptr<const kernels::Program> program, std::span<const uint32_t> in,
                                          std::vector<Attr> attrs, std::span<const Type> out, std::string_view place) {
     for (uint32_t v : in) check_value(v, "map");
-    if (!place.empty()) where.emplace_back(place);
     place_scalars(*program, attrs);
-    Node node{&program_row(), out.empty() ? DType::none : out[0].dtype, -1,
-              place.empty() ? no_value : static_cast<uint32_t>(where.size() - 1), {}, {}, std::move(attrs),
+    Node node{&program_row(), out.empty() ? DType::none : out[0].dtype, -1, place_of(place), {}, {}, std::move(attrs),
               std::move(program)};
     node.inputs.append(in.begin(), in.end());
     append(std::move(node), out);
@@ -231,9 +269,7 @@ std::vector<uint32_t> Graph::add_host(std::string name, uint64_t signature, std:
     for (uint32_t v : in)
         if (v != no_value) check_value(v, name);
     check_batch(name, in, out, batched);
-    if (!place.empty()) where.emplace_back(place);
-    Node node{&host_row(), DType::none, static_cast<int32_t>(hosts.size()),
-              place.empty() ? no_value : static_cast<uint32_t>(where.size() - 1), {}, {}, {}};
+    Node node{&host_row(), DType::none, static_cast<int32_t>(hosts.size()), place_of(place), {}, {}, {}};
     hosts.push_back({std::move(name), signature, {batched.begin(), batched.end()}});
     node.inputs.append(in.begin(), in.end());
     append(std::move(node), out);
@@ -322,7 +358,7 @@ Hash Graph::hash() const {
     for (const Node& n : nodes) {
         if (n.host_call >= 0) h.add(hosts[n.host_call].signature).add_all(hosts[n.host_call].batched);
         else if (n.program) add_program_to(h, *n.program);
-        if (n.host_call < 0 && (!n.program || n.row->epilogue)) h.add(schema::number_of(*n.row));
+        if (n.host_call < 0 && n.row != &program_row()) h.add(schema::number_of(*n.row));
         h.add(static_cast<uint64_t>(n.compute)).add_all(n.inputs).add(n.outputs.size());
         for (size_t k = 0; k < n.attrs.size(); ++k) {
             const Attr& a = n.attrs[k];

@@ -50,6 +50,13 @@ struct Node {
     std::shared_ptr<const kernels::Program> program = nullptr;  // several map nodes in one; see program.hh
 };
 
+// A program with its operands.
+struct Code {
+    std::shared_ptr<const kernels::Program> program;
+    std::vector<uint32_t> inputs;       // each once
+    std::vector<Attr> attrs;            // of its instructions, one after the other
+};
+
 struct Output {
     uint32_t value;
     std::string name;
@@ -92,6 +99,11 @@ public:
     std::vector<uint32_t> add_epilogue(std::shared_ptr<const kernels::Program> program,
                                        std::span<const uint32_t> inputs, std::vector<Attr> attrs,
                                        std::span<const Type> outputs);
+    // As add(), but a program makes the operand that the row has as `prologue`; see program.hh. `inputs` are without it,
+    // `wanted` are all outputs, the operand last.
+    std::vector<uint32_t> add_prologue(const OpRow& row, std::span<const uint32_t> inputs, std::vector<Attr> attrs,
+                                       Code code, DType compute, std::span<const Type> wanted,
+                                       std::string_view where = {});
     void set_output(uint32_t value, std::string name = {});
     void name_axis(uint32_t value, uint32_t dim, std::string name);
     // not_found for a name that no dim has; invalid_argument where the segments do not fill its extent.
@@ -133,6 +145,11 @@ private:
     uint32_t scalar(DType dtype, double f, int64_t i) override { return add_scalar(dtype, f, i); }
     void check_batch(std::string_view name, std::span<const uint32_t> inputs, std::span<const Type> outputs,
                      std::span<const uint8_t> batched) const;
+    std::vector<Type> types_of(std::string_view op, std::span<const uint32_t> values) const;
+    // What a row gives; attrs and compute are completed. Throws where it does not take these operands.
+    static std::vector<Type> results_of(const OpRow& row, std::span<const Type> inputs, std::vector<Attr>& attrs,
+                                        DType& compute, std::span<const Type> wanted);
+    uint32_t place_of(std::string_view where);
     void append(Node node, std::span<const Type> outputs);
     void place_scalars(const OpRow& row, std::span<Attr> attrs);
     void place_scalars(const kernels::Program& program, std::span<Attr> attrs);
@@ -144,10 +161,12 @@ private:
     uint32_t composing_where_ = no_value;   // the parts of a composed node share its place
 };
 
-// Display name of a node: its op, the host function's name, or the first ops of its program.
+// Display name of a node: its op, the host function's name, or the first ops of its program. A write with a program
+// has the name of that.
 std::string name_of(const Graph& graph, const Node& node);
 const OpRow& host_row();
-// Of a node of rule write: where its data (input 1) lies in its result.
+// Of a node of rule write: its data, and where that lies in its result.
+uint32_t data_of(const Node& node);
 Layout target_of(const Graph& graph, const Node& node);
 
 }  // namespace nntile::graph

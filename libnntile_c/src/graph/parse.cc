@@ -41,10 +41,9 @@ private:
         uint32_t slot = no_value;  // no_value: the next free one
         kernels::Param value{};
     };
-    struct Code {
-        std::shared_ptr<kernels::Program> program;
-        std::vector<Attr> attrs;
-        std::vector<Given> scalars;
+    struct Numbered {
+        Code code;
+        std::vector<Given> scalars;  // of its attributes
     };
 
     void statement() {
@@ -54,8 +53,7 @@ private:
             do {
                 s_.expect("%");
                 const uint32_t want = first + static_cast<uint32_t>(results.size()), got = s_.number();
-                if (got != want)
-                    s_.fail("values are numbered in order: expected %", want, ", got %", got);
+                if (got != want) s_.fail("values are numbered in order: expected %", want, ", got %", got);
                 s_.expect(":");
                 results.push_back(result());
             } while (s_.accept(","));
@@ -166,8 +164,7 @@ private:
             if (s_.accept("hint")) data->hints |= uint64_t{1} << data->sizes.size();
             int64_t extent = 1;
             for (const Factor& f : factors)
-                if (__builtin_mul_overflow(extent, f.extent, &extent))
-                    s_.fail("an extent is too large");
+                if (__builtin_mul_overflow(extent, f.extent, &extent)) s_.fail("an extent is too large");
             data->sizes.push_back(extent);
             data->cuts.push_back(std::move(factors));
             if (!s_.at(']')) s_.expect(",");
@@ -246,24 +243,24 @@ private:
 
     void op(const OpRow& row, const std::vector<Result>& results) {
         std::vector<uint32_t> in = operands();
-        if (row.inputs.empty() || !row.inputs.back().variadic())
-            in.resize(std::max(in.size(), row.inputs.size()), no_value);
-        const DType compute = s_.accept("in")   ? dtype()
-                              : results.empty() ? DType::none
-                                                : results[0].type.dtype;
+        const DType compute = s_.accept("in") ? dtype() : results.empty() ? DType::none : results[0].type.dtype;
         std::vector<Given> scalars(row.attrs.size());
         std::vector<Attr> attrs = attributes(row, scalars);
         const std::vector<Type> types = types_of(results);
-        const bool epilogue = s_.at('[');
-        if (epilogue && (!row.epilogue || types.empty())) s_.fail(row.name, " takes no program");
-        const auto own = std::span<const uint32_t>(in).first(epilogue ? row.inputs.size() : in.size());
+        const bool program = s_.at('['), prologue = program && row.prologue >= 0;
+        if (program && ((!prologue && !row.epilogue) || types.empty())) s_.fail(row.name, " takes no program");
+        const size_t n_own = row.inputs.size() - (prologue ? 1 : 0);
+        if (row.inputs.empty() || !row.inputs.back().variadic()) in.resize(std::max(in.size(), n_own), no_value);
+        const auto own = std::span<const uint32_t>(in).first(program ? n_own : in.size());
         const auto more = std::span<const uint32_t>(in).subspan(own.size());
-        Code code;
-        if (epilogue) code = program_code(more.size() + 1, types.size() - 1);
-        scalars.insert(scalars.end(), code.scalars.begin(), code.scalars.end());
+        auto [code, given] = program ? program_code({more.begin(), more.end()}, prologue ? 0 : 1, types.size() - 1)
+                                     : Numbered{};
+        scalars.insert(scalars.end(), given.begin(), given.end());
         const size_t first_slot = g_.scalars.size();
-        g_.add(row, own, std::move(attrs), compute, types, s_.comment());
-        if (epilogue) g_.add_epilogue(code.program, more, std::move(code.attrs), std::span(types).subspan(1));
+        if (prologue) g_.add_prologue(row, own, std::move(attrs), std::move(code), compute, types, s_.comment());
+        else g_.add(row, own, std::move(attrs), compute, types, s_.comment());
+        if (program && !prologue)
+            g_.add_epilogue(code.program, code.inputs, std::move(code.attrs), std::span(types).subspan(1));
         number_scalars(first_slot, scalars);
     }
 
@@ -278,9 +275,13 @@ private:
         return static_cast<uint8_t>(number);
     }
 
-    Code program_code(size_t inputs, size_t outputs) {
-        Code made{std::make_shared<kernels::Program>(), {}, {}};
-        auto& [program, attrs, scalars] = made;
+    // more: registers that are read beside the operands.
+    Numbered program_code(std::vector<uint32_t> operands, size_t more, size_t outputs) {
+        const auto program = std::make_shared<kernels::Program>();
+        const size_t inputs = operands.size() + more;
+        Numbered made{{program, std::move(operands), {}}, {}};
+        std::vector<Attr>& attrs = made.code.attrs;
+        std::vector<Given>& scalars = made.scalars;
         highest_ = -1;
         s_.expect("[");
         do {
@@ -320,11 +321,10 @@ private:
     }
 
     void program(const std::vector<Result>& results) {
-        const std::vector<uint32_t> in = operands();
-        Code code = program_code(in.size(), results.size());
+        auto [code, scalars] = program_code(operands(), 0, results.size());
         const size_t first_slot = g_.scalars.size();
-        g_.add_program(std::move(code.program), in, std::move(code.attrs), types_of(results), s_.comment());
-        number_scalars(first_slot, code.scalars);
+        g_.add_program(std::move(code.program), code.inputs, std::move(code.attrs), types_of(results), s_.comment());
+        number_scalars(first_slot, scalars);
     }
 
     // Numbered anew: the text may name the slots.

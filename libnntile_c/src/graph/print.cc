@@ -129,7 +129,7 @@ private:
             while (n > 0 && node.inputs[n - 1] == no_value) --n;
         line.right = node.row->name + arguments(node, n);
         const Own own = own_of(node);
-        if (node.program && own.outputs == 0) {
+        if (node.row == &program_row()) {
             line.right += program_text(node);
             return line;
         }

@@ -41,16 +41,28 @@ size_t param_count(const OpRow& row) { return kernels::map_rows()[row.map_row].p
 
 Own own_of(const Node& node) {
     if (!node.program) return {node.inputs.size(), node.outputs.size(), node.attrs.size()};
-    if (!node.row->epilogue) return {0, 0, 0};
-    return {node.row->inputs.size(), 1, node.row->attrs.size()};
+    if (node.row == &program_row()) return {0, 0, 0};
+    return {node.row->inputs.size() - (has_prologue(node) ? 1 : 0), node.row->outputs.size(), node.row->attrs.size()};
 }
 
-// An op that may refuse its operands says so under its own name.
-bool may_be_instruction(const Graph& graph, const Node& node) {
+bool has_epilogue(const Node& node) { return node.program && node.row->epilogue; }
+bool has_prologue(const Node& node) { return node.program && node.row->prologue >= 0; }
+
+Node prologue_of(const Node& node) {
+    const Own own = own_of(node);
+    Node made{&program_row(), DType::none, -1, node.where, {}, {}, {}, node.program};
+    made.inputs.append(node.inputs.begin() + own.inputs, node.inputs.end());
+    made.outputs.append(node.outputs.begin() + own.outputs, node.outputs.end());
+    made.attrs.assign(node.attrs.begin() + static_cast<std::ptrdiff_t>(own.attrs), node.attrs.end());
+    return made;
+}
+
+static bool is_copy(const Graph& graph, const Node& node) {
+    return node.row->kernel == "copy" && graph.value(node.inputs[0]).kind != ValueKind::scalar;
+}
+
+static bool is_instruction(const Graph& graph, const Node& node) {
     if (node.row->map_row < 0 || node.outputs.empty()) return false;
-    const kernels::MapRow& row = kernels::map_rows()[node.row->map_row];
-    const bool divides = row.check == kernels::MapCheck::divisor && compute_class(node.compute) == DType::i64;
-    if (divides || row.check == kernels::MapCheck::probability) return false;
     for (uint32_t v : node.outputs) {       // a register holds what the instruction computes, narrowed to one dtype
         const DType dtype = graph.value(v).dtype;
         if (v == node.outputs[0] ? dtype != DType::boolean && compute_class(dtype) != compute_class(node.compute)
@@ -60,16 +72,52 @@ bool may_be_instruction(const Graph& graph, const Node& node) {
     return std::find(node.inputs.begin(), node.inputs.end(), no_value) == node.inputs.end();
 }
 
+bool is_element_wise(const Graph& graph, const Node& node) {
+    return node.row == &program_row() || is_copy(graph, node) || is_instruction(graph, node);
+}
+
+// An op that may refuse its operands says so under its own name.
+bool may_be_instruction(const Graph& graph, const Node& node) {
+    if (!is_instruction(graph, node)) return false;
+    const kernels::MapRow& row = kernels::map_rows()[node.row->map_row];
+    const bool divides = row.check == kernels::MapCheck::divisor && compute_class(node.compute) == DType::i64;
+    return !divides && row.check != kernels::MapCheck::probability;
+}
+
+Code code_of(const Graph& graph, const Node& node) {
+    Code made;
+    if (node.program) {
+        made.inputs.assign(node.inputs.begin(), node.inputs.end());
+        made.attrs = node.attrs;
+        made.program = node.program;
+        return made;
+    }
+    std::map<uint32_t, uint8_t> registers;
+    for (uint32_t v : node.inputs)
+        if (registers.emplace(v, static_cast<uint8_t>(registers.size())).second) made.inputs.push_back(v);
+    for (uint32_t v : node.outputs) registers.emplace(v, static_cast<uint8_t>(registers.size()));
+    kernels::Program program;
+    program.n_in = static_cast<uint8_t>(made.inputs.size());
+    program.n_out = static_cast<uint8_t>(node.outputs.size());
+    program.n_registers = static_cast<uint8_t>(registers.size());
+    program.code.push_back(instruction_of(graph, node, registers, made.attrs));
+    made.program = std::make_shared<const kernels::Program>(std::move(program));
+    return made;
+}
+
 kernels::Instruction instruction_of(const Graph& graph, const Node& node, const std::map<uint32_t, uint8_t>& registers,
                                     std::vector<Attr>& attrs) {
     kernels::Instruction code;
-    code.primitive = static_cast<uint16_t>(node.row->map_row);
-    code.compute = compute_class(node.compute);
+    const DType result = graph.value(node.outputs[0]).dtype;
+    const bool copies = is_copy(graph, node);
+    code.primitive = static_cast<uint16_t>(copies ? kernels::find_map("cast") : node.row->map_row);
+    code.compute = copies ? kernels::conversion_type(graph.value(node.inputs[0]).dtype, result)
+                          : compute_class(node.compute);
     code.first_param = static_cast<uint16_t>(attrs.size());
     for (uint32_t v : node.inputs) code.in.push_back(registers.at(v));
     for (uint32_t v : node.outputs) code.out.push_back(registers.at(v));
-    code.result = graph.value(node.outputs[0]).dtype;
-    for (size_t k = 0; k < param_count(*node.row); ++k) attrs.push_back(node.attrs[k]);
+    code.result = result;
+    for (size_t k = 0; !copies && k < param_count(*node.row); ++k) attrs.push_back(node.attrs[k]);
     return code;
 }
 
@@ -85,11 +133,13 @@ void check_program(const Graph& graph, const Node& node) {
     const Own own = own_of(node);
     const auto wrong = [&](const auto&... parts) { fail(Status::invalid_argument, node.row->name, ": ", parts...); };
     const std::span results = std::span(node.outputs.begin(), node.outputs.end()).subspan(own.outputs);
-    const size_t read = node.inputs.size() - own.inputs + own.outputs;
+    const bool epilogue = has_epilogue(node);
+    const size_t read = node.inputs.size() - own.inputs + epilogue;
     if (p.n_in != read || p.n_out != results.size() || p.n_out == 0)
         wrong("a program of ", int{p.n_in}, " inputs and ", int{p.n_out}, " outputs for ", read, " and ",
               results.size(), " values");
-    const size_t more = own.outputs;    // of each for joining parts of the result first
+    if (has_prologue(node) && results.size() != 1) wrong("a program makes one operand, not ", results.size());
+    const size_t more = epilogue;       // of each for joining parts of the result first
     if (p.n_in + p.n_out + more > kernels::max_map_blocks || p.n_registers + 2 * more > kernels::max_map_registers ||
         p.code.size() + more > kernels::max_map_instructions)
         wrong("the program is too long");
@@ -119,8 +169,8 @@ void check_program(const Graph& graph, const Node& node) {
     if (params + own.attrs != node.attrs.size()) wrong(node.attrs.size() - own.attrs, " parameters for ", params);
     for (size_t r = p.n_registers - p.n_out; r < p.n_registers; ++r)
         if (!written[r]) wrong("output r", r, " is never written");
-    const Dims& sizes = graph.value(node.outputs[0]).sizes;
-    for (uint32_t v : node.outputs)
+    const Dims& sizes = graph.value(epilogue ? node.outputs[0] : results[0]).sizes;
+    for (uint32_t v : results)
         if (graph.value(v).sizes != sizes) wrong("outputs of several shapes");
     for (uint32_t v : std::span(node.inputs.begin(), node.inputs.end()).subspan(own.inputs))
         if (v == no_value || !broadcasts(graph.value(v).sizes, sizes))
@@ -129,7 +179,7 @@ void check_program(const Graph& graph, const Node& node) {
 }
 
 double flops_of(const Node& node) {
-    return node.program && !node.row->epilogue ? flops_of(*node.program) : node.row->flops;
+    return node.row == &program_row() ? flops_of(*node.program) : node.row->flops;
 }
 
 double flops_of(const kernels::Program& program) {

@@ -11,13 +11,19 @@ namespace nntile::graph {
 
 const OpRow& program_row();
 
-// What of a node is its own row's; the rest is its program's. A node of a row with `epilogue` may have a program that
-// runs on its result: inputs are those of the row, then of the program, whose last input register is the result;
-// outputs are the result, then those of the program.
+// What of a node is its own row's; the rest is its program's.
+// Epilogue: a node of a row with `epilogue` may have a program that runs on its result: inputs are those of the row,
+// then of the program, whose last input register is the result; outputs are the result, then those of the program.
+// Prologue: a node of a row with `prologue` may have a program that makes that operand: inputs are those of the row
+// without it, then of the program; outputs are those of the row, then the operand, which nobody else reads.
 struct Own {
     size_t inputs, outputs, attrs;
 };
 Own own_of(const Node& node);
+bool has_epilogue(const Node& node);
+bool has_prologue(const Node& node);
+// The program of a prologue as a node of its own.
+Node prologue_of(const Node& node);
 
 // The op row of a primitive: its attributes are named there.
 const OpRow& row_of(const kernels::Instruction& instruction);
@@ -26,7 +32,11 @@ DType compute_class(DType dtype);
 // How many attributes of a map node its kernel gets: all but the sizes.
 size_t param_count(const OpRow& row);
 
-// Whether a node may be an instruction of a program: it is element-wise, and cannot fail.
+// Each element of its results comes from the elements in the same place, and code_of() can say how: a program, a map
+// or a copy.
+bool is_element_wise(const Graph& graph, const Node& node);
+Code code_of(const Graph& graph, const Node& node);
+// Whether a node may be an instruction of a program with others: a map that cannot fail.
 bool may_be_instruction(const Graph& graph, const Node& node);
 // The node as an instruction, whose parameters are put at the end of attrs. registers: of its inputs and outputs.
 kernels::Instruction instruction_of(const Graph& graph, const Node& node, const std::map<uint32_t, uint8_t>& registers,
@@ -36,7 +46,7 @@ kernels::Instruction instruction_of(const Graph& graph, const Node& node, const 
 // unwritten or of another dtype, is too long for a task, or has inputs that do not broadcast to its outputs.
 void check_program(const Graph& graph, const Node& node);
 
-// Of a point of the iteration space, for the cost module; without an epilogue.
+// Of a point of the iteration space, for the cost module; without an epilogue or a prologue.
 double flops_of(const Node& node);
 double flops_of(const kernels::Program& program);
 

@@ -79,6 +79,8 @@ void choose_rows(Space& s) {
 
 }  // namespace
 
+DType conversion_type(DType from, DType to) { return dtype_of(between(from, to)); }
+
 int copy(const Args& args) {
     const Block &x = args.blocks[0], &y = args.blocks[1];
     if (x.dtype != y.dtype) return convert(args);

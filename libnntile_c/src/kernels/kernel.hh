@@ -122,6 +122,9 @@ std::span<const MapRow> map_rows();
 bool uses_index(const Program& program);
 int find_map(std::string_view name);    // -1: none
 
+// The type in which the copy kernel converts: f32, f64 or i64.
+DType conversion_type(DType from, DType to);
+
 // Whether gemm reads this matrix in place: strides of its two dims, sizes of them. Otherwise it packs panels,
 // which costs about a tenth more for large matrices; a copy made once is better if many tasks read it.
 bool gemm_layout_ok(int64_t rows, int64_t columns, int64_t row_stride, int64_t column_stride);

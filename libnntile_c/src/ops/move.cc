@@ -95,7 +95,7 @@ NNTILE_ROWS(move) {
         {.name = "view_write", .doc = "y = base, but data where the view (sizes of data, strides, offset) lies",
          .rule = Rule::write, .inputs = {{"base", "any"}, {"data", "any"}}, .outputs = {{"y"}},
          .attrs = {{"strides", AttrKind::integers, ""}, {"offset", AttrKind::integer, "0"}},
-         .shape = write_shape},
+         .shape = write_shape, .prologue = 1},
         {.name = "bits", .doc = "y (1-D) = the bytes of x seen as another dtype", .rule = Rule::bits,
          .inputs = {{"x", "any"}}, .outputs = {{"y"}}, .shape = bits_shape},
         {.name = "cat", .doc = "y = tensors one after the other along dim", .rule = Rule::compose,

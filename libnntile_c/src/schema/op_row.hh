@@ -128,6 +128,7 @@ struct OpRow {
     double flops = 1;          // per point of the iteration space
     bool sparse = false;       // visits few points of its whole labels: rows of a table
     bool epilogue = false;     // its kernel runs a program of element-wise ops on its one result, if there is one
+    int prologue = -1;         // operand that a program of element-wise ops may make in the same node; -1: none
     std::vector<Attr> defaults = {};    // of attrs; the table reads their texts once
 };
 

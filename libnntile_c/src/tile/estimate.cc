@@ -35,10 +35,20 @@ Estimator::Estimator(const Related& related, const Axes& axes, const Cost& cost)
     for (uint32_t n = 0; n < g.nodes.size(); ++n) {
         if (!related.live.nodes[n]) continue;
         const graph::Node& node = g.nodes[n];
-        size_t level = 0;
-        for (uint32_t v : node.inputs)
-            if (v != no_value) level = std::max(level, made[g.base_of(v)]);
-        add(n, level);
+        const auto level_of = [&](const graph::Node& reads) {
+            size_t level = 0;
+            for (uint32_t v : reads.inputs)
+                if (v != no_value) level = std::max(level, made[g.base_of(v)]);
+            return level;
+        };
+        size_t level = level_of(node);
+        if (graph::has_prologue(node)) {        // a job of its own: it is, where the tiles do not line up
+            const graph::Node first = graph::prologue_of(node);
+            const size_t earlier = level_of(first);
+            add(n, first, earlier);
+            level = std::max(level, earlier + 1);
+        }
+        add(n, node, level);
         for (uint32_t v : node.outputs) made[v] = level + 1;
         levels_ = std::max(levels_, level + 1);
     }
@@ -90,28 +100,29 @@ static bool is_by_flops(const schema::OpRow& row) {
     return kernel && kernel->work == kernels::Work::flops;
 }
 
-void Estimator::add(uint32_t number, size_t level) {
+void Estimator::add(uint32_t number, const graph::Node& node, size_t level) {
     const graph::Graph& g = related_.graph;
-    const graph::Node& node = g.nodes[number];
     const NodeSpace& space = related_.spaces[number];
     Job job;
     job.level = level;
     job.sparse = node.row->sparse;
-    for (size_t k = 0; k < node.inputs.size(); ++k) job.operands.push_back(operand_of(node.inputs[k], false));
-    for (uint32_t v : node.outputs) job.operands.push_back(operand_of(v, true));
-    job.dtype = node.outputs.empty() ? DType::f32 : g.value(node.outputs[0]).dtype;
     if (schema::only_moves(node.row->rule)) {
         if (node.row->rule != schema::Rule::write) return;
         job.kind = Kind::move;
+        job.operands = {operand_of(node.inputs[0], false), operand_of(graph::data_of(node), false),
+                        operand_of(node.outputs[0], true)};
         jobs_.push_back(std::move(job));
         return;
     }
+    for (size_t k = 0; k < node.inputs.size(); ++k) job.operands.push_back(operand_of(node.inputs[k], false));
+    for (uint32_t v : node.outputs) job.operands.push_back(operand_of(v, true));
+    job.dtype = node.outputs.empty() ? DType::f32 : g.value(node.outputs[0]).dtype;
     job.kind = node.host_call >= 0                         ? Kind::host
                : node.row->rule == schema::Rule::contract ? Kind::product
                : is_by_flops(*node.row)                    ? Kind::flops
                                                            : Kind::pass;
     job.flops = node.host_call >= 0 ? host_weight(g.hosts[node.host_call].name) : flops_of(node, space);
-    if (node.program && node.row->epilogue) {
+    if (graph::has_epilogue(node)) {
         const graph::Own own = graph::own_of(node);
         job.epilogue = graph::flops_of(*node.program);
         for (size_t k = own.inputs; k < node.inputs.size(); ++k) job.operands[k].epilogue = true;

@@ -75,7 +75,7 @@ private:
         bool spread = false;
     };
 
-    void add(uint32_t number, size_t level);
+    void add(uint32_t number, const graph::Node& node, size_t level);   // node: of this number, or its prologue
     Operand operand_of(uint32_t v, bool output);
     int axis_of(int dim);
     std::vector<AxisState> whole_axes() const;

@@ -21,10 +21,9 @@ Lowering::Lowering(const graph::Graph& graph, const Tiling& tiling)
     }
     for (uint32_t v = 0; v < graph.values.size(); ++v)
         if (live_.values[v]) grids_[v] = grid_of(graph.value(v).sizes, own_cuts_[v]);
-    order_ = order();
-    for (uint32_t n : order_)
+    for (uint32_t n = 0; n < graph.nodes.size(); ++n)
         for (uint32_t v : graph.nodes[n].inputs)
-            if (v != no_value) last_use_[graph.base_of(v)] = n;
+            if (live_.nodes[n] && v != no_value) last_use_[graph.base_of(v)] = n;
     for (const graph::Output& o : graph.outputs) is_output_[o.value] = true;
     for (const graph::Input& in : graph.inputs) overwritable_[in.value] = in.overwritable;
 }
@@ -75,13 +74,13 @@ Lowered Lowering::run() {
         const Tile& first = out_.tiles.tiles[tiles_[in.value][0]];
         if (first.role == TileRole::output) out_.outputs.push_back(in.value);
     }
-    for (at_ = 0; at_ < order_.size(); ++at_) {
-        node_ = order_[at_];
+    for (node_ = 0; node_ < graph_.nodes.size(); ++node_) {
+        if (!live_.nodes[node_]) continue;
         switch (graph_.nodes[node_].row->rule) {
             case schema::Rule::empty: lower_empty(node_); break;
             case schema::Rule::write: lower_write(node_); break;
             case schema::Rule::bits: lower_bits(node_); break;
-            default: lower_node(node_);
+            default: lower_node(node_, graph_.nodes[node_]);
         }
     }
     return std::move(out_);

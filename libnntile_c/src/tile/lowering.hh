@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The state of one lowering; inside of tile/ only. operands.cc finds the blocks that a node reads,
-// node_tasks.cc makes the tasks of a node with a relation, move_tasks.cc those of moves, write_through.cc
-// says which of those need none, lower.cc drives.
+// node_tasks.cc makes the tasks of a node with a relation, write_tasks.cc those of writes, move_tasks.cc those of other
+// moves, lower.cc drives.
 #pragma once
 
 #include <map>
@@ -41,6 +41,7 @@ private:
 
     // ---- tiles of values
     uint32_t add_tile(uint32_t value, uint32_t index, std::span<const int64_t> sizes, DType dtype, TileRole role);
+    uint32_t add_temporary_like(uint32_t tile);
     std::vector<uint32_t> add_tiles(uint32_t value, const Grid& grid, DType dtype, TileRole role);
     void bind_input(const graph::Input& input);
     // How the tiles of a value are, which for stored data need not be how tasks want it.
@@ -65,14 +66,15 @@ private:
                   std::span<const int64_t> sizes, Access access, uint32_t node);
 
     // ---- node_tasks.cc
-    void lower_node(uint32_t number);
+    // node: number `number`, or the program that it begins with. place: where its one result goes instead of tiles of
+    // its own.
+    void lower_node(uint32_t number, const graph::Node& node, const OperandTiles* place = nullptr);
 
     // ---- move_tasks.cc
     // into = into joined with from, two partial results of an op.
     void add_join(const schema::OpRow& op, const OperandTile& into, const OperandTile& from, DType dtype,
                   uint32_t node);
     void lower_empty(uint32_t number);
-    void lower_write(uint32_t number);
     void lower_bits(uint32_t number);
     uint32_t dense_input(uint32_t value);   // a tile with nothing but the value, row-major
     // One dense tile for a result that an op makes whole; finish_whole() spreads it if the value is cut.
@@ -82,25 +84,22 @@ private:
     void spread(uint32_t value, const Grid& from, std::span<const OperandTile> tiles, DType dtype, uint32_t node);
     // The value's data may be overwritten after node `number`: nobody reads it later.
     bool dies_at(uint32_t value, uint32_t number) const;
+    // Node `number` writes into a part of it.
+    bool is_written(uint32_t value, uint32_t number) const {
+        const graph::Node& node = graph_.nodes[number];
+        return node.row->rule == schema::Rule::write && node.inputs[0] == value;
+    }
 
-    // ---- write_through.cc
-    // Live nodes in the order in which they are lowered: that of the recording, but an element-wise node whose result
-    // only goes into a part of other data comes just before that write, so that it can write there itself.
-    std::vector<uint32_t> order() const;
-    // The node may come as late as `write`: others copy no data for it, and no more memory is kept, or not for long.
-    bool may_wait(uint32_t number, uint32_t write, std::span<const uint32_t> last_use) const;
-    bool writes_part(uint32_t write, uint32_t data) const;
-    // The blocks that a node may write instead of tiles of its result, which the next node only puts into a part of
-    // data that nobody else needs: y[:, 1:3].mul_(2) changes y in place. nullopt: it has to make its result.
-    std::optional<OperandTiles> write_through(uint32_t number, const Cuts& cuts);
+    // ---- write_tasks.cc
+    void lower_write(uint32_t number);
+    // The blocks of the base that a program may write instead of tiles of its result. nullopt: it has to make its result.
+    std::optional<OperandTiles> place_in_base(uint32_t number, const graph::Node& made);
 
     void push(Task task);
 
     const graph::Graph& graph_;
     const Tiling& tiling_;
     graph::Live live_;
-    std::vector<uint32_t> order_;       // of nodes
-    size_t at_ = 0;                     // in order_
     std::vector<Cuts> own_cuts_;        // by value
     std::vector<Grid> grids_;           // by value; of views too
     std::vector<std::vector<uint32_t>> tiles_;  // by value; empty until it is made

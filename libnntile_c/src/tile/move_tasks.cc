@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Tasks of nodes without a relation: empty, write and bits; and of joins of partial results.
+// Tasks of nodes without a relation: empty and bits; and of joins of partial results.
 #include "base/error.hh"
 #include "tile/lowering.hh"
 #include "tile/program.hh"
@@ -9,27 +9,6 @@ namespace nntile::tile {
 void Lowering::lower_empty(uint32_t number) {
     const uint32_t v = graph_.nodes[number].outputs[0];
     tiles_[v] = add_tiles(v, grids_[v], graph_.value(v).dtype, role_of(v));
-}
-
-void Lowering::lower_write(uint32_t number) {
-    const graph::Node& node = graph_.nodes[number];
-    if (!tiles_[node.outputs[0]].empty()) return;       // written through
-    const uint32_t base = node.inputs[0], data = node.inputs[1], v = node.outputs[0];
-    const Layout layout = graph::target_of(graph_, node);
-    const DType dtype = graph_.value(v).dtype;
-    const OperandTiles& old = operand(base, tiling_.values[v].cuts);
-    tiles_[v] = add_tiles(v, grids_[v], dtype, role_of(v));
-    if (old.own && dies_at(base, number) && graph_.base_of(data) != base) {
-        for (size_t i = 0; i < tiles_[v].size(); ++i) out_.tiles.tiles[tiles_[v][i]].reuses = tiles_[base][i];
-    } else {
-        for (size_t i = 0; i < tiles_[v].size(); ++i) {
-            const Dims sizes = grids_[v].sizes_of(grids_[v].segments_of(static_cast<int64_t>(i)));
-            add_copy(dtype, old.tiles[i], dtype, {tiles_[v][i], 0, dense_strides(sizes)}, sizes, Access::write, number);
-        }
-    }
-    if (layout.numel() == 0) return;
-    const OperandTiles& source = operand(data, tiling_.values[data].cuts);
-    copy_pieces(grids_[v], tiles_[v], layout, source.grid, source.tiles, dtype, graph_.value(data).dtype, true, number);
 }
 
 uint32_t Lowering::dense_input(uint32_t v) {

@@ -18,9 +18,9 @@ using schema::LabelKind;
 
 class NodeTasks {
 public:
-    NodeTasks(Lowering& all, uint32_t number)
-        : all_(all), graph_(all.graph_), node_(graph_.nodes[number]), number_(number),
-          row_(*node_.row), epilogue_(node_.program && row_.epilogue), info_(space_of(graph_, node_)) {
+    NodeTasks(Lowering& all, uint32_t number, const graph::Node& node, const OperandTiles* place)
+        : all_(all), graph_(all.graph_), node_(node), number_(number), place_(place),
+          row_(*node_.row), epilogue_(graph::has_epilogue(node_)), info_(space_of(graph_, node_)) {
         cut_labels();
         n_in_ = node_.inputs.size();
         n_out_ = node_.outputs.size();
@@ -29,8 +29,9 @@ public:
         cuts_.reserve(n_in_ + n_out_);
         for (size_t k = 0; k < n_in_ + n_out_; ++k) place_operand(k);
         if (is_host()) return;
-        program_ = row_.map_row >= 0 ? one_instruction(row_.map_row, node_.compute) : node_.program;
-        kernel_ = kernels::find_kernel(row_.map_row >= 0 ? "map" : row_.kernel);
+        const bool copies = is_plain_copy(graph_, node_);
+        if (!copies) program_ = row_.map_row >= 0 ? one_instruction(row_.map_row, node_.compute) : node_.program;
+        kernel_ = kernels::find_kernel(copies ? "copy" : row_.map_row >= 0 ? "map" : row_.kernel);
         check(kernel_, Status::internal, row_.name, ": no kernel '", row_.kernel, "'");
     }
 
@@ -140,8 +141,8 @@ private:
         const uint32_t v = node_.outputs[k];
         const Cuts& cuts = cuts_[n_in_ + k];
         const graph::Value& value = graph_.value(v);
-        if (auto blocks = all_.write_through(number_, cuts)) {
-            outputs_.push_back(std::move(*blocks));
+        if (place_) {
+            outputs_.push_back(*place_);
             dtypes_.push_back(value.dtype);
             return;
         }
@@ -173,6 +174,7 @@ private:
         auto fits = [&](size_t i) {
             const uint32_t v = node_.inputs[i];
             if (v == no_value || !inputs_[i] || !inputs_[i]->own || taken_.count(v)) return false;
+            if (all_.is_written(v, number_)) return false;      // it is there until the result is put into it
             const graph::Value& value = graph_.value(v);
             if (size_of(value.dtype) != size_of(graph_.value(out).dtype) || value.sizes != graph_.value(out).sizes)
                 return false;
@@ -246,7 +248,7 @@ private:
         for (size_t k = 0; k < n_in; ++k) task.operands.push_back(input_at(k, segments, first));
         for (size_t k = 0; k < n_out; ++k) {
             const int64_t bytes = product(task.sizes) * size_of(dtypes_[k]);     // of a part, the others stay
-            const bool part = is_element_wise(node_) && bytes < all_.out_.tiles.tiles[outs[k].tile].bytes;
+            const bool part = place_ && bytes < all_.out_.tiles.tiles[outs[k].tile].bytes;
             task.operands.push_back(operand_of(n_in_ + k, outs[k], dtypes_[k],
                                                (accumulate && k < own_out_) || part ? Access::read_write
                                                                                     : Access::write));
@@ -348,15 +350,8 @@ private:
         for (size_t k = 0; k < n_out_; ++k) {
             const OperandTile own = tile_at(outputs_[k], n_in_ + k, segments);
             outs[0].push_back(own);
-            for (int64_t lane = 1; lane < lanes && k < own_out_; ++lane) {
-                Tile tile = all_.out_.tiles.tiles[own.tile];
-                tile.value = none;
-                tile.role = TileRole::temporary;
-                all_.out_.tiles.tiles.push_back(tile);
-                OperandTile partial = own;
-                partial.tile = static_cast<uint32_t>(all_.out_.tiles.tiles.size() - 1);
-                outs[lane].push_back(std::move(partial));
-            }
+            for (int64_t lane = 1; lane < lanes && k < own_out_; ++lane)
+                outs[lane].push_back({all_.add_temporary_like(own.tile), own.offset, own.strides});
         }
         for (int64_t r = 0; r < partials; ++r) {
             at(LabelKind::reduce, r, segments);
@@ -376,6 +371,7 @@ private:
     const graph::Graph& graph_;
     const graph::Node& node_;
     const uint32_t number_;
+    const OperandTiles* const place_;
     const schema::OpRow& row_;
     const bool epilogue_;
     const NodeSpace info_;
@@ -393,6 +389,8 @@ private:
     const kernels::KernelRow* kernel_ = nullptr;
 };
 
-void Lowering::lower_node(uint32_t number) { NodeTasks(*this, number).run(); }
+void Lowering::lower_node(uint32_t number, const graph::Node& node, const OperandTiles* place) {
+    NodeTasks(*this, number, node, place).run();
+}
 
 }  // namespace nntile::tile

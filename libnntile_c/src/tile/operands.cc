@@ -28,6 +28,14 @@ uint32_t Lowering::add_tile(uint32_t value, uint32_t index, std::span<const int6
     return static_cast<uint32_t>(out_.tiles.tiles.size() - 1);
 }
 
+uint32_t Lowering::add_temporary_like(uint32_t like) {
+    Tile tile = out_.tiles.tiles[like];
+    tile.value = none;
+    tile.role = TileRole::temporary;
+    out_.tiles.tiles.push_back(tile);
+    return static_cast<uint32_t>(out_.tiles.tiles.size() - 1);
+}
+
 std::vector<uint32_t> Lowering::add_tiles(uint32_t value, const Grid& grid, DType dtype, TileRole role) {
     std::vector<uint32_t> ids;
     ids.reserve(static_cast<size_t>(grid.tiles()));

@@ -5,6 +5,14 @@
 
 namespace nntile::tile {
 
+bool is_plain_copy(const graph::Graph& graph, const graph::Node& node) {
+    static const int cast = kernels::find_map("cast");
+    if (node.row != &graph::program_row() || node.program->code.size() != 1) return false;
+    if (node.program->code[0].primitive != cast) return false;
+    const graph::Value &from = graph.value(node.inputs[0]), &to = graph.value(node.outputs[0]);
+    return from.kind != graph::ValueKind::scalar && from.dtype == to.dtype;
+}
+
 std::shared_ptr<const kernels::Program> one_instruction(int map_row, DType compute) {
     const kernels::MapRow& row = kernels::map_rows()[map_row];
     auto program = std::make_shared<kernels::Program>();

@@ -4,9 +4,13 @@
 
 #include <memory>
 
+#include "graph/graph.hh"
 #include "tile/tile_graph.hh"
 
 namespace nntile::tile {
+
+// A program that only copies a tensor to one of its dtype, which has a kernel of its own.
+bool is_plain_copy(const graph::Graph& graph, const graph::Node& node);
 
 // The program that is one map row.
 std::shared_ptr<const kernels::Program> one_instruction(int map_row, DType compute);

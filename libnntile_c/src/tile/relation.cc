@@ -9,11 +9,6 @@ namespace nntile::tile {
 
 using graph::no_value;
 
-bool is_element_wise(const graph::Node& node) {
-    const bool moves = node.row->rule == schema::Rule::map || node.row->kernel == "copy";
-    return moves && node.outputs.size() == 1;
-}
-
 // A host function has one label, the batch, or none: every task has all of the other dims.
 static void relate_host(const std::vector<uint8_t>& batched, NodeSpace& space) {
     std::vector<const schema::Type*> types;
@@ -58,7 +53,7 @@ NodeSpace space_of(const graph::Graph& graph, const graph::Node& node) {
     for (uint32_t v : node.outputs) space.outputs.push_back(graph.type_of(v));
     if (node.row->relate)
         node.row->relate({*node.row, space.inputs, node.attrs, node.compute}, space.outputs, space.relation);
-    if (node.program && node.row->epilogue) relate_epilogue(node, space);
+    if (graph::has_epilogue(node)) relate_epilogue(node, space);
     if (node.host_call >= 0)
         relate_host(graph.hosts[node.host_call].batched, space);
     return space;

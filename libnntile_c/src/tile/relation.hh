@@ -13,8 +13,6 @@ struct NodeSpace {
     const SmallVector<int8_t, 8>& labels_of(size_t operand) const { return relation.operands[operand]; }
 };
 
-// Each element of its one output comes from the elements in the same place: maps and copies.
-bool is_element_wise(const graph::Node& node);
 // Of a point of its iteration space, for the cost module; without an epilogue.
 double flops_of(const graph::Node& node, const NodeSpace& space);
 NodeSpace space_of(const graph::Graph& graph, const graph::Node& node);

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "base/text.hh"
+#include "graph/program.hh"
 #include "tile/automatic.hh"
 #include "tile/lower.hh"
 
@@ -61,14 +62,18 @@ private:
 
     void relate(size_t number) {
         const graph::Node& node = graph_.nodes[number];
+        if (graph::has_prologue(node)) unite_operands(number, graph::prologue_of(node));
         if (node.row->rule == schema::Rule::write) {
-            const uint32_t base = node.inputs[0], data = node.inputs[1], out = node.outputs[0];
+            const uint32_t base = node.inputs[0], data = graph::data_of(node), out = node.outputs[0];
             for (size_t d = 0; d < dims_[out].size(); ++d) axes_.same(dims_[base][d], dims_[out][d]);
             const Layout layout = graph::target_of(graph_, node);
             if (layout.numel()) axes_.link(dims_[out], dims_[data], layout, "view_write");
-            return;
         }
-        if (schema::only_moves(node.row->rule)) return;
+        if (!schema::only_moves(node.row->rule)) unite_operands(number, node);
+    }
+
+    // node: number `number`, or its prologue.
+    void unite_operands(size_t number, const graph::Node& node) {
         NodeSpace& space = related_.spaces[number];
         space = space_of(graph_, node);
         std::vector<int> first(space.relation.labels.size(), -1);

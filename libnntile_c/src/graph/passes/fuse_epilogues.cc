@@ -24,7 +24,7 @@ public:
         bool any = false;
         for (uint32_t n = 0; n < g_.nodes.size(); ++n) {
             const Node& node = g_.nodes[n];
-            if (!(node.program && own_of(node).outputs == 0) && !may_be_instruction(g_, node)) continue;
+            if (node.row != &program_row() && !may_be_instruction(g_, node)) continue;
             const uint32_t seen = result_of(n);
             if (seen == no_value) continue;
             fuse(seen, n, rewriter);
@@ -56,8 +56,6 @@ private:
         for (uint32_t v : node.inputs)          // another view of the result asks for other elements
             if (v != seen && g_.base_of(v) == result) return false;
         if (seen != result && !may_reshape(seen, own, node)) return false;
-        for (uint32_t v : node.outputs)
-            if (readers_.is_only_moved(v)) return false;
         // One block and two registers more, where parts of the result are joined first.
         if (node.inputs.size() + node.outputs.size() + 1 > kernels::max_map_blocks) return false;
         const size_t registers = node.program ? node.program->n_registers : node.inputs.size() + node.outputs.size();
@@ -163,29 +161,22 @@ private:
     // The program of a node, whose inputs but the result go to `fused` and whose last input register is the result.
     std::shared_ptr<const kernels::Program> with_result_last(const Node& node, uint32_t result, Node& fused,
                                                              std::vector<Attr>& attrs) const {
+        Code code = code_of(g_, node);
         std::map<uint32_t, uint8_t> registers;      // by value
-        for (uint32_t v : node.inputs)
+        for (uint32_t v : code.inputs)
             if (v != result && registers.emplace(v, static_cast<uint8_t>(registers.size())).second)
                 fused.inputs.push_back(v);
         registers.emplace(result, static_cast<uint8_t>(registers.size()));
         const auto n_in = static_cast<uint8_t>(registers.size());
-        auto program = std::make_shared<kernels::Program>();
-        if (node.program) {
-            *program = *node.program;
-            const auto shift = static_cast<uint8_t>(program->n_in - n_in);      // 0: an input comes once
-            for (kernels::Instruction& i : program->code) {
-                for (uint8_t& r : i.in) r = r < program->n_in ? registers.at(node.inputs[r]) : r - shift;
-                for (uint8_t& r : i.out) r -= shift;
-            }
-            program->n_registers -= shift;
-            attrs = node.attrs;
-        } else {
-            for (uint32_t v : node.outputs) registers.emplace(v, static_cast<uint8_t>(registers.size()));
-            program->code.push_back(instruction_of(g_, node, registers, attrs));
-            program->n_registers = static_cast<uint8_t>(registers.size());
+        auto program = std::make_shared<kernels::Program>(*code.program);
+        const auto shift = static_cast<uint8_t>(program->n_in - n_in);      // 0: an input comes once
+        for (kernels::Instruction& i : program->code) {
+            for (uint8_t& r : i.in) r = r < program->n_in ? registers.at(code.inputs[r]) : r - shift;
+            for (uint8_t& r : i.out) r -= shift;
         }
+        program->n_registers -= shift;
+        attrs = std::move(code.attrs);
         program->n_in = n_in;
-        program->n_out = static_cast<uint8_t>(node.outputs.size());
         return program;
     }
 

@@ -95,7 +95,7 @@ private:
             for (uint32_t v : g_.nodes[n].outputs) {
                 if (!is_stored(group, v)) continue;
                 ++stored;
-                moved |= readers_.is_only_moved(v);
+                moved |= readers_.write_of(v) != none;
             }
         }
         if (moved && stored > 1) return false;

@@ -14,7 +14,8 @@ void remove_dead(Graph& graph);
 void own_outputs(Graph& graph);
 // Chains and trees of element-wise nodes become one program, whose inner values are never stored; NNTILE_FUSE=0: not.
 void fuse_maps(Graph& graph);
-
+// An element-wise node whose only result is put into a part of other data becomes one node with that write.
+void fuse_writes(Graph& graph);
 // A product whose result a program reads runs it as soon as it has that result: one node; NNTILE_FUSE=0: not.
 void fuse_epilogues(Graph& graph);
 

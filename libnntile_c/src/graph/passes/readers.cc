@@ -13,11 +13,6 @@ bool contains(std::span<const uint32_t> nodes, uint32_t node) {
     return std::binary_search(nodes.begin(), nodes.end(), node);
 }
 
-// A result may lie in the memory of an operand.
-bool may_take(const Node& node) {
-    return node.program || node.row->rule == schema::Rule::map || node.row->rule == schema::Rule::write;
-}
-
 }  // namespace
 
 Readers::Readers(const Graph& graph) : g_(graph), readers_(graph.values.size()), is_output_(graph.values.size()) {
@@ -42,15 +37,31 @@ bool Readers::is_only_read_by(uint32_t base, std::span<const uint32_t> nodes) co
                                             [&](uint32_t reader) { return contains(nodes, reader); });
 }
 
-bool Readers::is_only_moved(uint32_t v) const {
-    if (is_output_[v] || readers_[v].size() != 1) return false;
+uint32_t Readers::write_of(uint32_t v) const {
+    if (g_.value(v).kind != ValueKind::result || is_output_[v] || readers_[v].size() != 1) return no_value;
     const Node& reader = g_.nodes[readers_[v][0]];
-    return reader.row->rule == schema::Rule::write && g_.base_of(reader.inputs[0]) != v;
+    if (reader.row->rule != schema::Rule::write || reader.program || g_.base_of(reader.inputs[0]) == v) return no_value;
+    const Layout layout = g_.layout_of(reader.inputs[1]);       // perhaps reshaped
+    const bool all = is_dense(layout) && layout.numel() == product(g_.value(v).sizes) && layout.numel() > 0;
+    return all ? readers_[v][0] : no_value;
+}
+
+bool Readers::dies_at(uint32_t v, uint32_t node) const {
+    const Value& value = g_.value(v);
+    const bool ours = value.kind == ValueKind::result ||
+                      (value.kind == ValueKind::input && g_.inputs[value.source].overwritable);
+    return ours && !is_output_[v] && readers_[v].back() == node;
+}
+
+bool Readers::spoils(uint32_t node, uint32_t base, Spoilt spoilt) const {
+    const Node& n = g_.nodes[node];
+    if (n.row->rule == schema::Rule::write && (spoilt == Spoilt::by_taking || n.inputs[0] == base)) return true;
+    return spoilt == Spoilt::by_taking && (n.program || n.row->rule == schema::Rule::map);
 }
 
 int64_t Readers::bytes_of(uint32_t v) const { return product(g_.value(v).sizes) * size_of(g_.value(v).dtype); }
 
-bool Readers::may_wait(std::span<const uint32_t> nodes) const {
+bool Readers::may_wait(std::span<const uint32_t> nodes, Spoilt spoilt) const {
     const uint32_t until = nodes.back();
     int64_t kept = 0;                       // bytes that are there longer, less those that are made later
     std::vector<uint32_t> counted;
@@ -69,7 +80,7 @@ bool Readers::may_wait(std::span<const uint32_t> nodes) const {
             if (value.kind == ValueKind::scalar || inner) continue;
             const uint32_t last = readers_[base].back();
             const bool between = last > n && last < until && !contains(nodes, last);
-            if (between && may_take(g_.nodes[last])) return false;
+            if (between && spoils(last, base, spoilt)) return false;
             const bool ends = far && (last == n || between) && !is_output_[base];
             if (!ends || std::find(counted.begin(), counted.end(), base) != counted.end()) continue;
             counted.push_back(base);

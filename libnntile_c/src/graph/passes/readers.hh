@@ -6,6 +6,12 @@
 
 namespace nntile::graph {
 
+// What a node that reads an operand for the last time must not do before others have read it later.
+enum class Spoilt : uint8_t {
+    by_taking,      // take its memory, or write into it
+    by_writing,     // write into it, which would then need a copy
+};
+
 class Readers {
 public:
     explicit Readers(const Graph& graph);
@@ -17,14 +23,17 @@ public:
     void rename(uint32_t from, uint32_t to);
     // Nobody but these nodes (in order) reads it.
     bool is_only_read_by(uint32_t base, std::span<const uint32_t> nodes) const;
-    // A node with one result can compute it where it is moved to.
-    bool is_only_moved(uint32_t v) const;
+    // The write that puts all of a result, and nobody else reads it, into other data; no_value: none.
+    uint32_t write_of(uint32_t v) const;
+    // Its data may be overwritten by the node.
+    bool dies_at(uint32_t v, uint32_t node) const;
     // These nodes, in order, can all stand where the last one does: nobody outside reads their results before that
-    // place, and nobody who may take an operand's memory, or write into it, reads that for the last time in between.
-    // Nothing larger than what is saved is kept for longer, unless the place is near.
-    bool may_wait(std::span<const uint32_t> nodes) const;
+    // place, and nobody who spoils an operand reads that for the last time in between. Nothing larger than what is saved
+    // is kept for longer, unless the place is near.
+    bool may_wait(std::span<const uint32_t> nodes, Spoilt spoilt = Spoilt::by_taking) const;
 
 private:
+    bool spoils(uint32_t node, uint32_t base, Spoilt spoilt) const;     // it reads base, or a view of it
     int64_t bytes_of(uint32_t v) const;
 
     const Graph& g_;

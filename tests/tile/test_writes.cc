@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Lowering of writes: where a program computes its result in place, and where it makes it first.
+#include "../check.hh"
+#include "graph/passes/passes.hh"
+#include "graph/text.hh"
+#include "tile/lower.hh"
+#include "tile/text.hh"
+
+namespace nntile {
+namespace {
+
+using tile::Access;
+using tile::none;
+using tile::Task;
+
+struct Lines {
+    const char* title;
+    const char* graph;
+    size_t tasks, copies;
+};
+
+tile::Lowered lowered(const char* text) {
+    graph::NamedCuts cuts;
+    const graph::Graph g = graph::parse(text, &cuts);
+    graph::verify(g);
+    tile::Lowered l = tile::lower(g, tile::choose_tiling(g, cuts));
+    CHECK(print(tile::parse(print(l.tiles))) == print(l.tiles));
+    return l;
+}
+
+// Columns 1 and 2 of y, which is cut in rows: each task writes a block of its tile of y.
+void in_place() {
+    const tile::Lowered l = lowered(R"(graph {
+  %0 : f32[rows=4, 6] = input overwritable
+  %1 : f32[rows, 2]   = view of %0 sizes (4, 2) strides (6, 1) offset 1
+  %2 : f32[4, 6], %3 : f32[rows, 2] = view_write(%0, %1) {strides = (6, 1), offset = 1} [r1 = exp(r0) : f32]
+  return %2
+  cut rows (2, 2)
+}
+)");
+    CHECK(l.tiles.tasks.size() == 2 && l.copies == 0 && l.tiles.tiles.size() == 4);
+    for (const Task& t : l.tiles.tasks) {
+        const tile::Operand &x = t.operands.at(0), &y = t.operands.at(1);
+        CHECK(y.access == Access::read_write && y.offset == 1);
+        CHECK(l.tiles.tiles[y.tile].reuses == x.tile);
+    }
+}
+
+// A program that is a copy runs the kernel that moves bytes, one that converts does not.
+void copies() {
+    for (const bool converts : {false, true}) {
+        const std::string from = converts ? "f64" : "f32";
+        const tile::Lowered l = lowered(("graph {\n  %0 : f32[8] = input overwritable\n  %1 : " + from +
+                                         "[4] = input\n  %2 : f32[8], %3 : f32[4] = view_write(%0, %1) {strides = "
+                                         "(1,), offset = 4} [r1 = cast(r0) : f32]\n  return %2\n}\n")
+                                            .c_str());
+        CHECK(l.tiles.tasks.size() == 1 && l.copies == 0);
+        CHECK(l.tiles.tasks[0].kernel == kernels::find_kernel(converts ? "map" : "copy"));
+        CHECK(!l.tiles.tasks[0].program == !converts);
+    }
+}
+
+// What no place in the base can be computed in makes its result, which is then copied.
+void made_first() {
+    const Lines cases[] = {
+        {"the base stays", R"(graph {
+  %0 : f32[8] = input
+  %1 : f32[4] = input
+  %2 : f32[8], %3 : f32[4] = view_write(%0, %1) {strides = (1,), offset = 4} [r1 = exp(r0) : f32]
+  return %2
+}
+)", 3, 2},
+        {"the part overlaps itself", R"(graph {
+  %0 : f32[8] = input overwritable
+  %1 : f32[2, 2] = input
+  %2 : f32[8], %3 : f32[2, 2] = view_write(%0, %1) {strides = (1, 1), offset = 4} [r1 = exp(r0) : f32]
+  return %2
+}
+)", 2, 1},
+        {"it reads elements that it writes elsewhere", R"(graph {
+  %0 : f32[8] = input overwritable
+  %1 : f32[4] = view of %0 sizes (4,) strides (1,) offset 1
+  %2 : f32[8], %3 : f32[4] = view_write(%0, %1) {strides = (1,), offset = 0} [r1 = exp(r0) : f32]
+  return %2
+}
+)", 2, 1},
+        {"another dtype", R"(graph {
+  %0 : bf16[8] = input overwritable
+  %1 : f32[4] = input
+  %2 : bf16[8], %3 : f32[4] = view_write(%0, %1) {strides = (1,), offset = 0} [r1 = exp(r0) : f32]
+  return %2
+}
+)", 2, 1},
+        {"the tiles do not line up", R"(graph {
+  %0 : f32[all=8] = input overwritable
+  %1 : f32[part=4] = input
+  %2 : f32[all], %3 : f32[part] = view_write(%0, %1) {strides = (1,), offset = 2} [r1 = exp(r0) : f32]
+  return %2
+  cut all (4, 4)
+  cut part (1, 3)
+}
+)", 5, 3},
+    };
+    for (const Lines& c : cases) {
+        const tile::Lowered l = lowered(c.graph);
+        if (l.tiles.tasks.size() == c.tasks && l.copies == c.copies) continue;
+        test::report(__FILE__, __LINE__, text_of(c.title, ": ", l.copies, " copies in\n", print(l.tiles)));
+    }
+}
+
+// %1 is %0 transposed: the result may not take the memory of the base, which is read when it is put there.
+void the_base_is_read_last() {
+    const tile::Lowered l = lowered(R"(graph {
+  %0 : f32[3, 3] = input overwritable
+  %1 : f32[3, 3], %2 : f32[3, 3] = view_write(%0, %0) {strides = (1, 3), offset = 0} [r1 = exp(r0) : f32]
+  return %1
+}
+)");
+    const Task& made = l.tiles.tasks.at(0);
+    CHECK(l.tiles.tasks.size() == 2 && made.operands[0].tile != made.operands[1].tile);
+    CHECK(l.tiles.tiles[made.operands[1].tile].reuses == none);
+}
+
+// An index counts the elements of the program, not those of the base.
+void index() {
+    const tile::Lowered l = lowered(R"(graph {
+  %0 : f32[rows=4, 3] = input overwritable
+  %1 : f32[] = scalar 5
+  %2 : f32[4, 3], %3 : f32[rows, 1] = view_write(%0, %1, %1) {strides = (3, 1), offset = 2} [r2 = arange(r0, r1) : f32]
+  return %2
+  cut rows (1, 3)
+}
+)");
+    CHECK(l.tiles.tasks.size() == 2);
+    const Task& second = l.tiles.tasks.at(1);
+    CHECK(second.index_offset == 1 && second.index_strides == Dims{1} && second.operands.back().offset == 2);
+}
+
+}  // namespace
+}  // namespace nntile
+
+int main() {
+    nntile::in_place();
+    nntile::copies();
+    nntile::made_first();
+    nntile::the_base_is_read_last();
+    nntile::index();
+    return nntile::test::result();
+}
