@@ -79,6 +79,13 @@ inline bool is_dense(std::span<const int64_t> sizes, std::span<const int64_t> st
 }
 inline bool is_dense(const Layout& layout) { return is_dense(layout.sizes, layout.strides, layout.offset); }
 
+// It stays inside a dense value of numel elements. Negative sizes, strides and offsets never do, nor addresses beyond
+// 64 bits.
+bool in_bounds(std::span<const int64_t> sizes, std::span<const int64_t> strides, int64_t offset, int64_t numel);
+inline bool in_bounds(const Layout& layout, int64_t numel) {
+    return in_bounds(layout.sizes, layout.strides, layout.offset, numel);
+}
+
 // With at least one element: the same elements under other sizes, in the same order, as torch.Tensor.view() gives
 // them; nullopt where it refuses.
 std::optional<Layout> viewed(const Layout& from, std::span<const int64_t> sizes);

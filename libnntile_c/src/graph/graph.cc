@@ -95,7 +95,7 @@ uint32_t Graph::add_view(uint32_t base, const Layout& layout) {
     check(layout.sizes.size() == layout.strides.size(), Status::invalid_argument,
           "view: sizes and strides differ in rank");
     check_sizes(values[base].dtype, layout.sizes, "view", "the view");
-    check(schema::in_bounds(layout, numel), Status::invalid_argument, "view: sizes ",
+    check(in_bounds(layout, numel), Status::invalid_argument, "view: sizes ",
           text_of_dims(layout.sizes), ", strides ", text_of_dims(layout.strides), ", offset ", layout.offset,
           " are out of bounds for %", base, " with ", numel, " elements");
     if (layout.sizes == values[base].sizes && is_dense(layout)) return base;

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/error.hh"
+#include "base/merge_dims.hh"
 #include "kernels/map_engine.hh"
 
 namespace nntile::kernels {
@@ -54,19 +55,12 @@ void MapEngine::choose_chunk() {
 MapEngine::Footprint MapEngine::footprint_of(int operand) const {
     const int64_t* strides = space.strides[operand];
     Footprint f;
-    f.dims = 1;
+    const int dims = space.dims - split + 1;
+    std::copy_n(space.sizes + split - 1, dims, f.sizes);
+    std::copy_n(strides + split - 1, dims, f.strides);
     f.sizes[0] = 1;
-    f.strides[0] = strides[split - 1];
-    for (int d = split; d < space.dims; ++d) {
-        const int top = f.dims - 1;
-        if (f.strides[top] == strides[d] * space.sizes[d]) {
-            f.sizes[top] *= space.sizes[d];
-            f.strides[top] = strides[d];
-        } else {
-            f.sizes[f.dims] = space.sizes[d];
-            f.strides[f.dims++] = strides[d];
-        }
-    }
+    int64_t* array = f.strides;
+    f.dims = merge_dims({f.sizes, static_cast<size_t>(dims)}, {&array, 1});
     f.invariant = std::all_of(strides, strides + split, [](int64_t s) { return s == 0; });
     return f;
 }

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/error.hh"
+#include "base/merge_dims.hh"
 
 namespace nntile::kernels {
 
@@ -50,21 +51,14 @@ int Space::make(const Args& args, std::span<const int64_t* const> operand_stride
     };
     for (int i = 1; i < dims; ++i)
         for (int j = i; j > 0 && outer(j, j - 1); --j) swap_dims(j, j - 1);
-    // Merge dim d into the last kept one, `top`.
-    int top = 0;
-    for (int d = 1; d < dims; ++d) {
-        bool merge = true;
-        for (int k = 0; merge && k < operands; ++k)
-            merge = strides[k][top] == strides[k][d] * sizes[d];
-        if (!merge) ++top;
-        sizes[top] = merge ? sizes[top] * sizes[d] : sizes[d];
-        for (int k = 0; k < operands; ++k) strides[k][top] = strides[k][d];
-    }
+    int64_t* arrays[max_operands];
+    for (int k = 0; k < operands; ++k) arrays[k] = strides[k];
+    dims = merge_dims({sizes, static_cast<size_t>(dims)}, {arrays, static_cast<size_t>(operands)});
     if (dims == 0) {  // one element
+        dims = 1;
         sizes[0] = 1;
         for (int k = 0; k < operands; ++k) strides[k][0] = 1;
     }
-    dims = top + 1;
     return 0;
 }
 

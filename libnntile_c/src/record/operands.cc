@@ -18,15 +18,9 @@ void check_operand(std::string_view op, const Operand& o, const Recorder* owner)
     check(o.buffer, Status::invalid_argument, op, ": tensor operand without a buffer");
     check(o.buffer->owner.get() == owner, Status::invalid_argument, op, ": buffer of another recorder");
     check(o.dtype != DType::none, Status::type_error, op, ": tensor operand without a dtype");
-    int64_t numel = 1, last = o.offset;
-    for (size_t d = 0; d < o.sizes.size(); ++d) {
-        numel *= o.sizes[d];
-        last += (o.sizes[d] - 1) * o.strides[d];
-    }
-    check(numel == 0 || (o.offset >= 0 && (last + 1) * size_of(o.dtype) <= o.buffer->bytes),
-          Status::invalid_argument, op, ": a tensor of sizes ", text_of_dims(o.sizes), ", strides ",
-          text_of_dims(o.strides), ", offset ", o.offset, " and dtype ", name_of(o.dtype),
-          " is out of bounds of its storage of ", o.buffer->bytes, " bytes");
+    check(in_bounds(o.sizes, o.strides, o.offset, o.buffer->bytes / size_of(o.dtype)), Status::invalid_argument, op,
+          ": a tensor of sizes ", text_of_dims(o.sizes), ", strides ", text_of_dims(o.strides), ", offset ", o.offset,
+          " and dtype ", name_of(o.dtype), " is out of bounds of its storage of ", o.buffer->bytes, " bytes");
 }
 
 // The dims of a tensor that fills its storage, in storage order (size-1 dims last); nullopt: it does not fill it.

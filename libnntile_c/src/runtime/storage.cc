@@ -51,50 +51,16 @@ void when_computed(const std::vector<PhysicalRef>& tiles, uint64_t generation, C
           e.last_error());
 }
 
-// Runs of a dense value, as pieces of its tiles.
-struct Pieces {
-    struct Piece {
-        size_t tile;
-        int64_t from, count;  // elements of the tile
-    };
-    const tile::Grid grid;
-    std::vector<Piece> all;
-
-    explicit Pieces(tile::Grid g) : grid(std::move(g)) {}
-
-    void add(int64_t from, int64_t count) {
-        while (count > 0) {
-            int64_t rest = from, inner = 1, tile = 0, tiles = 1, inside = 0, left = 1;
-            for (size_t d = grid.dims.size(); d-- > 0;) {
-                const tile::GridDim& dim = grid.dims[d];
-                const int64_t x = rest % dim.extent;
-                rest /= dim.extent;
-                const auto after = std::upper_bound(dim.starts.begin(), dim.starts.end(), x);
-                const int64_t segment = after - dim.starts.begin() - 1;
-                const int64_t begin = dim.starts[static_cast<size_t>(segment)];
-                if (d + 1 == grid.dims.size()) left = begin + dim.size(segment) - x;
-                inside += (x - begin) * inner;
-                inner *= dim.size(segment);
-                tile += segment * tiles;
-                tiles *= dim.segments();
-            }
-            const int64_t n = std::min(count, left);
-            all.push_back({static_cast<size_t>(tile), inside, n});
-            from += n;
-            count -= n;
-        }
-    }
-};
-
-tile::Grid whole_grid(int64_t extent) {
-    tile::GridDim dim;
-    dim.extent = extent;
-    dim.starts = {0};
-    return {{dim}};
-}
-
 // A view of more and shorter runs is made dense by tasks.
 constexpr int64_t few_runs = 4096, long_run = 256;  // bytes
+
+// Elements of a view that follow each other.
+int64_t run_of(const Layout& view) {
+    int64_t run = 1;
+    for (size_t d = view.sizes.size(); d > 0 && (view.sizes[d - 1] == 1 || view.strides[d - 1] == run);)
+        run *= view.sizes[--d];
+    return run;
+}
 
 void copy_tiles(const Storage& storage, std::byte* host, Direction direction) {
     const tile::Grid grid = tile::grid_of(storage.sizes, storage.cuts);
@@ -185,26 +151,21 @@ void read(const Storage& storage, void* host) {
 bool read_view(const Storage& storage, DType dtype, const Layout& view, void* host) {
     const bool one = storage.tiles.size() == 1;  // its bytes are dense, whatever they stand for
     if (storage.tiles.empty() || (!one && storage.dtype != dtype)) return false;
-    size_t outer = view.sizes.size();
-    int64_t run = 1;  // elements that follow each other: of the dims from `outer` on
-    while (outer > 0 && (view.sizes[outer - 1] == 1 || view.strides[outer - 1] == run))
-        run *= view.sizes[--outer];
-    const int64_t runs = view.numel() / run, bytes = size_of(dtype);
-    if (runs > few_runs && run * bytes < long_run) return false;
-    Pieces pieces(one ? whole_grid(storage.bytes() / bytes)
-                      : tile::grid_of(storage.sizes, storage.cuts));
-    Dims at(outer, 0);
-    for (int64_t r = 0; r < runs; ++r) {
-        int64_t from = view.offset;
-        for (size_t d = 0; d < outer; ++d) from += at[d] * view.strides[d];
-        pieces.add(from, run);
-        for (size_t d = outer; d-- > 0;) {
-            if (++at[d] < view.sizes[d]) break;
-            at[d] = 0;
-        }
+    const int64_t bytes = size_of(dtype), run = run_of(view);
+    if (view.numel() / run > few_runs && run * bytes < long_run) return false;
+    tile::Pieces pieces;
+    if (one) {
+        tile::Piece& all = pieces.list.emplace_back();
+        all.base_offset = view.offset;
+        all.sizes = view.sizes;
+        all.base_strides = view.strides;
+        all.view_strides = dense_strides(view.sizes);
+    } else {
+        pieces = tile::tile_pieces(tile::grid_of(storage.sizes, storage.cuts), view, tile::grid_of(view.sizes, {}));
     }
+    if (pieces.irregular) return false;
     std::vector<bool> touched(storage.tiles.size(), false);
-    for (const Pieces::Piece& p : pieces.all) touched[p.tile] = true;
+    for (const tile::Piece& p : pieces.list) touched[p.base_tile] = true;
     std::vector<PhysicalRef> tiles;
     for (size_t t = 0; t < touched.size(); ++t)
         if (touched[t]) tiles.push_back(storage.tiles[t]);
@@ -216,11 +177,9 @@ bool read_view(const Storage& storage, DType dtype, const Layout& view, void* ho
             starpu_data_acquire(handle, STARPU_R);
             inside[t] = static_cast<const std::byte*>(starpu_data_get_local_ptr(handle));
         }
-        auto* to = static_cast<std::byte*>(host);
-        for (const Pieces::Piece& p : pieces.all) {
-            std::memcpy(to, inside[p.tile] + p.from * bytes, static_cast<size_t>(p.count * bytes));
-            to += p.count * bytes;
-        }
+        for (const tile::Piece& p : pieces.list)
+            copy_block(static_cast<std::byte*>(host) + p.view_offset * bytes, p.view_strides,
+                       inside[p.base_tile] + p.base_offset * bytes, p.base_strides, p.sizes, bytes);
         for (const PhysicalRef& tile : tiles) starpu_data_release(tile->handle);
     });
     return true;

@@ -149,8 +149,6 @@ std::string_view choice_word(const AttrRow& attr, int64_t index);
 
 // Dim from the user's side: negative counts from the end. Throws index_error as PyTorch does.
 int64_t wrap_dim(const OpRow& row, int64_t dim, int64_t rank);
-// A layout that stays inside a dense value of numel elements; negative strides never do.
-bool in_bounds(const Layout& layout, int64_t numel);
 Dims broadcast(const OpRow& row, std::span<const Type> inputs);
 
 }  // namespace nntile::schema

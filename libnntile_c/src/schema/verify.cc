@@ -115,19 +115,6 @@ int64_t wrap_dim(const OpRow& row, int64_t dim, int64_t rank) {
     return dim < 0 ? dim + n : dim;
 }
 
-bool in_bounds(const Layout& layout, int64_t numel) {
-    if (layout.offset < 0) return false;
-    for (int64_t s : layout.strides)
-        if (s < 0) return false;
-    if (layout.numel() == 0) return true;
-    int64_t last = layout.offset, reach = 0;
-    for (size_t d = 0; d < layout.sizes.size(); ++d)
-        if (__builtin_mul_overflow(layout.sizes[d] - 1, layout.strides[d], &reach) ||
-            __builtin_add_overflow(last, reach, &last))
-            return false;
-    return last < numel;
-}
-
 Dims broadcast(const OpRow& row, std::span<const Type> inputs) {
     size_t rank = 0;
     for (const Type& t : inputs) rank = std::max(rank, t.sizes.size());

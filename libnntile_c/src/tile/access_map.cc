@@ -10,18 +10,6 @@ namespace nntile::tile {
 
 namespace {
 
-// False also where the highest address does not fit 64 bits.
-bool inside(const Layout& layout, int64_t elements) {
-    int64_t last = layout.offset;
-    for (size_t k = 0; k < layout.sizes.size(); ++k) {
-        int64_t span;
-        if (__builtin_mul_overflow(layout.sizes[k] - 1, layout.strides[k], &span) ||
-            __builtin_add_overflow(last, span, &last))
-            return false;
-    }
-    return last < elements;
-}
-
 void verify(std::span<const int64_t> shape, const Layout& layout) {
     check(layout.sizes.size() == layout.strides.size(), Status::invalid_argument, "layout has ",
           layout.sizes.size(), " sizes but ", layout.strides.size(), " strides");
@@ -100,7 +88,7 @@ AccessMap access_map(std::span<const int64_t> shape, const Layout& layout) {
     m.layout = normal_layout(layout);
     m.start.assign(shape.size(), 0);
     if (layout.numel() == 0) return m;
-    if (!inside(m.layout, product(shape))) [[unlikely]]  // check() would make the texts every time
+    if (!in_bounds(m.layout, product(shape))) [[unlikely]]  // check() would make the texts every time
         fail(Status::invalid_argument, "a layout of sizes ", text_of_dims(layout.sizes),
              ", strides ", text_of_dims(layout.strides), ", offset ", layout.offset,
              " ends beyond the value of shape ", text_of_dims(shape));

@@ -2,6 +2,7 @@
 // Which blocks of which tiles a node reads: a view of aligned tiles is strided blocks in place; where cuts do
 // not line up, the fewest copies make dense tiles.
 #include "base/error.hh"
+#include "base/merge_dims.hh"
 #include "tile/lowering.hh"
 
 namespace nntile::tile {
@@ -221,39 +222,33 @@ void Lowering::spread(uint32_t v, const Grid& from, std::span<const OperandTile>
 }
 
 SmallVector<size_t, 8> coalesce_task(Task& task, const Flags& may_merge, const Flags& keep) {
-    SmallVector<size_t, 8> first;
-    Dims sizes, index;
-    SmallVector<Dims, 6> strides(task.operands.size());
-    int last = -1;                              // original dim of the last kept one
+    SmallVector<Dims*, 8> strides;
+    for (Operand& o : task.operands)
+        if (!o.strides.empty()) strides.push_back(&o.strides);
+    if (!task.index_strides.empty()) strides.push_back(&task.index_strides);
+    SmallVector<size_t, 8> dims;                // that are left without those of size 1
     for (size_t i = 0; i < task.sizes.size(); ++i) {
         if (task.sizes[i] == 1 && !keep[i]) continue;
-        bool merge = last >= 0 && !keep[i] && !keep[last];
-        for (int j = last; merge && j < static_cast<int>(i); ++j) merge = may_merge[j];
-        auto joins = [&](int64_t outer, int64_t inner) { return outer == inner * task.sizes[i]; };
-        for (size_t k = 0; merge && k < task.operands.size(); ++k) {
-            const Dims& s = task.operands[k].strides;
-            merge = s.empty() || joins(strides[k].back(), s[i]);
-        }
-        merge = merge && (task.index_strides.empty() || joins(index.back(), task.index_strides[i]));
-        if (merge) {
-            sizes.back() *= task.sizes[i];
-        } else {
-            sizes.push_back(task.sizes[i]);
-            first.push_back(i);
-        }
-        auto put = [&](Dims& to, int64_t stride) {
-            if (merge) to.back() = stride;
-            else to.push_back(stride);
-        };
-        for (size_t k = 0; k < task.operands.size(); ++k)
-            if (!task.operands[k].strides.empty()) put(strides[k], task.operands[k].strides[i]);
-        if (!task.index_strides.empty()) put(index, task.index_strides[i]);
-        last = static_cast<int>(i);
+        task.sizes[dims.size()] = task.sizes[i];
+        for (Dims* own : strides) (*own)[dims.size()] = (*own)[i];
+        dims.push_back(i);
     }
-    task.sizes = std::move(sizes);
-    task.index_strides = std::move(index);
-    for (size_t k = 0; k < task.operands.size(); ++k) task.operands[k].strides = std::move(strides[k]);
-    return first;
+    const auto may_join = [&](int d) {
+        const size_t last = dims[d - 1], own = dims[d];
+        bool may = !keep[last] && !keep[own];
+        for (size_t j = last; j < own; ++j) may = may && may_merge[j];
+        return may;
+    };
+    SmallVector<int64_t*, 8> arrays;
+    for (Dims* own : strides) arrays.push_back(own->data());
+    SmallVector<int, 8> first(dims.size());
+    const auto left = static_cast<size_t>(merge_dims({task.sizes.data(), dims.size()}, {arrays.data(), arrays.size()},
+                                                     may_join, first.data()));
+    task.sizes.resize(left);
+    for (Dims* own : strides) own->resize(left);
+    SmallVector<size_t, 8> first_dims;
+    for (size_t d = 0; d < left; ++d) first_dims.push_back(dims[first[d]]);
+    return first_dims;
 }
 
 }  // namespace nntile::tile
