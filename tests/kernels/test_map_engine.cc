@@ -82,6 +82,17 @@ void test_mixed_types() {
     CHECK(run("map", {256}, {&small, &more}, {real(1)}, nullptr, &wrap) == 0);
     CHECK_VALUES("wrapped", more, 0, 0, [](const Index& at) { return (2 * at[0]) % 256 > at[0]; });
 
+    // What f32 is narrowed to may be wider.
+    for (DType wider : {DType::f64, DType::i64}) {
+        const Program convert = program({make("cast", DType::f32, {0}, {1}, 0, wider)}, 1, 1, 2);
+        Tensor from(DType::f32, {5000}), to(wider, {5000});
+        from.random();
+        CHECK(run("map", {5000}, {&from, &to}, {}, nullptr, &convert) == 0);
+        CHECK_VALUES("converted", to, 0, 0, [&](const Index& at) {
+            return wider == DType::f64 ? from.get(at) : std::trunc(from.get(at));
+        });
+    }
+
     const Program to_bool = program({make("cast", DType::i64, {0}, {1})}, 1, 1, 2);
     Tensor fraction(DType::f32, {3}), truth(DType::boolean, {3});
     fraction.set({0}, 0.5), fraction.set({1}, 0), fraction.set({2}, NAN);

@@ -35,8 +35,10 @@ int MapEngine::prepare() {
 }
 
 void MapEngine::choose_chunk() {
-    const bool wide = uses_index || std::any_of(program.code.begin(), program.code.end(),
-                                                [](auto& i) { return i.compute != DType::f32; });
+    // A result is narrowed in a buffer, as what it is narrowed to.
+    const bool wide = uses_index || std::any_of(program.code.begin(), program.code.end(), [](auto& i) {
+                          return i.compute != DType::f32 || size_of(i.result) > size_of(DType::f32);
+                      });
     bool plain = space.dims == 1 && program.code.size() == 1 && !uses_index;
     for (int k = 0; plain && k < program.n_in + program.n_out; ++k)
         plain = args.blocks[k].dtype == program.code[0].compute && space.strides[k][0] == 1;
