@@ -202,7 +202,8 @@ void wrong_prologues() {
         {"view_write: exp reads r2, which is never written", [](auto&, Program& p) { p.code[0].in[0] = 2; }},
         {"view_write: 1 parameters for 0", [](graph::Node& n, auto&) { n.attrs.push_back({}); }},
         {"view_write: an input is absent", [](graph::Node& n, auto&) { n.inputs[1] = graph::no_value; }},
-        {"view_write: an input of shape (8,) for outputs of shape (4,)", [](graph::Node& n, auto&) { n.inputs[1] = 0; }},
+        {"view_write: an input of shape (8,) for outputs of shape (4,)",
+         [](graph::Node& n, auto&) { n.inputs[1] = 0; }},
         {"view_write: a program of 1 inputs and 1 outputs for 1 and 0 values",
          [](graph::Node& n, auto&) { n.outputs.resize(1); }},
     };

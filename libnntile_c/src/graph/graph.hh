@@ -76,6 +76,8 @@ using AxisCuts = std::map<std::string, AxisCut>;
 
 class Graph final : private schema::Builder {
 public:
+    using schema::Builder::copy;
+    using schema::Builder::in_dtype;
     uint32_t add_input(DType dtype, std::span<const int64_t> sizes, std::string name = {},
                        StoredRef stored = nullptr);
     uint32_t add_scalar(DType dtype, double f, int64_t i);
@@ -99,8 +101,8 @@ public:
     std::vector<uint32_t> add_epilogue(std::shared_ptr<const kernels::Program> program,
                                        std::span<const uint32_t> inputs, std::vector<Attr> attrs,
                                        std::span<const Type> outputs);
-    // As add(), but a program makes the operand that the row has as `prologue`; see program.hh. `inputs` are without it,
-    // `wanted` are all outputs, the operand last.
+    // As add(), but a program makes the operand that the row has as `prologue`; see program.hh. `inputs` are without
+    // it, `wanted` are all outputs, the operand last.
     std::vector<uint32_t> add_prologue(const OpRow& row, std::span<const uint32_t> inputs, std::vector<Attr> attrs,
                                        Code code, DType compute, std::span<const Type> wanted,
                                        std::string_view where = {});

@@ -61,11 +61,17 @@ static bool is_copy(const Graph& graph, const Node& node) {
     return node.row->kernel == "copy" && graph.value(node.inputs[0]).kind != ValueKind::scalar;
 }
 
+DType compute_class(const Graph& graph, const Node& node) {
+    if (!is_copy(graph, node)) return compute_class(node.compute);
+    return kernels::conversion_type(graph.value(node.inputs[0]).dtype, graph.value(node.outputs[0]).dtype);
+}
+
 static bool is_instruction(const Graph& graph, const Node& node) {
-    if (node.row->map_row < 0 || node.outputs.empty()) return false;
+    if ((node.row->map_row < 0 && !is_copy(graph, node)) || node.outputs.empty()) return false;
+    const DType compute = compute_class(graph, node);
     for (uint32_t v : node.outputs) {       // a register holds what the instruction computes, narrowed to one dtype
         const DType dtype = graph.value(v).dtype;
-        if (v == node.outputs[0] ? dtype != DType::boolean && compute_class(dtype) != compute_class(node.compute)
+        if (v == node.outputs[0] ? dtype != DType::boolean && compute_class(dtype) != compute
                                  : dtype != DType::boolean && dtype != graph.value(node.outputs[0]).dtype)
             return false;
     }
@@ -79,6 +85,8 @@ bool is_element_wise(const Graph& graph, const Node& node) {
 // An op that may refuse its operands says so under its own name.
 bool may_be_instruction(const Graph& graph, const Node& node) {
     if (!is_instruction(graph, node)) return false;
+    // Bytes that only move have a kernel that knows transpositions.
+    if (is_copy(graph, node)) return graph.value(node.inputs[0]).dtype != graph.value(node.outputs[0]).dtype;
     const kernels::MapRow& row = kernels::map_rows()[node.row->map_row];
     const bool divides = row.check == kernels::MapCheck::divisor && compute_class(node.compute) == DType::i64;
     return !divides && row.check != kernels::MapCheck::probability;
@@ -108,15 +116,13 @@ Code code_of(const Graph& graph, const Node& node) {
 kernels::Instruction instruction_of(const Graph& graph, const Node& node, const std::map<uint32_t, uint8_t>& registers,
                                     std::vector<Attr>& attrs) {
     kernels::Instruction code;
-    const DType result = graph.value(node.outputs[0]).dtype;
     const bool copies = is_copy(graph, node);
     code.primitive = static_cast<uint16_t>(copies ? kernels::find_map("cast") : node.row->map_row);
-    code.compute = copies ? kernels::conversion_type(graph.value(node.inputs[0]).dtype, result)
-                          : compute_class(node.compute);
+    code.compute = compute_class(graph, node);
     code.first_param = static_cast<uint16_t>(attrs.size());
     for (uint32_t v : node.inputs) code.in.push_back(registers.at(v));
     for (uint32_t v : node.outputs) code.out.push_back(registers.at(v));
-    code.result = result;
+    code.result = graph.value(node.outputs[0]).dtype;
     for (size_t k = 0; !copies && k < param_count(*node.row); ++k) attrs.push_back(node.attrs[k]);
     return code;
 }

@@ -29,6 +29,8 @@ Node prologue_of(const Node& node);
 const OpRow& row_of(const kernels::Instruction& instruction);
 // The type in which values of a dtype are computed: f32, f64 or i64.
 DType compute_class(DType dtype);
+// In which it computes a map node, or a copy, which may convert.
+DType compute_class(const Graph& graph, const Node& node);
 // How many attributes of a map node its kernel gets: all but the sizes.
 size_t param_count(const OpRow& row);
 
@@ -36,7 +38,7 @@ size_t param_count(const OpRow& row);
 // or a copy.
 bool is_element_wise(const Graph& graph, const Node& node);
 Code code_of(const Graph& graph, const Node& node);
-// Whether a node may be an instruction of a program with others: a map that cannot fail.
+// Whether a node may be an instruction of a program with others: a map that cannot fail, or a cast.
 bool may_be_instruction(const Graph& graph, const Node& node);
 // The node as an instruction, whose parameters are put at the end of attrs. registers: of its inputs and outputs.
 kernels::Instruction instruction_of(const Graph& graph, const Node& node, const std::map<uint32_t, uint8_t>& registers,

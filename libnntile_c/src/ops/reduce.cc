@@ -99,12 +99,10 @@ std::vector<uint32_t> mean(Builder& graph, const Call& call, std::span<const uin
         if (reduced[d]) n *= call.inputs[0].sizes[d];
     std::vector<Attr> attrs(call.attrs.begin(), call.attrs.end());
     // Of short floats the sum is not rounded before it is divided.
-    const bool is_short = is_short_float(call.compute);
-    const DType wide = is_short ? DType::f32 : call.compute;
+    const DType wide = is_short_float(call.compute) ? DType::f32 : call.compute;
     const uint32_t sum = graph.op("sum", inputs, attrs, wide)[0];
     const uint32_t count = graph.scalar(wide, static_cast<double>(n), n);
-    const auto found = graph.op("div", std::vector<uint32_t>{sum, count}, {}, wide);
-    return is_short ? graph.op("copy", found, {}, call.compute) : found;
+    return {graph.in_dtype(graph.op("div", std::vector<uint32_t>{sum, count}, {}, wide)[0], call.compute)};
 }
 
 OpRow row_of(const char* name, const char* doc) {

@@ -40,7 +40,7 @@ void Recorder::see_for_naming(const Operand& tensor, size_t dim) {
     if (!pending) see_as(buffer, tensor);
     if (!pending && buffer.stored->sizes == *sizes) return;     // as the tensor is now, without a copy
     const uint32_t view = graph_.add_view(current_value(buffer, tensor.dtype), Layout::dense(*sizes));
-    set_current(buffer, graph_.add(*schema::find_op("copy"), std::vector<uint32_t>{view}, {}, tensor.dtype)[0]);
+    set_current(buffer, graph_.copy(view, tensor.dtype));
     if (at_once()) flush();
 }
 

@@ -102,8 +102,7 @@ bool Recorder::held_elsewhere(uint32_t value, const Buffer& buffer) const {
 
 void Recorder::write_operand(const Operand& o, uint32_t data) {
     if (product(o.sizes) == 0) return;
-    if (graph_.value(data).dtype != o.dtype)
-        data = graph_.add(*schema::find_op("copy"), std::vector<uint32_t>{data}, {}, o.dtype)[0];
+    data = graph_.in_dtype(data, o.dtype);
     const uint32_t base = graph_.base_of(data);
     const bool covers = product(graph_.value(data).sizes) == product(graph_.value(base).sizes);
     const bool free = graph_.value(base).kind == graph::ValueKind::result &&
@@ -115,9 +114,7 @@ void Recorder::write_operand(const Operand& o, uint32_t data) {
         // A reshaped result is its dense base: a buffer holds bytes in storage order, not dims.
         const bool whole = base == data || (covers && is_dense(graph_.layout_of(data)));
         const bool own = whole && free;
-        set_current(*o.buffer, own ? base
-                                   : graph_.add(*schema::find_op("copy"), std::vector<uint32_t>{data}, {},
-                                                o.dtype)[0]);
+        set_current(*o.buffer, own ? base : graph_.copy(data, o.dtype));
         return;
     }
     if (const auto own = storage_sizes(o)) {    // nothing of the old bytes stays
@@ -129,7 +126,7 @@ void Recorder::write_operand(const Operand& o, uint32_t data) {
     DType dtype = o.dtype;
     if (!fits(*o.buffer, dtype)) {              // as bytes, of which an element is one more dim
         const int64_t size = size_of(dtype);
-        const uint32_t dense = graph_.add(*schema::find_op("copy"), std::vector<uint32_t>{data}, {}, dtype)[0];
+        const uint32_t dense = graph_.copy(data, dtype);
         const uint32_t bytes = graph_.add(*schema::find_op("bits"), std::vector<uint32_t>{dense}, {}, DType::u8)[0];
         for (int64_t& stride : to.strides) stride *= size;
         to.offset *= size;
@@ -159,7 +156,7 @@ bool Recorder::copy_bytes(std::string_view op, std::span<const Operand> operands
                                 : from.buffer->stored->dtype;
     if (dtype == DType::u8) return false;
     const uint32_t value = current_value(*from.buffer, dtype);
-    set_current(*to.buffer, graph_.add(*schema::find_op("copy"), std::vector<uint32_t>{value}, {}, dtype)[0]);
+    set_current(*to.buffer, graph_.copy(value, dtype));
     return true;
 }
 

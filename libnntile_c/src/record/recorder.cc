@@ -104,9 +104,8 @@ void Recorder::op(const OpRow& row, std::span<const Operand> operands, size_t n_
         uint32_t v = read_operand(operands[k]);
         const schema::ArgRow* arg = row.inputs.empty() ? nullptr : &row.inputs[std::min(k, row.inputs.size() - 1)];
         const bool is_t = arg && (arg->type == "T" || (arg->variadic() && row.rule == schema::Rule::compose));
-        if (v != no_value && is_t && row.rule != schema::Rule::map && compute != DType::none &&
-            graph_.value(v).dtype != compute && graph_.value(v).kind != graph::ValueKind::scalar)
-            v = graph_.add(*schema::find_op("copy"), std::vector<uint32_t>{v}, {}, compute)[0];
+        if (v != no_value && is_t && row.rule != schema::Rule::map && compute != DType::none)
+            v = graph_.in_dtype(v, compute);
         inputs.push_back(v);
     }
     for (size_t k = 0; k < attrs.size(); ++k)   // a row without tensor inputs takes its shape from the output
@@ -192,7 +191,7 @@ void Recorder::read(const Operand& source, void* host, size_t bytes) {
         std::lock_guard lock(mutex_);
         flush();
         const uint32_t v = graph_.add_view(current_value(buffer, source.dtype, &source), source.layout());
-        const uint32_t dense = graph_.add(*schema::find_op("copy"), std::vector<uint32_t>{v}, {}, source.dtype)[0];
+        const uint32_t dense = graph_.copy(v, source.dtype);
         Buffer target;
         target.bytes = static_cast<int64_t>(bytes);
         hold(target).current = dense;

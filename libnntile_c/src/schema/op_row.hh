@@ -102,6 +102,11 @@ public:
     virtual uint32_t scalar(DType dtype, double f, int64_t i) = 0;
     virtual Type type_of(uint32_t value) const = 0;
     virtual Layout layout_of(uint32_t value) const = 0;     // in the dense value that it is a part of
+
+    // A tensor anew, in this dtype.
+    uint32_t copy(uint32_t value, DType dtype);
+    // The same, or the tensor itself where that is its dtype: all casts of a graph are made here.
+    uint32_t in_dtype(uint32_t value, DType dtype);
 };
 
 struct OpRow {

@@ -115,6 +115,13 @@ int64_t wrap_dim(const OpRow& row, int64_t dim, int64_t rank) {
     return dim < 0 ? dim + n : dim;
 }
 
+uint32_t Builder::copy(uint32_t value, DType dtype) { return op("copy", std::span(&value, 1), {}, dtype)[0]; }
+
+uint32_t Builder::in_dtype(uint32_t value, DType dtype) {
+    const Type type = type_of(value);
+    return type.scalar || type.dtype == dtype ? value : copy(value, dtype);
+}
+
 Dims broadcast(const OpRow& row, std::span<const Type> inputs) {
     size_t rank = 0;
     for (const Type& t : inputs) rank = std::max(rank, t.sizes.size());

@@ -92,7 +92,7 @@ private:
 
     // ---- write_tasks.cc
     void lower_write(uint32_t number);
-    // The blocks of the base that a program may write instead of tiles of its result. nullopt: it has to make its result.
+    // The blocks of the base that a program may write instead of tiles of its result. nullopt: it has to make that.
     std::optional<OperandTiles> place_in_base(uint32_t number, const graph::Node& made);
 
     void push(Task task);

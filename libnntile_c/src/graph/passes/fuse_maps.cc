@@ -91,7 +91,7 @@ private:
         bool one_type = true, moved = false;
         for (uint32_t n : group) {
             results += g_.nodes[n].outputs.size();
-            one_type &= compute_class(g_.nodes[n].compute) == compute_class(g_.nodes[group[0]].compute);
+            one_type &= compute_class(g_, g_.nodes[n]) == compute_class(g_, g_.nodes[group[0]]);
             for (uint32_t v : g_.nodes[n].outputs) {
                 if (!is_stored(group, v)) continue;
                 ++stored;

@@ -10,7 +10,7 @@ void own_outputs(Graph& graph) {
     for (Output& o : graph.outputs) {
         const Value& value = graph.value(o.value);
         if (value.kind != ValueKind::result || std::count(owned.begin(), owned.end(), o.value))
-            o.value = graph.add(*schema::find_op("copy"), std::vector<uint32_t>{o.value}, {}, value.dtype)[0];
+            o.value = graph.copy(o.value, value.dtype);
         owned.push_back(o.value);
     }
 }

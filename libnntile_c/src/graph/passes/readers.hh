@@ -28,8 +28,8 @@ public:
     // Its data may be overwritten by the node.
     bool dies_at(uint32_t v, uint32_t node) const;
     // These nodes, in order, can all stand where the last one does: nobody outside reads their results before that
-    // place, and nobody who spoils an operand reads that for the last time in between. Nothing larger than what is saved
-    // is kept for longer, unless the place is near.
+    // place, and nobody who spoils an operand reads that for the last time in between. Nothing larger than what is
+    // saved is kept for longer, unless the place is near.
     bool may_wait(std::span<const uint32_t> nodes, Spoilt spoilt = Spoilt::by_taking) const;
 
 private:
