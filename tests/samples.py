@@ -257,6 +257,30 @@ def _networks() -> dict[str, list[Sample]]:
             False,
         )
     ]
+    def attended(*options: Any) -> list[Sample]:
+        def call(q: Tensor, k: Tensor, v: Tensor, *mask: Tensor) -> Tensor:
+            given = mask[0].detach() if mask else None
+            return functional.scaled_dot_product_attention(q, k, v, given, *options)
+
+        q, k, v = (randn(2, 4, n, 8) for n in (6, 5, 5))
+        masks = ((), (randn(6, 5) > -1,), *([] if options else [(randn(2, 1, 1, 5),)]))
+        return [Sample(call, (q, k, v, *mask), True, 64) for mask in masks]
+
+    found["_scaled_dot_product_flash_attention_for_cpu"] = [*attended(), *attended(0.0, True)]
+    found["_scaled_dot_product_flash_attention_for_cpu_backward"] = [
+        Sample(
+            lambda dy, q, k, v, c=causal: aten._scaled_dot_product_flash_attention_for_cpu_backward(
+                dy,
+                *(q, k, v),
+                *aten._scaled_dot_product_flash_attention_for_cpu(q, k, v, 0.0, c),
+                *(0.0, c),
+            ),
+            tuple(randn(2, 3, n, 4) for n in (6, 6, 5, 5)),
+            False,
+            64,
+        )
+        for causal in (False, True)
+    ]
     found["cat"] = [
         Sample(lambda *xs: torch.cat(xs), (randn(3, 4), randn(5, 4), randn(1, 4))),
         Sample(lambda *xs: torch.cat(xs, -1), (randn(3, 4), randn(4, 3).t(), randn(3, 0))),

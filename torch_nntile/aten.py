@@ -216,6 +216,17 @@ NETWORKS = (
         "grad_y:dy grad_cy:dcy weight:w cx cells gates reverse",
     ),
     Row("nntile::channel_sums", "channel_sums", "self:x other:y shift"),
+    Row(
+        "_scaled_dot_product_flash_attention_for_cpu",
+        "attention",
+        "query:q key:k value:v dropout_p is_causal attn_mask:mask scale",
+    ),
+    Row(
+        "_scaled_dot_product_flash_attention_for_cpu_backward",
+        "attention_backward",
+        "grad_out:dy query:q key:k value:v out:y logsumexp dropout_p:- is_causal attn_mask:mask "
+        "scale",
+    ),
     Row("nntile::dropout", "dropout", "self:x p", RANDOM),
     Row("native_dropout_backward", "masked_scale", "grad_output:dy mask scale"),
     Row("_masked_scale", "masked_scale", "self:dy mask scale"),

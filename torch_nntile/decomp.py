@@ -2,8 +2,9 @@
 """Overloads that are compositions of others: ours as functions here, PyTorch's own by name.
 
 A function here has the signature of its aten overload and runs below autograd. Its in-place and
-`out=` forms are made in dispatch.py. `DIFFERENTIABLE` run above autograd. `NESTED` are overloads of
-nested tensors. `OWN_OPS` are ops of namespace nntile: what a row needs and aten has no name for.
+`out=` forms are made in dispatch.py. `DIFFERENTIABLE` run above autograd, as do `DERIVATIVES`, which
+call a row of the same name. `NESTED` are overloads of nested tensors. `OWN_OPS` are ops of namespace
+nntile: what a row needs and aten has no name for.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ __all__ = [
     "COMPOSITIONS",
     "DECOMPOSED",
     "AUTOGRAD",
+    "DERIVATIVES",
     "DIFFERENTIABLE",
     "LIKE_FIRST",
     "NESTED",
@@ -302,6 +304,7 @@ COMPOSITIONS: dict[str, Callable[..., Any]] = {
 
 DIFFERENTIABLE = {**decomp_attention.DIFFERENTIABLE, **decomp_rnn.DIFFERENTIABLE}
 AUTOGRAD = decomp_rnn.AUTOGRAD
+DERIVATIVES = decomp_attention.DERIVATIVES
 NESTED = decomp_attention.NESTED
 
 OWN_OPS: dict[str, Callable[..., Any] | None] = {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Attention: the layouts of the CPU's kernel, and torch.nn's "fast path" without gradients.
+"""Attention: where the CPU's kernel is called, and torch.nn's "fast path" without gradients.
 
 The formulas of the latter are those of torch.nn.MultiheadAttention and
 torch.nn.TransformerEncoderLayer. As parts they are cut like in training; a call as a whole would be
@@ -15,11 +15,12 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 from torch.nn import functional as F
 from torch.nn.attention import SDPBackend
 from torch.utils._python_dispatch import _disable_current_modes
 
-__all__ = ["COMPOSITIONS", "DIFFERENTIABLE", "NESTED"]
+__all__ = ["COMPOSITIONS", "DERIVATIVES", "DIFFERENTIABLE", "NESTED"]
 
 _SRC, _PADDING, _FULL = range(3)  # kinds of masks: (T, T), (batch, T), as the scores
 _PARAMETERS = 17  # of encoder_layer(), between src and mask
@@ -37,37 +38,93 @@ def scaled_dot_product_attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Tensor:
-    """PyTorch's formula; where the CPU has a kernel of its own for it, the strides of that kernel.
+    """The CPU's kernel where the CPU would take it, as a row of ours; else PyTorch's formula.
 
-    Its result is like `query`, of shape (batch, heads, length, size), and its gradients are
+    The kernel's result is like `query`, of shape (batch, heads, length, size), and its gradients are
     (batch, length, heads, size) in memory, whatever the operands are. So a model that makes heads by
     view() and transpose() undoes both without a copy, here as there.
     """
-    inputs = (query, key, value)
-    operands = (*inputs, *(() if attn_mask is None else (attn_mask,)))
+    operands = (query, key, value, *(() if attn_mask is None else (attn_mask,)))
     learned = attn_mask is not None and attn_mask.requires_grad
-    fast = not learned and _cpu_has_kernel(
+    # The kernel has no derivative in forward mode, and vmap() would call it for each element.
+    fast = not learned and forward_ad._current_level < 0
+    fast = fast and all(x.device == query.device and not _is_batched(x) for x in operands)
+    fast = fast and _cpu_has_kernel(
         tuple(map(_signature, operands)),
         dropout_p,
         is_causal,
         enable_gqa,
         torch.backends.cuda.flash_sdp_enabled(),
     )
-    if fast and torch.is_grad_enabled():
-        query, key, value = map(_gradient_by_length, inputs)
+    if fast:
+        if enable_gqa and key.shape[1] != query.shape[1]:
+            repeats = query.shape[1] // key.shape[1]
+            key, value = (_repeated(x, repeats) for x in (key, value))
+        result: Tensor = torch._scaled_dot_product_flash_attention_for_cpu(
+            query, key, value, dropout_p, is_causal, attn_mask=attn_mask, scale=scale
+        )[0]
+        return result
     formula = torch.ops.aten.scaled_dot_product_attention.default.decompose
-    result: Tensor = formula(
+    result = formula(
         *(query, key, value, attn_mask, dropout_p, is_causal), scale=scale, enable_gqa=enable_gqa
     )
-    if not fast:
-        return result
-    like = torch.empty_like(inputs[0])
-    return result if result.stride() == like.stride() else like.copy_(result)
+    return result
 
 
-def _gradient_by_length(x: Tensor) -> Tensor:
-    """x itself. The gradient of a slice is made anew, here while heads and length are swapped."""
-    return x.transpose(1, 2).narrow(0, 0, x.shape[0]).transpose(1, 2) if x.requires_grad else x
+def _repeated(x: Tensor, repeats: int) -> Tensor:
+    """Each head so often. The gradient of a slice is made anew, here while heads and length are swapped."""
+    if x.requires_grad:
+        x = x.transpose(1, 2).narrow(0, 0, x.shape[0]).transpose(1, 2)
+    return x.repeat_interleave(repeats, 1)
+
+
+def _is_batched(x: Tensor) -> bool:
+    """Whether vmap() is among the transforms that wrap it."""
+    functorch = torch._C._functorch
+    while functorch.is_functorch_wrapped_tensor(x):
+        if functorch.is_batchedtensor(x):
+            return True
+        x = functorch.get_unwrapped(x)
+    return False
+
+
+def flash_attention_backward(
+    grad_out: Tensor,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    out: Tensor,
+    logsumexp: Tensor,
+    dropout_p: float,
+    is_causal: bool,
+    *,
+    attn_mask: Tensor | None = None,
+    scale: float | None = None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The row; where it is differentiated itself, which the CPU refuses, a formula of its own."""
+    inputs = (grad_out, query, key, value)
+    if not (torch.is_grad_enabled() and any(x.requires_grad for x in inputs)):
+        with torch._C._AutoDispatchBelowAutograd():
+            found: tuple[Tensor, Tensor, Tensor]
+            found = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward(
+                *inputs,
+                *(out, logsumexp, dropout_p, is_causal),
+                attn_mask=attn_mask,
+                scale=scale,
+            )
+            return found
+    factor = query.shape[-1] ** -0.5 if scale is None else scale
+    scores = query @ key.transpose(-2, -1) * factor
+    if is_causal:
+        scores = scores.masked_fill(torch.ones_like(scores, dtype=torch.bool).triu(1), -math.inf)
+    if attn_mask is not None and attn_mask.dtype == torch.bool:
+        scores = scores.masked_fill(~attn_mask, -math.inf)
+    elif attn_mask is not None:
+        scores = scores + attn_mask
+    weights = torch._safe_softmax(scores, -1)
+    slopes = grad_out @ value.transpose(-2, -1)
+    slopes = weights * (slopes - (weights * slopes).sum(-1, keepdim=True)) * factor
+    return slopes @ key, slopes.transpose(-2, -1) @ query, weights.transpose(-2, -1) @ grad_out
 
 
 def _signature(x: Tensor) -> tuple[Any, ...]:
@@ -82,7 +139,8 @@ def _cpu_has_kernel(
 ) -> bool:
     """PyTorch decides by shapes, dtypes, and whether last dims are dense; stand-ins have no data.
 
-    The last argument is the user's setting, which PyTorch reads itself.
+    The last argument is the user's setting, which PyTorch reads itself. What PyTorch refuses before
+    it decides is none of the kernel's.
     """
     if any(None in shape for shape, _, _ in signatures):
         return False
@@ -95,6 +153,11 @@ def _cpu_has_kernel(
         with _disable_current_modes():  # who traces should not see it
             query, key, value, *masks = (stand_in(*signature) for signature in signatures)
             mask = masks[0] if masks else None
+            F.scaled_dot_product_attention(
+                *(query.to("meta"), key.to("meta"), value.to("meta")),
+                *(mask if mask is None else mask.to("meta"), dropout_p),
+                enable_gqa=enable_gqa,
+            )
             choice = torch._fused_sdp_choice(
                 query, key, value, mask, dropout_p, is_causal, enable_gqa=enable_gqa
             )
@@ -274,6 +337,11 @@ COMPOSITIONS: dict[str, Callable[..., Any]] = {
 # Made of ops that autograd knows, so that they run above it.
 DIFFERENTIABLE: dict[str, Callable[..., Any]] = {
     "scaled_dot_product_attention": scaled_dot_product_attention
+}
+
+# Rows that are derivatives, and can be differentiated once more.
+DERIVATIVES: dict[str, Callable[..., Any]] = {
+    "_scaled_dot_product_flash_attention_for_cpu_backward": flash_attention_backward
 }
 
 # Of nested tensors: other calls of theirs are PyTorch's views, or run on the host.

@@ -92,6 +92,8 @@ def register() -> None:
     for overload, function in decomp.DIFFERENTIABLE.items():
         for key in ("PrivateUse1", "AutogradPrivateUse1"):
             library.impl(overload, function, key)
+    for overload, function in decomp.DERIVATIVES.items():
+        library.impl(overload, function, "AutogradPrivateUse1")
     for overload, function in decomp.NESTED.items():
         library.impl(overload, function, "NestedTensorPrivateUse1")
     _c.call("nntile_stub_register_others")

@@ -45,6 +45,13 @@ ELSEWHERE = {
         "gradient of an op with an entry",
     ),
     "masked_scale": "gradient of dropout: test_random.py",
+    **dict.fromkeys(
+        (
+            "scaled_dot_product_flash_attention_for_cpu",
+            "scaled_dot_product_flash_attention_for_cpu_backward",
+        ),
+        "called by scaled_dot_product_attention: test_flash_attention.py",
+    ),
 }
 TESTED = [name for name in (*NAMES, *MADE_OF_ROWS) if name not in ELSEWHERE]
 # PyTorch's formula of the gradient asks for more than rows; the host may serve it.

@@ -178,8 +178,8 @@ ALIGNED: dict[str, Program] = {
 }
 
 # Where fewer copies are needed: (1) what is written into a part of other data could be computed there
-# even if others read it too, or if it is no element-wise result (the gates of an LSTM, the gradient of
-# keys); (2) parameters and gradients that only layer norms use need no cut if those want them whole.
+# even if others read it too, or if it is no element-wise result (the gates of an LSTM, the gradients
+# of queries, keys and values); (2) parameters and gradients that only layer norms use need no cut if those want them whole.
 PROGRAMS: dict[str, Program] = {
     "reduce a cut dim": Program(lambda x: x.sum(0), [ROWS], tasks=3, copies=0),
     "softmax along rows": Program(lambda x: x.softmax(-1), [ROWS], tasks=2, copies=0),
@@ -257,11 +257,11 @@ PROGRAMS: dict[str, Program] = {
         tasks=44,
         copies=0,
     ),
-    "encoder layer": trained(lambda: encoder(True), TOKENS, tasks=134, copies=0),
+    "encoder layer": trained(lambda: encoder(True), TOKENS, tasks=103, copies=0),
     "encoder layer, inner batch": trained(
-        lambda: encoder(False), ((5, 6, 8), {1: 3}), tasks=128, copies=0
+        lambda: encoder(False), ((5, 6, 8), {1: 3}), tasks=97, copies=0
     ),
-    "fused attention": trained(Fused, TOKENS, tasks=73, copies=0),
+    "fused attention": trained(Fused, TOKENS, tasks=35, copies=6, needed=0),
     "GPT block": trained(Block, TOKENS, tasks=91, copies=2, needed=0),
     "GPT block, batch and mlp": trained(
         Block,

@@ -74,6 +74,7 @@ constexpr StridesRow rows[] = {
     {"nonzero_static", Rule::contiguous},
 
     {"flip", Rule::like_first},
+    {"_scaled_dot_product_flash_attention_for_cpu", Rule::like_first},
 
     {"roll", Rule::suggested},
     {"channel_shuffle", Rule::suggested},

@@ -36,5 +36,7 @@ int avg_pool(const Args& args);
 int avg_pool_backward(const Args& args);
 int embedding(const Args& args);
 int embedding_backward(const Args& args);
+int attention(const Args& args);
+int attention_backward(const Args& args);
 
 }  // namespace nntile::kernels

@@ -59,7 +59,7 @@ struct Args {
     const Program* program = nullptr;   // map; gemm, of its result
     // Position of the task in the whole op: linear row-major index (over the op's unrefined output)
     // of an element = index_offset + sum(j * index_strides). RNG and arange use it, so that values do not
-    // depend on cuts.
+    // depend on cuts. Attention: the place of a query among all.
     int64_t index_offset = 0;
     const int64_t* index_strides = nullptr;
     char* error = nullptr;              // error_text_bytes; written if the result is not 0
@@ -81,6 +81,7 @@ struct KernelRow {
     Function cpu;
     Function cuda;                      // nullptr: no CUDA implementation
     Work work = Work::pass;
+    int place = 0;                      // > 0: the index is the place along this dim, counted from the last one
 };
 
 std::span<const KernelRow> kernel_rows();

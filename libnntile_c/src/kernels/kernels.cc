@@ -74,6 +74,14 @@ constexpr KernelRow rows[] = {
     {"embedding_backward",
      "dy, indices -> dw; dims i.., e, v; params padding_idx(i, -1: none), accumulate(i)",
      embedding_backward, nullptr, Work::table},
+    {"attention",
+     "q, k, v, mask? -> y, logsumexp; dims heads.., queries, keys, size, value size; params is_causal(i), "
+     "scale(f, nan: 1 / sqrt(size)). The index is the place of a query among all",
+     attention, nullptr, Work::flops, 4},
+    {"attention_backward",
+     "dy, q, k, v, mask?, y, logsumexp -> dq, dk, dv; dims heads.., queries, keys, size, value size; params "
+     "is_causal(i), scale(f, nan: 1 / sqrt(size))",
+     attention_backward, nullptr, Work::flops},
 };
 
 }  // namespace

@@ -16,6 +16,8 @@ struct RowLoops {
     double (*exp_sum)(const void* x, int64_t n, double max, void* y);  // y = exp(x - max) if given
     void (*scale)(void* y, int64_t n, double factor);
     void (*exp_scale)(const void* x, int64_t n, double max, double factor, void* y);
+    void (*add)(const void* x, int64_t n, void* y);     // y += x
+    void (*forbid)(const void* x, int64_t n, void* y);  // y += -inf where x is 0
     void (*shift)(const void* x, int64_t n, double max, double log_sum, void* y);
     double (*sum)(const void* x, int64_t n);
     double (*dot)(const void* a, const void* b, int64_t n);

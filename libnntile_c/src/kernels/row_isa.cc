@@ -54,6 +54,16 @@ struct Row {
         T* y = out(to);
         each(n, [=](int64_t i) { y[i] = exp_of(x[i] - max) * factor; });
     }
+    static void add(const void* from, int64_t n, void* to) {
+        const T* x = in(from);
+        T* y = out(to);
+        each(n, [=](int64_t i) { y[i] += x[i]; });
+    }
+    static void forbid(const void* from, int64_t n, void* to) {
+        const T* x = in(from);
+        T* y = out(to);
+        each(n, [=](int64_t i) { y[i] += x[i] != T(0) ? T(0) : -infinity<T>; });
+    }
     static void shift(const void* from, int64_t n, double highest, double log, void* to) {
         const T *x = in(from), max = static_cast<T>(highest), log_sum = static_cast<T>(log);
         T* y = out(to);
@@ -195,10 +205,9 @@ struct Row {
     }
 
     static constexpr RowLoops loops = {
-        exp_sum,    scale,     exp_scale,        shift,
-        sum,        dot,       softmax_backward, log_softmax_backward,
-        deviation,  normalize, norm_sums,        norm_input,
-        norm_affine, lstm,     lstm_backward,    moments,  moments_of_each};
+        exp_sum,          scale,                exp_scale, add,       forbid,    shift,      sum, dot,
+        softmax_backward, log_softmax_backward, deviation, normalize, norm_sums, norm_input,
+        norm_affine,      lstm,                 lstm_backward,        moments,   moments_of_each};
 };
 
 }  // namespace

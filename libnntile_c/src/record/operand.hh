@@ -54,5 +54,9 @@ void check_operand(std::string_view op, const Operand& operand, const Recorder* 
 // so that no copy is needed. Returns the operands in storage order, or nothing.
 bool permute_map(const graph::OpRow& row, std::span<const Operand> operands, size_t n_inputs,
                  std::vector<Operand>& out, std::vector<Dims>& space);
+// A row with an attribute `order` makes its outputs with their dims in the order in which they are stored; `order` gets
+// these. Returns the operands so, or nothing where all outputs are dense already.
+bool order_outputs(const graph::OpRow& row, std::span<const Operand> operands, size_t n_inputs,
+                   std::vector<graph::Attr>& attrs, std::vector<Operand>& out, std::vector<Dims>& space);
 
 }  // namespace nntile::record

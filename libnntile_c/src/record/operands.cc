@@ -192,4 +192,37 @@ bool permute_map(const OpRow& row, std::span<const Operand> operands, size_t n_i
     return true;
 }
 
+bool order_outputs(const OpRow& row, std::span<const Operand> operands, size_t n_inputs, std::vector<Attr>& attrs,
+                   std::vector<Operand>& out, std::vector<Dims>& space) {
+    const auto* attr = std::find_if(row.attrs.data(), row.attrs.data() + row.attrs.size(),
+                                    [](const schema::AttrRow& a) { return a.name == "order"; });
+    const auto number = static_cast<size_t>(attr - row.attrs.data());
+    if (number >= attrs.size() || !attrs[number].ints.empty()) return false;
+    const auto outputs = operands.subspan(n_inputs);
+    bool any = false;
+    Dims orders;
+    for (const Operand& o : outputs) {
+        if (o.kind != Operand::Kind::tensor) return false;
+        auto order = o.dense() ? std::nullopt : storage_order(o);
+        any |= order.has_value();
+        for (size_t d = 0; d < o.sizes.size(); ++d) orders.push_back(static_cast<int64_t>(order ? (*order)[d] : d));
+    }
+    if (!any) return false;
+    out.assign(operands.begin(), operands.end());
+    space.reserve(2 * outputs.size());          // spans into it must stay
+    const int64_t* order = orders.data();
+    for (size_t k = 0; k < outputs.size(); ++k) {
+        const Operand& o = outputs[k];
+        for (const auto& from : {o.sizes, o.strides}) {
+            Dims& to = space.emplace_back();
+            for (size_t d = 0; d < o.sizes.size(); ++d) to.push_back(from[static_cast<size_t>(order[d])]);
+        }
+        order += o.sizes.size();
+        out[n_inputs + k].sizes = space[2 * k];
+        out[n_inputs + k].strides = space[2 * k + 1];
+    }
+    attrs[number].ints = std::move(orders);
+    return true;
+}
+
 }  // namespace nntile::record

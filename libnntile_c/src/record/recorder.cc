@@ -95,6 +95,7 @@ void Recorder::op(const OpRow& row, std::span<const Operand> operands, size_t n_
     std::vector<Operand> permuted;
     std::vector<Dims> space;
     if (permute_map(row, operands, n_inputs, permuted, space)) operands = permuted;
+    else if (order_outputs(row, operands, n_inputs, attrs, permuted, space)) operands = permuted;
     const auto outputs = operands.subspan(n_inputs);
 
     std::vector<Type> wanted;

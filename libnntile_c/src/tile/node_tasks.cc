@@ -21,6 +21,9 @@ public:
     NodeTasks(Lowering& all, uint32_t number, const graph::Node& node, const OperandTiles* place)
         : all_(all), graph_(all.graph_), node_(node), number_(number), place_(place),
           row_(*node_.row), epilogue_(graph::has_epilogue(node_)), info_(space_of(graph_, node_)) {
+        const bool copies = is_plain_copy(graph_, node_);
+        if (!is_host()) kernel_ = kernels::find_kernel(copies ? "copy" : row_.map_row >= 0 ? "map" : row_.kernel);
+        check(is_host() || kernel_, Status::internal, row_.name, ": no kernel '", row_.kernel, "'");
         cut_labels();
         n_in_ = node_.inputs.size();
         n_out_ = node_.outputs.size();
@@ -28,11 +31,8 @@ public:
         own_out_ = epilogue_ ? graph::own_of(node_).outputs : n_out_;
         cuts_.reserve(n_in_ + n_out_);
         for (size_t k = 0; k < n_in_ + n_out_; ++k) place_operand(k);
-        if (is_host()) return;
-        const bool copies = is_plain_copy(graph_, node_);
-        if (!copies) program_ = row_.map_row >= 0 ? one_instruction(row_.map_row, node_.compute) : node_.program;
-        kernel_ = kernels::find_kernel(copies ? "copy" : row_.map_row >= 0 ? "map" : row_.kernel);
-        check(kernel_, Status::internal, row_.name, ": no kernel '", row_.kernel, "'");
+        if (is_host() || copies) return;
+        program_ = row_.map_row >= 0 ? one_instruction(row_.map_row, node_.compute) : node_.program;
     }
 
     void run() {
@@ -93,6 +93,10 @@ private:
         };
         for (size_t k = 0; k < node_.outputs.size(); ++k) look(node_.outputs[k], node_.inputs.size() + k);
         for (size_t k = 0; k < node_.inputs.size(); ++k) look(node_.inputs[k], k);
+        if (kernel_ && kernel_->place > 0) {        // a task has neighbours along this label
+            const size_t l = labels.size() - static_cast<size_t>(kernel_->place);
+            if (label_cuts_[l].size() > 1) label_cuts_[l] = whole(labels[l].extent);
+        }
         iteration_ = grid_of(extents, label_cuts_);
     }
 
@@ -259,8 +263,7 @@ private:
             add_program_params(task, node_);
             if (dtypes_[0] != graph_.value(node_.outputs[0]).dtype) read_joined(task, "cast", dtypes_[0]);
         }
-        if (task.program && kernels::uses_index(*task.program))
-            set_index(task, iteration_, segments, info_.outputs[0].sizes);
+        set_index(task, info_, iteration_, segments);
         return task;
     }
 
@@ -300,7 +303,7 @@ private:
         add_program_params(task, node_);
         if (part) read_joined(task, row_.combine, dtypes_[0]);
         else if (dtypes_[0] != graph_.value(node_.outputs[0]).dtype) read_joined(task, "cast", dtypes_[0]);
-        if (kernels::uses_index(*program_)) set_index(task, iteration_, segments, info_.outputs[0].sizes);
+        set_index(task, info_, iteration_, segments);
         coalesce_task(task, Flags(task.sizes.size(), true), Flags(task.sizes.size(), false));
         all_.push(std::move(task));
     }

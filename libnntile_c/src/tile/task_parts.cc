@@ -36,13 +36,21 @@ void add_program_params(Task& task, const graph::Node& node) {
         task.params.push_back(param_of(node.attrs[k]));
 }
 
-void set_index(Task& task, const Grid& iteration, const Dims& segments, std::span<const int64_t> sizes) {
-    const Dims own = dense_strides(sizes);
+void set_index(Task& task, const NodeSpace& space, const Grid& iteration, const Dims& segments) {
+    Dims strides;                               // by label
+    if (task.program) {
+        if (!kernels::uses_index(*task.program)) return;
+        strides = dense_strides(space.outputs[0].sizes);
+    } else {
+        if (!task.kernel || task.kernel->place == 0) return;
+        strides.assign(space.relation.labels.size(), 0);
+        strides[strides.size() - static_cast<size_t>(task.kernel->place)] = 1;
+    }
     task.index_strides.assign(iteration.dims.size(), 0);
     for (size_t i = 0; i < iteration.dims.size(); ++i) {
         const GridDim& d = iteration.dims[i];
-        if (d.dim >= own.size()) continue;      // summed over
-        int64_t stride = own[d.dim];
+        if (d.dim >= strides.size()) continue;  // summed over
+        int64_t stride = strides[d.dim];
         for (size_t j = i + 1; j < iteration.dims.size() && iteration.dims[j].dim == d.dim; ++j)
             stride *= iteration.dims[j].extent;
         task.index_strides[i] = stride;

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What attention and its gradient share: blocks of rows as BLAS reads them, and blocks of scores.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <memory>
+
+#include "kernels/gemm.hh"
+#include "kernels/row.hh"
+
+namespace nntile::kernels {
+
+// Operands of a head lie in blocks of so many queries and keys. Scores of one block are in a core's
+// cache, and long enough for a product to be fast; wide heads have shorter blocks.
+inline constexpr int64_t most_queries = 128, most_keys = 256, most_block = 1 << 16;
+
+inline int64_t rows_of_block(int64_t most, int64_t size, int64_t length) {
+    const int64_t fitting = std::max<int64_t>(most_block / std::max<int64_t>(size, 1), 16);
+    return std::max<int64_t>(std::min({most, fitting, length}), 1);
+}
+
+// The thread's own, kept; as large as its largest call, which lengths do not make larger.
+template <class T>
+T* attention_room(size_t count) {
+    constexpr size_t alignment = 64;
+    thread_local std::unique_ptr<std::byte[]> memory;
+    thread_local size_t bytes = 0;
+    const size_t want = count * sizeof(T) + alignment;
+    if (bytes < want) {
+        bytes = 0;
+        memory = std::make_unique_for_overwrite<std::byte[]>(want);
+        bytes = want;
+    }
+    void* start = memory.get();
+    size_t space = bytes;
+    return static_cast<T*>(std::align(alignment, count * sizeof(T), start, space));
+}
+
+// dims of a task: heads.., queries, keys, size, value size.
+struct AttentionSizes {
+    int64_t queries, keys, size, value_size;
+
+    explicit AttentionSizes(std::span<const int64_t> sizes)
+        : queries(sizes[sizes.size() - 4]), keys(sizes[sizes.size() - 3]),
+          size(sizes[sizes.size() - 2]), value_size(sizes[sizes.size() - 1]) {}
+};
+
+template <class T>
+struct Attention {
+    static constexpr Compute compute = sizeof(T) == 4 ? compute_f32 : compute_f64;
+    static constexpr DType dtype = dtype_of(compute);
+    static constexpr T minus_infinity = -std::numeric_limits<T>::infinity();
+
+    const RowLoops& loops = row_tables().table[compute];
+    bool causal;
+    double scale;
+    int64_t first;  // place of the task's first query among all
+
+    // params is_causal, scale: nan stands for 1 / sqrt(size)
+    Attention(const Args& args, int64_t size)
+        : causal(args.params[0].i != 0), scale(args.params[1].f), first(args.index_offset) {
+        if (std::isnan(scale)) scale = 1 / std::sqrt(static_cast<double>(size));
+    }
+
+    static Matrix dense(T* data, int64_t columns) {
+        return {reinterpret_cast<std::byte*>(data), dtype, columns, 1};
+    }
+    static T* data(const Matrix& x) { return reinterpret_cast<T*>(x.data); }
+
+    // Rows first.. of x, where they lie if BLAS can read them there, else in `room`.
+    static Matrix rows(const Matrix& x, int64_t from, int64_t count, int64_t columns, T* room) {
+        const Matrix part = x.block(from, 0);
+        const bool readable = (columns == 1 || part.column == 1) && (count == 1 || part.row >= columns);
+        if (part.dtype == dtype && readable) return {part.data, dtype, part.row, 1};
+        const Convert load = loader(part.dtype, compute);
+        for (int64_t i = 0; i < count; ++i)
+            load(part.at(i, 0), room + i * columns, part.column, columns);
+        return dense(room, columns);
+    }
+    static void store(const T* from, const Matrix& x, int64_t at, int64_t count, int64_t columns) {
+        const Convert put = storer(compute, x.dtype);
+        for (int64_t i = 0; i < count; ++i)
+            put(from + i * columns, x.at(at + i, 0), x.column, columns);
+    }
+
+    // How many of the keys from `key` on a query sees.
+    int64_t seen(int64_t query, int64_t key, int64_t count) const {
+        return causal ? std::clamp<int64_t>(first + query + 1 - key, 0, count) : count;
+    }
+
+    // scores (m, n) = scale * q @ k^T + mask
+    void make_scores(int64_t m, int64_t n, int64_t size, const Matrix& q, const Matrix& k,
+                     const Matrix& mask, T* scores, T* room) const {
+        multiply({m, n, size, q, k.transposed(), {}, dense(scores, n), scale, 0, false});
+        if (!mask.data) return;
+        const bool choice = mask.dtype == DType::boolean;
+        for (int64_t i = 0; i < m; ++i) {
+            const Matrix row = rows(mask.block(i, 0), 0, 1, n, room);
+            (choice ? loops.forbid : loops.add)(data(row), n, scores + i * n);
+        }
+    }
+};
+
+inline Matrix matrix_at(const Block& block, int64_t offset, int row, int column) {
+    if (!block.data) return {nullptr, DType::none, 0, 0};
+    return {block.data + offset * size_of(block.dtype), block.dtype, block.strides[row],
+            column < 0 ? 0 : block.strides[column]};
+}
+
+}  // namespace nntile::kernels
