@@ -257,6 +257,7 @@ def _networks() -> dict[str, list[Sample]]:
             False,
         )
     ]
+
     def attended(*options: Any) -> list[Sample]:
         def call(q: Tensor, k: Tensor, v: Tensor, *mask: Tensor) -> Tensor:
             given = mask[0].detach() if mask else None

@@ -56,18 +56,18 @@ def scaled_dot_product_attention(
         enable_gqa,
         torch.backends.cuda.flash_sdp_enabled(),
     )
+    result: Tensor
     if fast:
         if enable_gqa and key.shape[1] != query.shape[1]:
             repeats = query.shape[1] // key.shape[1]
             key, value = (_repeated(x, repeats) for x in (key, value))
-        result: Tensor = torch._scaled_dot_product_flash_attention_for_cpu(
+        result, _ = torch._scaled_dot_product_flash_attention_for_cpu(
             query, key, value, dropout_p, is_causal, attn_mask=attn_mask, scale=scale
-        )[0]
-        return result
-    formula = torch.ops.aten.scaled_dot_product_attention.default.decompose
-    result = formula(
-        *(query, key, value, attn_mask, dropout_p, is_causal), scale=scale, enable_gqa=enable_gqa
-    )
+        )
+    else:
+        formula = torch.ops.aten.scaled_dot_product_attention.default.decompose
+        options = {"scale": scale, "enable_gqa": enable_gqa}
+        result = formula(query, key, value, attn_mask, dropout_p, is_causal, **options)
     return result
 
 

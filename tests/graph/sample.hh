@@ -37,11 +37,12 @@ inline std::optional<Sample> sample_of(const schema::OpRow& row) {
     const size_t n = row.inputs.size();
     size_t combinations = 4;
     for (size_t k = 0; k < n; ++k) combinations *= std::size(shapes);
-    for (size_t c = 0; c < combinations; ++c) {
+    for (size_t c = 0; c < 2 * combinations; ++c) {
+        const bool floats = c >= combinations;  // a row may want them where its type is any
         Sample sample;
-        size_t rest = c / 4;
+        size_t rest = c % combinations / 4;
         for (size_t k = 0; k < n; ++k, rest /= std::size(shapes))
-            sample.inputs.push_back({dtype_for(row, row.inputs[k].type, k == 0),
+            sample.inputs.push_back({dtype_for(row, row.inputs[k].type, k == 0 || floats),
                                      shapes[rest % std::size(shapes)], false});
         sample.attrs = schema::default_attrs(row);
         for (size_t k = 0; k < row.attrs.size(); ++k) {

@@ -127,6 +127,22 @@ void rows_of_numbers() {  // softmax, loss, embedding, layer norm
     CHECK_ERROR(invalid_argument, "embedding_backward: the result has a negative extent in (-1, 4)",
                 infer("embedding_backward", {f32({2, 4}), i64({2})}, {integer("num_weights", -1)}));
 
+    const Type q = f32({2, 5, 4}), k = f32({2, 3, 4}), v = f32({2, 3, 6}), mask = f32({5, 1});
+    CHECK(gives(infer("attention", {q, k, v, mask}), {f32({2, 5, 6}), f32({2, 5})}));
+    const Given order = list("order", {1, 0, 2, 1, 0});
+    CHECK(gives(infer("attention", {q, k, v, absent}, {order}), {f32({5, 2, 6}), f32({5, 2})}));
+    CHECK_ERROR(invalid_argument, "attention_backward: order (1, 0, 2, 1, 0) has no permutation of 3 dims at 3",
+                infer("attention_backward", {f32({2, 5, 6}), q, k, v, absent, f32({2, 5, 6}), f32({2, 5})},
+                      {order}));
+    CHECK_ERROR(invalid_argument, "attention: k must have shape (2, 3, 4), got (2, 3, 5)",
+                infer("attention", {q, f32({2, 3, 5}), v, absent}));
+    CHECK_ERROR(invalid_argument, "attention: mask (5, 2) does not broadcast to (2, 5, 3)",
+                infer("attention", {q, k, v, f32({5, 2})}));
+    CHECK_ERROR(type_error, "attention: mask must be bool or floating, got i64",
+                infer("attention", {q, k, v, i64({5, 3})}));
+    CHECK_ERROR(unsupported, "attention: q (2, 5, 4) has more heads than k (1, 3, 4); repeat those",
+                infer("attention", {q, f32({1, 3, 4}), f32({1, 3, 6}), absent}));
+
     CHECK(gives(
         infer("layer_norm", {f32({2, 3, 4}), f32({3, 4}), absent}, {integer("normalized_ndim", 2)}),
         {f32({2, 3, 4}), f32({2, 1, 1}), f32({2, 1, 1})}));

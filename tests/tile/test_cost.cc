@@ -76,6 +76,14 @@ void tasks() {
     task.kernel = &gradient;
     task.operands[2].strides = {0, 1, 3};
     CHECK(of(task) == cost.pass(6, (2 * 6 + 3000) * 4));
+
+    const kernels::KernelRow attention = kernel("attention");
+    task.kernel = &attention;
+    task.sizes = {2, 3, 5, 7, 11};      // heads, queries, keys, size, value size
+    CHECK(points_of(&attention, task.sizes) == 2 * 3 * 5 * (7 + 11) && points_of(&map, task.sizes) == 2310);
+    task.flops = 2 * points_of(&attention, task.sizes);
+    CHECK(of(task) == cost.attention(1080, 30, DType::f32) && of(task) == 1080 / 2 + 30 * 16);
+    CHECK(cost.attention(1080, 30, DType::f64) == 1080 + 30 * 16);
 }
 
 void weights() {

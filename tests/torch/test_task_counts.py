@@ -179,7 +179,8 @@ ALIGNED: dict[str, Program] = {
 
 # Where fewer copies are needed: (1) what is written into a part of other data could be computed there
 # even if others read it too, or if it is no element-wise result (the gates of an LSTM, the gradients
-# of queries, keys and values); (2) parameters and gradients that only layer norms use need no cut if those want them whole.
+# of queries, keys and values); (2) parameters and gradients that only layer norms use need no cut if
+# those want them whole.
 PROGRAMS: dict[str, Program] = {
     "reduce a cut dim": Program(lambda x: x.sum(0), [ROWS], tasks=3, copies=0),
     "softmax along rows": Program(lambda x: x.softmax(-1), [ROWS], tasks=2, copies=0),

@@ -13,8 +13,8 @@ void add_params(Task& task, const graph::Node& node, const NodeSpace& space, boo
 // Those of the program that runs on its result.
 void add_program_params(Task& task, const graph::Node& node);
 
-// The index that the task's program reads, if it does: over the unrefined output, so that random numbers do not depend on
-// cuts. Or the one that its kernel reads: the place along one label.
+// The index that the task's program reads, if it does: over the unrefined output, so that random numbers do not depend
+// on cuts. Or the one that its kernel reads: the place along one label.
 void set_index(Task& task, const NodeSpace& space, const Grid& iteration, const Dims& segments);
 
 // The kernel wants exactly one dim for each of the last kernel_dims labels and for whole labels; the others may be
