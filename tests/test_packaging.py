@@ -106,7 +106,13 @@ def test_wheel_holds_the_libraries_and_their_notices(contents: Path) -> None:
         "torch_nntile/libtorch_nntile_stub.so",
     }
     notices = {path.name for path in contents.glob("*.dist-info/licenses/**/*") if path.is_file()}
-    assert {"LICENSE", "NOTICE", "StarPU-LGPL-2.1.txt", "oneDNN.txt", "scipy-openblas32.txt"} <= notices
+    assert {
+        "LICENSE",
+        "NOTICE",
+        "StarPU-LGPL-2.1.txt",
+        "oneDNN.txt",
+        "scipy-openblas32.txt",
+    } <= notices
     sources = {path.name for path in (ROOT / "torch_nntile").rglob("*.py")}
     assert sources <= {path.name for path in contents.rglob("*.py")}
 

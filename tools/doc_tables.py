@@ -30,6 +30,7 @@ TYPES = {
     "index": "an integer dtype",
     "bool": "bool",
     "i64": "int64",
+    "f64": "float64",
     "T": "T",
 }
 _KINDS = {1: "integer", 2: "number", 3: "integers", 4: "word", 5: "integer"}

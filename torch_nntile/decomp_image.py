@@ -113,9 +113,9 @@ def batch_norm_with_update(
     return y, mean, rstd, input.new_empty(0, dtype=torch.uint8)
 
 
-def batch_norm_backward(grad_out: Tensor, input: Tensor, weight: Tensor | None, *rest: Any) -> Any:
-    *statistics, output_mask, _ = rest
-    return native_batch_norm_backward(grad_out, input, weight, *statistics, output_mask)
+def batch_norm_backward(*args: Any) -> Any:
+    """The last argument is what cuDNN keeps."""
+    return native_batch_norm_backward(*args[:-1])
 
 
 def native_batch_norm_backward(

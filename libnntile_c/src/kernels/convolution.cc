@@ -186,8 +186,8 @@ std::unique_ptr<Prepared> prepare(const Args& args, const Geometry& g) {
         set(3, DNNL_ARG_DST, there.dst_desc());
         made->scratchpad = there.scratchpad_desc();
     } else if (g.kind == backward_input) {
-        const dnnl::convolution_backward_data::primitive_desc back(dnn_engine(), algorithm, kept('x'), any['w'], kept('y'),
-                                                                   stride, dilation, padding, padding, there, attr);
+        const dnnl::convolution_backward_data::primitive_desc back(
+            dnn_engine(), algorithm, kept('x'), any['w'], kept('y'), stride, dilation, padding, padding, there, attr);
         made->primitive = dnnl::convolution_backward_data(back);
         set(0, DNNL_ARG_DIFF_DST, back.diff_dst_desc());
         set(1, DNNL_ARG_WEIGHTS, back.weights_desc());
@@ -215,8 +215,8 @@ std::unique_ptr<Prepared> prepare(const Args& args, const Geometry& g) {
         way.own = dense.desc(memory::data_type::f32);
         way.reordered = way.own != way.inside;
         if (way.reordered) {
-            way.reorder = dnnl::reorder(result ? dnnl::reorder::primitive_desc(dnn_engine(), way.inside, dnn_engine(), way.own)
-                                               : dnnl::reorder::primitive_desc(dnn_engine(), way.own, dnn_engine(), way.inside));
+            const memory::desc &from = result ? way.inside : way.own, &to = result ? way.own : way.inside;
+            way.reorder = dnnl::reorder(dnnl::reorder::primitive_desc(dnn_engine(), from, dnn_engine(), to));
             way.inside_bytes = padded(way.inside.get_size());
         }
         made->bytes += way.dense_bytes + way.inside_bytes;
@@ -286,22 +286,12 @@ int run(const Args& args, Kind kind) {
     return last.short_float ? convert(args, last, into.data, dense_result, false) : 0;
 }
 
-int guarded(const Args& args, Kind kind) {
-    try {
-        return run(args, kind);
-    } catch (const std::bad_alloc&) {
-        return fail_task(args, static_cast<int>(Status::out_of_memory), "convolution: no memory for its scratch");
-    } catch (const dnnl::error& e) {
-        return fail_task(args, static_cast<int>(Status::internal), "convolution: oneDNN says %s", e.what());
-    }
-}
-
 }  // namespace
 
 bool has_convolution() { return true; }
-int convolution(const Args& args) { return guarded(args, forward); }
-int convolution_backward_input(const Args& args) { return guarded(args, backward_input); }
-int convolution_backward_weight(const Args& args) { return guarded(args, backward_weight); }
+int convolution(const Args& args) { return run(args, forward); }
+int convolution_backward_input(const Args& args) { return run(args, backward_input); }
+int convolution_backward_weight(const Args& args) { return run(args, backward_weight); }
 
 }  // namespace nntile::kernels
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What a kernel is: a pure function on strided blocks that share one iteration space.
-// No allocation, no threads, no exceptions. Includes base only.
+// No allocation of results, no threads; errors are statuses, but for memory and libraries, which throw: the codelet
+// catches. Includes base only.
 //
 // Every operand of a task is a block of one tile, described by strides over the *same* iteration
 // space `sizes` (stride 0: the operand does not have that dim). A gemm of batch dims b.., m, n, k thus

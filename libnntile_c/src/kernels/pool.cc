@@ -60,7 +60,8 @@ public:
     Windows(const Plane& x, const Plane& y, std::span<const Param> params, size_t rank) {
         for (int d = 0; d < most_rank; ++d) {
             const int own = d - (most_rank - static_cast<int>(rank));
-            for (int64_t o = 0; o < y.sizes[d]; ++o) spans_[d].push_back(span(x.sizes[d], y.sizes[d], o, params, own, rank));
+            for (int64_t o = 0; o < y.sizes[d]; ++o)
+                spans_[d].push_back(span(x.sizes[d], y.sizes[d], o, params, own, rank));
         }
     }
     const Span& operator()(int d, int64_t o) const { return spans_[d][static_cast<size_t>(o)]; }
@@ -220,11 +221,7 @@ int average_backward(const Args& args, Compute compute) {
 template <class Of>
 int by_compute(const Args& args, Of&& of) {
     const Compute compute = compute_of(args.blocks[0].dtype);
-    try {
-        return compute == compute_f64 ? of(double(), compute) : of(float(), compute);
-    } catch (const std::bad_alloc&) {
-        return fail_task(args, static_cast<int>(Status::out_of_memory), "pooling: no memory for a plane");
-    }
+    return compute == compute_f64 ? of(double(), compute) : of(float(), compute);
 }
 
 }  // namespace

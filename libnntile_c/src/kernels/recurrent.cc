@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The steps of an LSTM layer on a part of the batch. The weight is brought into the order of the product once for all
 // steps: their products have few rows, and for those that costs as much as the product itself.
+#include <array>
 #include <map>
+#include <memory>
 
-#include "base/error.hh"
 #include "kernels/functions.hh"
 #include "kernels/gemm.hh"
 #include "kernels/row.hh"
@@ -41,6 +42,8 @@ private:
 };
 
 #ifdef NNTILE_HAVE_ONEDNN
+constexpr size_t most_products = 64;    // that a thread keeps ready
+
 template <>
 class RepeatedProduct<float> {
 public:
@@ -49,8 +52,11 @@ public:
         using namespace dnnl;
         one_dnn_thread();
         const std::array<int64_t, 6> key{m, n, k, row, column, accumulate};
-        thread_local std::map<std::array<int64_t, 6>, Known> known;
-        auto& slot = known[key];
+        thread_local std::map<std::array<int64_t, 6>, std::shared_ptr<Known>> known;
+        if (known.size() >= most_products && !known.count(key)) known.clear();
+        auto& made = known[key];
+        if (!made) made = std::make_shared<Known>();
+        Known& slot = *made;
         if (!slot.product) {
             const auto plain = [](int64_t rows, int64_t columns, int64_t by_row, int64_t by_column) {
                 return memory::desc({rows, columns}, memory::data_type::f32, memory::dims{by_row, by_column});
@@ -72,7 +78,7 @@ public:
             slot.product = matmul(desc);
             slot.reorder = reorder(reorder::primitive_desc(dnn_engine(), slot.b, dnn_engine(), slot.packed));
         }
-        known_ = &slot;
+        known_ = made;
     }
 
     size_t bytes() const { return padded(known_->packed.get_size()) + padded(known_->scratchpad.get_size()); }
@@ -99,7 +105,7 @@ private:
         dnnl::matmul product;
         dnnl::reorder reorder;
     };
-    Known* known_;
+    std::shared_ptr<Known> known_;
     const float* b_;
     dnnl::memory a_, y_, packed_, scratchpad_;
 };
@@ -215,33 +221,20 @@ void backward(const Args& args, Compute compute) {
     dcx.write(0, n, h, dcell);
 }
 
-template <class Run>
-int guarded(const Args& args, Run&& run) {
-    if (args.sizes[0] == 0) return 0;
-    try {
-        run();
-        return 0;
-    } catch (const std::bad_alloc&) {
-        return fail_task(args, static_cast<int>(Status::out_of_memory), "lstm: no memory for its scratch");
-    } catch (const std::exception& e) {
-        return fail_task(args, static_cast<int>(Status::internal), "lstm: %s", e.what());
-    }
-}
-
 }  // namespace
 
 int lstm_sequence(const Args& args) {
-    return guarded(args, [&] {
-        const Compute compute = compute_of(args.blocks[0].dtype);
-        compute == compute_f64 ? forward<double>(args, compute) : forward<float>(args, compute);
-    });
+    if (args.sizes[0] == 0) return 0;
+    const Compute compute = compute_of(args.blocks[0].dtype);
+    compute == compute_f64 ? forward<double>(args, compute) : forward<float>(args, compute);
+    return 0;
 }
 
 int lstm_sequence_backward(const Args& args) {
-    return guarded(args, [&] {
-        const Compute compute = compute_of(args.blocks[2].dtype);
-        compute == compute_f64 ? backward<double>(args, compute) : backward<float>(args, compute);
-    });
+    if (args.sizes[0] == 0) return 0;
+    const Compute compute = compute_of(args.blocks[2].dtype);
+    compute == compute_f64 ? backward<double>(args, compute) : backward<float>(args, compute);
+    return 0;
 }
 
 }  // namespace nntile::kernels

@@ -5,8 +5,9 @@
 #include <cstddef>
 #include <cstdlib>
 #include <memory>
-#include <new>
 #include <utility>
+
+#include "base/error.hh"
 
 namespace nntile::kernels {
 
@@ -14,7 +15,7 @@ constexpr size_t padded(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
 class Scratch {
 public:
-    // Room for so many bytes, of which take() gives parts. Throws std::bad_alloc.
+    // Room for so many bytes, of which take() gives parts. Throws out_of_memory.
     void begin(size_t bytes) {
         if (bytes > size_) {
             data_.reset();
@@ -22,7 +23,7 @@ public:
             constexpr size_t page = 4096;
             const size_t rounded = (bytes + page - 1) / page * page;
             data_.reset(static_cast<std::byte*>(std::aligned_alloc(page, rounded)));
-            if (!data_) throw std::bad_alloc();
+            check(data_ != nullptr, Status::out_of_memory, "no memory for ", rounded, " bytes of scratch");
             size_ = rounded;
         }
         free_ = data_.get();

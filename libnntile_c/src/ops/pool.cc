@@ -212,8 +212,8 @@ NNTILE_ROWS(pool) {
     const std::vector<AttrRow> average{{"output_size", AttrKind::integers, ""},
                                        {"count_include_pad", AttrKind::integer, "1"},
                                        {"divisor_override", AttrKind::integer, "0"}};
-    const std::vector<AttrRow> last{{"channels_last", AttrKind::integer, "0"}}, sizes{{"sizes", AttrKind::integers, ""}},
-        adaptive{{"adaptive", AttrKind::integer, "0"}};
+    const std::vector<AttrRow> last{{"channels_last", AttrKind::integer, "0"}},
+        sizes{{"sizes", AttrKind::integers, ""}}, adaptive{{"adaptive", AttrKind::integer, "0"}};
     const auto joined = [](std::initializer_list<std::vector<AttrRow>> lists) {
         std::vector<AttrRow> all;
         for (const auto& list : lists) all.insert(all.end(), list.begin(), list.end());

@@ -16,7 +16,7 @@ struct Related {
     const graph::Graph& graph;
     const graph::Live& live;
     std::vector<AxisDims> dims;         // by value
-    std::vector<NodeSpace> spaces;      // by node, of its program if it has a prologue; no labels if it is dead or moves
+    std::vector<NodeSpace> spaces;      // by node, or of its prologue; without labels where it is dead or only moves
     std::vector<int> links;             // by value: the link of a view to its base in Axes; -1: none
 };
 

@@ -6,10 +6,10 @@
 
 namespace nntile::graph {
 
-// What a node that reads an operand for the last time must not do before others have read it later.
+// What a node that reads an operand for the last time could not do any more if somebody read it after that.
 enum class Spoilt : uint8_t {
     by_taking,      // take its memory, or write into it
-    by_writing,     // write into it, which would then need a copy
+    by_writing,     // write into it, without a copy
 };
 
 class Readers {
@@ -28,8 +28,8 @@ public:
     // Its data may be overwritten by the node.
     bool dies_at(uint32_t v, uint32_t node) const;
     // These nodes, in order, can all stand where the last one does: nobody outside reads their results before that
-    // place, and nobody who spoils an operand reads that for the last time in between. Nothing larger than what is
-    // saved is kept for longer, unless the place is near.
+    // place, and nobody in between for whom `spoilt` counts reads an operand for the last time. Nothing larger than
+    // what is saved is kept for longer, unless the place is near.
     bool may_wait(std::span<const uint32_t> nodes, Spoilt spoilt = Spoilt::by_taking) const;
 
 private:
