@@ -121,6 +121,7 @@ REDUCTIONS = (
     *_same("prod", "self:x dim:dims keepdim", "dim_int"),
     *_same("any all", "self:x dim:dims keepdim", "dim"),
     *_same("amax amin argmax argmin", "self:x dim:dims keepdim"),
+    Row("nntile::sumsq", "sumsq", "self:x dim:dims keepdim"),
     Row("max", "amax", "self:x"),
     Row("min", "amin", "self:x"),
 )

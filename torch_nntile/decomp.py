@@ -160,7 +160,7 @@ def vector_norm(
     result_dtype = dtype or self.dtype
     x, dims = decomp_train.wide(self.to(result_dtype)), _dims(self, dim)
     if ord == 2:
-        norm = (x * x).sum(dims, keepdim=keepdim).sqrt()
+        norm = torch.ops.nntile.sumsq(x, dims, keepdim).sqrt()
     elif ord == 1:
         norm = x.abs().sum(dims, keepdim=keepdim)
     elif ord == math.inf:
@@ -315,6 +315,9 @@ OWN_OPS: dict[str, Callable[..., Any] | None] = {
         for overload in ("(Tensor self, Tensor", ".Scalar(Tensor self, Scalar")
     },
     **decomp_image.OWN_OPS,
+    "sumsq(Tensor self, int[] dim, bool keepdim) -> Tensor": lambda self, dim, keepdim: torch.sum(
+        self, dim, keepdim
+    ),
     **decomp_loss.OWN_OPS,
     **decomp_rnn.OWN_OPS,
     **decomp_train.OWN_OPS,

@@ -113,7 +113,13 @@ void test_reduce() {
                     reduce_case(op, dtype, {3, 5, 4, 6}, lie, {0, 2}, accumulate, out);
                     reduce_case(op, dtype, {3, 5, 4, 6}, lie, {1, 3}, accumulate, out);
                     reduce_case(op, dtype, {2, 700}, lie, {0, 1}, accumulate, out);
+                    reduce_case(op, dtype, {30, 1}, lie, {1}, accumulate, out);     // nothing to join
+                    reduce_case(op, dtype, {2, 50, 5}, lie, {2}, accumulate, out);  // short runs
+                    reduce_case(op, dtype, {3, 70}, lie, {1}, accumulate, out);     // a run and a part of one
                 }
+            reduce_case(op, dtype, {1100, 5}, Lie::dense, {0}, true, out);  // rows in groups, and a part of one
+            reduce_case(op, dtype, {2, 900, 7}, Lie::dense, {0, 1}, false, out);
+            reduce_case(op, dtype, {3, 2500}, Lie::dense, {0}, false, out);     // more results than at once
             if (op == 2 || op == 3) continue;
             reduce_case(op, dtype, {3, 0}, Lie::dense, {1}, false, out);
             reduce_case(op, dtype, {0, 3}, Lie::dense, {1}, false, out);

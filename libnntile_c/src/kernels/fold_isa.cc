@@ -87,13 +87,17 @@ Wide<T>& value_of(Total& total) {
 
 constexpr int64_t lanes = 64;
 constexpr int64_t piece = 32 * lanes;
+constexpr int64_t few = 8;  // elements: sooner folded one by one than in lanes
 
 template <class Op, class T>
-Wide<T> fold_piece(const T* x, int64_t n) {  // n is a multiple of lanes
+Wide<T> fold_piece(const T* x, int64_t n) {
     alignas(64) T lane[lanes];
-    for (int64_t j = 0; j < lanes; ++j) lane[j] = Op::take(x[j]);
-    for (int64_t i = lanes; i < n; i += lanes)
+    for (int64_t j = 0; j < lanes; ++j) lane[j] = Op::template identity<T>;
+    int64_t i = 0;
+    for (; i + lanes <= n; i += lanes)
         for (int64_t j = 0; j < lanes; ++j) lane[j] = Op::join(lane[j], Op::take(x[i + j]));
+    const int64_t rest = n - i;
+    for (int64_t j = 0; j < rest; ++j) lane[j] = Op::join(lane[j], Op::take(x[i + j]));
     for (int64_t half = lanes / 2; half >= 8; half /= 2)
         for (int64_t j = 0; j < half; ++j) lane[j] = Op::join(lane[j], lane[j + half]);
     Wide<T> result = lane[0];
@@ -105,13 +109,12 @@ template <class Op, class T>
 void run(const void* from, int64_t n, Total* total) {
     const T* x = static_cast<const T*>(from);
     Wide<T> result = value_of<T>(*total);
-    int64_t i = 0;
-    while (n - i >= lanes) {
-        const int64_t rest = (n - i) / lanes * lanes, count = rest < piece ? rest : piece;
-        result = Op::join(result, fold_piece<Op>(x + i, count));
-        i += count;
+    if (n < few) {
+        for (int64_t i = 0; i < n; ++i) result = Op::join(result, static_cast<Wide<T>>(Op::take(x[i])));
+    } else {
+        for (int64_t i = 0; i < n; i += piece)
+            result = Op::join(result, fold_piece<Op>(x + i, n - i < piece ? n - i : piece));
     }
-    for (; i < n; ++i) result = Op::join(result, static_cast<Wide<T>>(Op::take(x[i])));
     value_of<T>(*total) = result;
 }
 

@@ -14,7 +14,8 @@
 namespace nntile::kernels {
 namespace {
 
-constexpr int64_t totals = 512;  // at once
+constexpr int64_t totals = 2048;  // at once: rows of so many lie one behind the other in most matrices
+constexpr int64_t short_run = 48, few_results = 16;
 
 struct Reduction {
     const Folds::Op& op;
@@ -34,14 +35,32 @@ struct Reduction {
         }
     }
     void along_rows(const std::byte* at, int64_t count, Total* total) const {
-        Walk walk(reduced, reduced.dims);
+        const int last = reduced.dims - 1;
+        const int64_t step = kept.strides[0][kept.dims - 1], rows = reduced.sizes[last];
+        const auto add = [&](int64_t offset, int64_t stride, int64_t n) {
+            x.pieces(at, offset, stride, n,
+                     [&](const void* row, int64_t j, int64_t m) { op.columns(row, m, total + j); });
+        };
+        // Short rows that lie one behind the other are taken as longer ones, whose parts are joined.
+        const int64_t group = std::min(totals / count, rows);
+        if (group < 2 || reduced.strides[0][last] != step * count) {
+            Walk walk(reduced, reduced.dims);
+            do add(walk.offset[0], step, count);
+            while (walk.next());
+            return;
+        }
+        std::fill_n(total, group * count, op.identity);
+        Walk walk(reduced, last);
         do {
-            x.pieces(at, walk.offset[0], kept.strides[0][kept.dims - 1], count,
-                     [&](const void* row, int64_t j, int64_t n) { op.columns(row, n, total + j); });
+            for (int64_t i = 0; i < rows; i += group)
+                add(walk.offset[0] + i * step * count, step, std::min(group, rows - i) * count);
         } while (walk.next());
+        for (int64_t i = 1; i < group; ++i) op.join(total + i * count, count, total);
     }
+    // Also where runs are short and results many: their elements are then read with a stride.
     bool rows_first() const {
         const int k = kept.dims - 1, r = reduced.dims - 1;
+        if (kept.sizes[k] > few_results && reduced.sizes[r] < short_run) return true;
         return kept.sizes[k] > 1 && std::abs(kept.strides[0][k]) < std::abs(reduced.strides[0][r]);
     }
 };
