@@ -170,6 +170,15 @@ NETWORKS = (
         UNIFORM,
     ),
     Row("embedding", "embedding", "weight indices padding_idx:- scale_grad_by_freq:- sparse:-"),
+    *(
+        Row(
+            f"nntile::{name}",
+            name,
+            "weight indices offsets per_sample_weights:weights mode include_last_offset padding_idx",
+        )
+        for name in ("embedding_bag", "embedding_bag_max")
+    ),
+    Row("nntile::bag_of", "bag_of", "offsets num_indices"),
     Row(
         "embedding_dense_backward",
         "embedding_backward",

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from torch_nntile import (
     decomp_attention,
+    decomp_bags,
     decomp_image,
     decomp_linalg,
     decomp_loss,
@@ -159,6 +160,7 @@ def vector_norm(
         torch.linalg.vector_norm(torch.empty(self.shape), ord, dim)  # PyTorch's error
     result_dtype = dtype or self.dtype
     x, dims = decomp_train.wide(self.to(result_dtype)), _dims(self, dim)
+    norm: Tensor
     if ord == 2:
         norm = torch.ops.nntile.sumsq(x, dims, keepdim).sqrt()
     elif ord == 1:
@@ -295,6 +297,7 @@ COMPOSITIONS: dict[str, Callable[..., Any]] = {
     "random_.to": random_to_,
     "linspace": linspace,
     **decomp_attention.COMPOSITIONS,
+    **decomp_bags.COMPOSITIONS,
     **decomp_image.COMPOSITIONS,
     **decomp_linalg.COMPOSITIONS,
     **decomp_loss.COMPOSITIONS,
@@ -302,7 +305,11 @@ COMPOSITIONS: dict[str, Callable[..., Any]] = {
     **decomp_train.COMPOSITIONS,
 }
 
-DIFFERENTIABLE = {**decomp_attention.DIFFERENTIABLE, **decomp_rnn.DIFFERENTIABLE}
+DIFFERENTIABLE = {
+    **decomp_attention.DIFFERENTIABLE,
+    **decomp_bags.DIFFERENTIABLE,
+    **decomp_rnn.DIFFERENTIABLE,
+}
 AUTOGRAD = decomp_rnn.AUTOGRAD
 DERIVATIVES = decomp_attention.DERIVATIVES
 NESTED = decomp_attention.NESTED
@@ -318,6 +325,7 @@ OWN_OPS: dict[str, Callable[..., Any] | None] = {
     "sumsq(Tensor self, int[] dim, bool keepdim) -> Tensor": lambda self, dim, keepdim: torch.sum(
         self, dim, keepdim
     ),
+    **decomp_bags.OWN_OPS,
     **decomp_loss.OWN_OPS,
     **decomp_rnn.OWN_OPS,
     **decomp_train.OWN_OPS,

@@ -84,6 +84,12 @@ void tasks() {
     CHECK(of(task) == cost.flops(1000, 60, DType::f32));
     CHECK(cost.flops(1000, 0, DType::f64) > cost.flops(1000, 0, DType::f32));
     CHECK(cost.flops(1000, 60, DType::f32) > cost.flops(1000, 0, DType::f32));
+
+    const kernels::KernelRow bags = kernel("embedding_bag");
+    task.kernel = &bags;
+    task.flops = 54;
+    task.bytes = 1e9;   // of a table, of which it sees 54 elements
+    CHECK(of(task) == cost.visits(54, DType::f32) && of(task) == cost.pass(54, 2 * 54 * 4));
 }
 
 void weights() {

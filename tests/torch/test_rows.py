@@ -20,6 +20,10 @@ ELSEWHERE = {
     "nntile::div_trunc": "test_compositions.py",
     "nntile::div_trunc.Scalar": "test_integers.py",
     "nntile::sumsq": "norms: test_compositions.py and test_op_db_all.py",
+    **dict.fromkeys(
+        ("nntile::embedding_bag", "nntile::embedding_bag_max", "nntile::bag_of"),
+        "test_embedding_bag.py",
+    ),
     "nntile::nll_loss": "samples of nll_loss_forward with more dims",
     "nntile::nll_loss_backward": "likewise",
     "nntile::binary_cross_entropy": "test_compositions.py and test_answers_of_cpu.py",

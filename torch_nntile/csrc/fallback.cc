@@ -111,11 +111,10 @@ FallbackOp::FallbackOp(const OperatorHandle& op) : batch(batch_dims_of(op.schema
     }
     const auto& returns = schema.returns();
     view = is_view(schema);
-    // Sizes for which PyTorch's Meta kernel has another answer than its CPU kernel: that of CUDA (of what only
-    // the backward sees), one dim for the loss of one sample, "no elements" for a number.
-    static const std::set<std::string> unlike_meta = {
-        "aten::_embedding_bag", "aten::_embedding_bag_forward_only", "aten::isin.Scalar_Tensor",
-        "aten::isin.Scalar_Tensor_out", "aten::multilabel_margin_loss_forward"};
+    // Sizes for which PyTorch's Meta kernel has another answer than its CPU kernel: one dim for the loss of one
+    // sample, "no elements" for a number.
+    static const std::set<std::string> unlike_meta = {"aten::isin.Scalar_Tensor", "aten::isin.Scalar_Tensor_out",
+                                                      "aten::multilabel_margin_loss_forward"};
     by_mask = schema.name() == "aten::index";
     splits = schema.name() == "aten::convolution_backward" && schema.overload_name().empty();
     synchronous = unlike_meta.count(toString(op.operator_name())) || op.hasTag(at::Tag::data_dependent_output) ||

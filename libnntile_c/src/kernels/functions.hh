@@ -36,6 +36,9 @@ int avg_pool(const Args& args);
 int avg_pool_backward(const Args& args);
 int embedding(const Args& args);
 int embedding_backward(const Args& args);
+int embedding_bag(const Args& args);
+int embedding_bag_max(const Args& args);
+int bag_of(const Args& args);
 int attention(const Args& args);
 int attention_backward(const Args& args);
 

@@ -75,6 +75,7 @@ enum class Work : uint8_t {
     product,  // dims count.., m, n, k
     flops,    // those of its row, at the rate of a product
     table,    // dims indices.., row, table: visits the rows that are asked for
+    visits,   // those of its row are elements of rows of a table, which it visits by index; it sees no others
 };
 struct KernelRow {
     const char* name;                   // "gemm"

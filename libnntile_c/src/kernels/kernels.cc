@@ -74,6 +74,16 @@ constexpr KernelRow rows[] = {
     {"embedding_backward",
      "dy, indices -> dw; dims i.., e, v; params padding_idx(i, -1: none), accumulate(i)",
      embedding_backward, nullptr, Work::table},
+    {"embedding_bag",
+     "weight, indices, offsets, weights? -> y; dims offsets, bags, indices, e, v; params mode(i: sum|mean|max), "
+     "padding_idx(i, -1: none)",
+     embedding_bag, nullptr, Work::visits},
+    {"embedding_bag_max",
+     "weight, indices, offsets, weights? -> y, rows (i64); dims offsets, bags, indices, e, v; params mode(i), "
+     "padding_idx(i, -1: none)",
+     embedding_bag_max, nullptr, Work::visits},
+    {"bag_of", "offsets -> y; dims offsets, bags, indices, e, v, of which only offsets and indices count", bag_of,
+     nullptr, Work::visits},
     {"attention",
      "q, k, v, mask? -> y, logsumexp; dims heads.., queries, keys, size, value size; params is_causal(i), "
      "scale(f, nan: 1 / sqrt(size)). The index is the place of a query among all",

@@ -49,6 +49,10 @@ public:
     double flops(double flops, double bytes, DType dtype) const;
     // `flops` as rows state them; bytes that the task reads and writes.
     double pass(double flops, double bytes) const;
+    // So many elements of a table, which are read, and written somewhere.
+    double visits(double elements, DType dtype) const {
+        return pass(elements, 2 * elements * static_cast<double>(size_of(dtype)));
+    }
     double host(double bytes, double weight) const { return bytes * weight / machine.host_bytes; }
     double copy(double bytes) const { return pass(0, 2 * bytes); }
     double task(const Task& task) const;    // with its price

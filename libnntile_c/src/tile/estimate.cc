@@ -95,11 +95,6 @@ Estimator::Operand Estimator::operand_of(uint32_t v, bool output) {
     return o;
 }
 
-static bool is_by_flops(const schema::OpRow& row) {
-    const kernels::KernelRow* kernel = row.kernel.empty() ? nullptr : kernels::find_kernel(row.kernel);
-    return kernel && kernel->work == kernels::Work::flops;
-}
-
 void Estimator::add(uint32_t number, const graph::Node& node, size_t level) {
     const graph::Graph& g = related_.graph;
     const NodeSpace& space = related_.spaces[number];
@@ -117,9 +112,12 @@ void Estimator::add(uint32_t number, const graph::Node& node, size_t level) {
     for (size_t k = 0; k < node.inputs.size(); ++k) job.operands.push_back(operand_of(node.inputs[k], false));
     for (uint32_t v : node.outputs) job.operands.push_back(operand_of(v, true));
     job.dtype = node.outputs.empty() ? DType::f32 : g.value(node.outputs[0]).dtype;
+    const kernels::KernelRow* kernel = node.row->kernel.empty() ? nullptr : kernels::find_kernel(node.row->kernel);
+    const auto works = [&](kernels::Work work) { return kernel && kernel->work == work; };
     job.kind = node.host_call >= 0                         ? Kind::host
                : node.row->rule == schema::Rule::contract ? Kind::product
-               : is_by_flops(*node.row)                    ? Kind::flops
+               : works(kernels::Work::flops)               ? Kind::flops
+               : works(kernels::Work::visits)              ? Kind::visits
                                                            : Kind::pass;
     job.flops = node.host_call >= 0 ? host_weight(g.hosts[node.host_call].name) : flops_of(node, space);
     if (graph::has_epilogue(node)) {
@@ -181,6 +179,7 @@ double Estimator::task_seconds(const Job& job, const std::vector<AxisState>& axe
     double flops = job.flops;
     for (const Label& l : job.labels)
         if (!(job.sparse && l.kind == LabelKind::whole)) flops *= length(l, axes);
+    if (job.kind == Kind::visits) return cost_.visits(flops, job.dtype);
     return job.kind == Kind::flops ? cost_.flops(flops, bytes, job.dtype) : cost_.pass(flops, bytes);
 }
 

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Sums, means and maxima of bags of rows of a table. The dims are offsets, bags, indices, e (a row) and v (the table).
+#include <cinttypes>
+
+#include "base/error.hh"
+#include "kernels/functions.hh"
+#include "kernels/row.hh"
+
+namespace nntile::kernels {
+namespace {
+
+enum { mode_sum, mode_mean, mode_max };
+enum { dim_offsets, dim_bags, dim_indices, dim_e, dim_v };
+
+int64_t integer_at(const Block& block, int dim, int64_t at) {
+    int64_t value;
+    loader(block.dtype, compute_i64)(block.data + at * block.strides[dim] * size_of(block.dtype), &value, 1, 1);
+    return value;
+}
+
+// Where a bag begins; behind the last one, where that ends. Sorted, from 0 to the number of indices.
+int check_offsets(const Args& args, const Block& offsets) {
+    const int64_t n = args.sizes[dim_indices];
+    int64_t before = 0;
+    for (int64_t k = 0; k < args.sizes[dim_offsets]; ++k) {
+        const int64_t offset = integer_at(offsets, dim_offsets, k);
+        if (offset < before || offset > n || (k == 0 && offset != 0))
+            return fail_task(args, static_cast<int>(Status::invalid_argument),
+                             "embedding_bag: offsets[%" PRId64 "] is %" PRId64 ", expected %s %" PRId64 " and at most %"
+                             PRId64, k, offset, k == 0 ? "just" : "at least", before, n);
+        before = offset;
+    }
+    return 0;
+}
+
+template <class T>
+struct Bags {
+    static constexpr Compute compute = sizeof(T) == 4 ? compute_f32 : compute_f64;
+    const Args& args;
+    const Block &table = args.blocks[0], &indices = args.blocks[1], &offsets = args.blocks[2],
+                &weights = args.blocks[3], &y = args.blocks[4], *largest;
+    const int64_t mode = args.params[0].i, padding = args.params[1].i;
+    T total[Line::piece], row[Line::piece];
+    int64_t best[Line::piece];
+
+    Bags(const Args& of, bool with_rows) : args(of), largest(with_rows ? &of.blocks[5] : nullptr) {}
+
+    // A piece of a bag's result, from the indices first.. to last.
+    int bag(int64_t b, int64_t first, int64_t last, int64_t at, int64_t n) {
+        const Convert load = loader(table.dtype, compute);
+        int64_t count = 0;
+        std::fill_n(total, n, T{});
+        std::fill_n(best, n, int64_t{0});
+        for (int64_t i = first; i < last; ++i) {
+            const int64_t index = integer_at(indices, dim_indices, i), size = args.sizes[dim_v];
+            if (index < 0 || index >= size)
+                return fail_task(args, static_cast<int>(Status::index_error),
+                                 "embedding_bag: index %" PRId64 " is out of range [0, %" PRId64 ")", index, size);
+            if (index == padding) continue;
+            const int64_t offset = index * table.strides[dim_v] + at * table.strides[dim_e];
+            load(table.data + offset * size_of(table.dtype), row, table.strides[dim_e], n);
+            if (mode == mode_max) {
+                for (int64_t j = 0; j < n; ++j)
+                    if (count == 0 || row[j] > total[j]) total[j] = row[j], best[j] = index;
+            } else if (weights.data) {
+                T weight;
+                loader(weights.dtype, compute)(
+                    weights.data + i * weights.strides[dim_indices] * size_of(weights.dtype), &weight, 1, 1);
+                for (int64_t j = 0; j < n; ++j) total[j] += weight * row[j];
+            } else {
+                for (int64_t j = 0; j < n; ++j) total[j] += row[j];
+            }
+            ++count;
+        }
+        if (mode == mode_mean && count > 1)
+            for (int64_t j = 0; j < n; ++j) total[j] /= static_cast<T>(count);
+        put(total, compute, y, b, at, n);
+        if (largest) put(best, compute_i64, *largest, b, at, n);
+        return 0;
+    }
+    static void put(const void* from, Compute type, const Block& to, int64_t b, int64_t at, int64_t n) {
+        const int64_t offset = b * to.strides[dim_bags] + at * to.strides[dim_e];
+        storer(type, to.dtype)(from, to.data + offset * size_of(to.dtype), to.strides[dim_e], n);
+    }
+
+    int run() {
+        if (int status = check_offsets(args, offsets)) return status;
+        for (int64_t b = 0; b < args.sizes[dim_bags]; ++b) {
+            const bool ends = b + 1 == args.sizes[dim_offsets];
+            const int64_t first = integer_at(offsets, dim_offsets, b),
+                          last = ends ? args.sizes[dim_indices] : integer_at(offsets, dim_offsets, b + 1);
+            for (int64_t at = 0; at < args.sizes[dim_e]; at += Line::piece)
+                if (int status = bag(b, first, last, at, std::min(Line::piece, args.sizes[dim_e] - at))) return status;
+        }
+        return 0;
+    }
+};
+
+int run(const Args& args, bool with_rows) {
+    if (compute_of(args.blocks[0].dtype) == compute_f64) return Bags<double>(args, with_rows).run();
+    return Bags<float>(args, with_rows).run();
+}
+
+}  // namespace
+
+int embedding_bag(const Args& args) { return run(args, false); }
+int embedding_bag_max(const Args& args) { return run(args, true); }
+
+int bag_of(const Args& args) {
+    const Block &offsets = args.blocks[0], &bags = args.blocks[1];
+    if (int status = check_offsets(args, offsets)) return status;
+    const int64_t n = args.sizes[dim_indices], count = args.sizes[dim_offsets];
+    for (int64_t k = 0; k < count; ++k) {
+        const int64_t last = k + 1 == count ? n : integer_at(offsets, dim_offsets, k + 1);
+        for (int64_t i = integer_at(offsets, dim_offsets, k); i < last; ++i)
+            storer(compute_i64, bags.dtype)(&k, bags.data + i * bags.strides[dim_indices] * size_of(bags.dtype), 1, 1);
+    }
+    return 0;
+}
+
+}  // namespace nntile::kernels
