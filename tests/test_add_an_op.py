@@ -121,6 +121,7 @@ def package_of(root: Path, build: Path, target: Path) -> Path:
         *built,
         build / "torch_nntile" / "_torch_build.py",
         *build.glob("libnntile_c/*blas*.so"),
+        *build.glob("libnntile_c/libdnnl.so*"),
     ]:
         shutil.copy2(file, target / "torch_nntile")
     return target
