@@ -107,6 +107,16 @@ def test_strided_operands() -> None:
     assert_parity(call, drawn((4, 6, 9, 16), (5, 3, 2, 3), (1,)), cuts={0: {0: (1, 3)}}, length=512)
 
 
+def test_elements_that_are_shared() -> None:
+    """Windows that overlap, and dims that repeat."""
+
+    def call(x: Tensor, w: Tensor) -> Any:
+        windows = x.as_strided((2, 3, 5), (8, 2, 1))
+        return F.conv1d(windows, w), F.conv1d(x.view(1, 3, 8)[:, :1].expand(2, 3, 8), w)
+
+    assert_parity(call, drawn((24,), (4, 3, 2)), grad=False, length=256)
+
+
 @pytest.mark.parametrize("shape", [(2, 8, 9, 7), (2, 3, 9, 7)])
 def test_channels_last(shape: tuple[int, ...]) -> None:
     x, w, b = drawn(shape, (6, shape[1], 3, 3), (6,))

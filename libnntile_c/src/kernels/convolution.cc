@@ -6,7 +6,9 @@
 
 #ifdef NNTILE_HAVE_ONEDNN
 
+#include <algorithm>
 #include <map>
+#include <vector>
 
 #include "base/error.hh"
 #include "kernels/onednn.hh"
@@ -81,12 +83,23 @@ Place place(const Geometry& g, char operand, const int64_t* strides) {
     return p;
 }
 
+// Windows of one's own (as_strided, unfold) may share elements, which the library refuses.
+bool lies_apart(const Place& place) {
+    std::vector<std::pair<int64_t, int64_t>> dims;
+    for (size_t d = 0; d < place.sizes.size(); ++d)
+        if (place.sizes[d] > 1 && place.strides[d] != 0) dims.push_back({place.strides[d], place.sizes[d]});
+    std::sort(dims.begin(), dims.end());
+    for (size_t d = 1; d < dims.size(); ++d)
+        if (dims[d].first < dims[d - 1].first * dims[d - 1].second) return false;
+    return true;
+}
+
 // One operand on its way to or from the primitive: as it lies; or through memory of ours in the layout that the
-// primitive chose; f16 and bf16 through dense float32 first.
+// primitive chose; f16 and bf16, and elements that are shared, through dense float32 first.
 struct Way {
     Place place;
     DType dtype = DType::none;
-    bool short_float = false, reordered = false;
+    bool packed = false, reordered = false;
     memory::desc own, inside;
     dnnl::reorder reorder;
     size_t dense_bytes = 0, inside_bytes = 0;
@@ -153,7 +166,7 @@ std::unique_ptr<Prepared> prepare(const Args& args, const Geometry& g) {
         if (block.data) {
             way.place = place(g, order[k], block.strides);
             way.dtype = block.dtype;
-            way.short_float = is_short_float(block.dtype);
+            way.packed = is_short_float(block.dtype) || !lies_apart(way.place);
             any[order[k]] = way.place.any();
         }
         made->ways.push_back(std::move(way));
@@ -168,7 +181,7 @@ std::unique_ptr<Prepared> prepare(const Args& args, const Geometry& g) {
     // order, for which it chooses a layout of its own.
     const auto kept = [&](char operand) {
         const Way& way = made->ways[order.find(operand)];
-        const bool last = !way.short_float && way.place.strides[1] == 1 && way.place.sizes[1] > 1 && operand != 'w';
+        const bool last = !way.packed && way.place.strides[1] == 1 && way.place.sizes[1] > 1 && operand != 'w';
         return last ? way.place.desc(memory::data_type::f32) : any[operand];
     };
     const Forward there(dnn_engine(), prop, algorithm, kept('x'), any['w'], bias, kept('y'), stride, dilation, padding,
@@ -207,7 +220,7 @@ std::unique_ptr<Prepared> prepare(const Args& args, const Geometry& g) {
         if (way.dtype == DType::none) continue;
         const bool result = k == made->result, summed = result && g.accumulate;
         Place dense = way.place;
-        if (way.short_float || summed) {
+        if (way.packed || summed) {
             int64_t step = 1;
             for (size_t d = dense.sizes.size(); d-- > 0; step *= dense.sizes[d]) dense.strides[d] = step;
             way.dense_bytes = padded(static_cast<size_t>(step) * sizeof(float));
@@ -280,10 +293,10 @@ int run(const Args& args, Kind kind) {
     stream.wait();
     const Block& into = args.blocks[p.result];
     if (g.accumulate) {
-        if (last.short_float) return fail_task(args, static_cast<int>(Status::internal), "convolution: short sums");
+        if (last.packed) return fail_task(args, static_cast<int>(Status::internal), "convolution: short sums");
         return add(args, into, last.place, dense_result);
     }
-    return last.short_float ? convert(args, last, into.data, dense_result, false) : 0;
+    return last.packed ? convert(args, last, into.data, dense_result, false) : 0;
 }
 
 }  // namespace
