@@ -30,29 +30,43 @@ inline std::vector<uint32_t> add(graph::Graph& g, const schema::OpRow& row, cons
                  "model.py:" + std::to_string(g.nodes.size()));
 }
 
+// Shapes that go together, and what lists of integers may be; none: their defaults.
+struct Family {
+    std::vector<Dims> shapes, lists;
+    std::vector<Dims> sizes = {};       // attribute `sizes`, where that is another one
+};
+
 // The first accepted one of all combinations of a few shapes; optional inputs are given.
-inline std::optional<Sample> sample_of(const schema::OpRow& row) {
-    const Dims shapes[] = {{4, 4}, {4}, {}, {4, 1}};
-    const Dims lists[] = {{4, 4}, {4, 1}, {0}, {}};
-    const size_t n = row.inputs.size();
-    size_t combinations = 4;
-    for (size_t k = 0; k < n; ++k) combinations *= std::size(shapes);
+inline std::optional<Sample> sample_of(const schema::OpRow& row, const Family& family) {
+    const size_t n = row.inputs.size(), ways = std::max(family.lists.size(), family.sizes.size());
+    size_t combinations = ways;
+    for (size_t k = 0; k < n; ++k) combinations *= family.shapes.size();
     for (size_t c = 0; c < 2 * combinations; ++c) {
         const bool floats = c >= combinations;  // a row may want them where its type is any
         Sample sample;
-        size_t rest = c % combinations / 4;
-        for (size_t k = 0; k < n; ++k, rest /= std::size(shapes))
+        size_t rest = c % combinations / ways;
+        for (size_t k = 0; k < n; ++k, rest /= family.shapes.size())
             sample.inputs.push_back({dtype_for(row, row.inputs[k].type, k == 0 || floats),
-                                     shapes[rest % std::size(shapes)], false});
+                                     family.shapes[rest % family.shapes.size()], false});
         sample.attrs = schema::default_attrs(row);
         for (size_t k = 0; k < row.attrs.size(); ++k) {
-            if (row.attrs[k].kind == schema::AttrKind::integers)
-                sample.attrs[k].ints = lists[c % 4];
+            if (row.attrs[k].kind == schema::AttrKind::integers) {
+                if (!family.lists.empty()) sample.attrs[k].ints = family.lists[c % ways];
+                else if (row.attrs[k].name == "sizes") sample.attrs[k].ints = family.sizes[c % ways];
+            }
             if (row.attrs[k].name.starts_with("num_")) sample.attrs[k].i = 4;
         }
         graph::Graph g;
         if (error_of([&] { add(g, row, sample); }).empty()) return sample;
     }
+    return std::nullopt;
+}
+inline std::optional<Sample> sample_of(const schema::OpRow& row) {
+    const Family families[] = {{{{4, 4}, {4}, {}, {4, 1}}, {{4, 4}, {4, 1}, {0}, {}}},
+                               {{{2, 2, 4, 4}, {2, 2, 1, 1}, {2}}, {}, {{2, 2, 4, 4}, {2, 2, 1, 1}}},    // images
+                               {{{4, 3, 8}, {8, 2}, {3, 2}, {4, 3, 2}}, {}, {{}}}};                      // sequences
+    for (const Family& family : families)
+        if (auto found = sample_of(row, family)) return found;
     return std::nullopt;
 }
 

@@ -52,6 +52,16 @@ ELSEWHERE = {
         ),
         "called by scaled_dot_product_attention: test_flash_attention.py",
     ),
+    **dict.fromkeys(
+        ("convolution", "convolution_backward"), "called by conv2d and others: test_convolution.py"
+    ),
+    **dict.fromkeys(
+        (
+            *(f"max_pool{n}d_with_indices{way}" for n in (2, 3) for way in ("", "_backward")),
+            *(f"{kind}avg_pool{n}d_backward" for n in (2, 3) for kind in ("", "adaptive_")),
+        ),
+        "called by max_pool2d and others, and gradients: test_pooling.py",
+    ),
 }
 TESTED = [name for name in (*NAMES, *MADE_OF_ROWS) if name not in ELSEWHERE]
 # PyTorch's formula of the gradient asks for more than rows; the host may serve it.

@@ -24,6 +24,23 @@ ELSEWHERE = {
         ("nntile::embedding_bag", "nntile::embedding_bag_max", "nntile::bag_of"),
         "test_embedding_bag.py",
     ),
+    **dict.fromkeys(("convolution", "convolution_backward"), "test_convolution.py"),
+    **dict.fromkeys(
+        (
+            *(f"max_pool{n}d_with_indices{way}" for n in (2, 3) for way in ("", "_backward")),
+            *(
+                f"{kind}{n}d{way}"
+                for kind in ("avg_pool", "_adaptive_avg_pool")
+                for n in (2, 3)
+                for way in ("", "_backward")
+            ),
+        ),
+        "test_pooling.py",
+    ),
+    **dict.fromkeys(
+        ("nntile::lstm_sequence", "nntile::lstm_sequence_backward"), "test_recurrent.py"
+    ),
+    "nntile::channel_sums": "batch norm: test_memory_formats.py and test_layers.py",
     "nntile::nll_loss": "samples of nll_loss_forward with more dims",
     "nntile::nll_loss_backward": "likewise",
     "nntile::binary_cross_entropy": "test_compositions.py and test_answers_of_cpu.py",

@@ -277,7 +277,7 @@ PROGRAMS: dict[str, Program] = {
         needed=0,
     ),
     "LSTM": trained(
-        lambda: nn.LSTM(3, 4, batch_first=True), ((6, 5, 3), {0: 3}), tasks=198, copies=8, needed=0
+        lambda: nn.LSTM(3, 4, batch_first=True), ((6, 5, 3), {0: 3}), tasks=36, copies=0
     ),
     "sgd with momentum": Program(
         stepped(lambda p: torch.optim.SGD(p, 0.1, 0.9)), [ROWS, ROWS], tasks=4, copies=0
