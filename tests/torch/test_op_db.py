@@ -57,7 +57,8 @@ ELSEWHERE = {
     ),
     **dict.fromkeys(
         (
-            *(f"max_pool{n}d_with_indices{way}" for n in (2, 3) for way in ("", "_backward")),
+            *(f"max_pool{n}d_with_indices" for n in (2, 3)),
+            "max_pool3d_with_indices_backward",
             *(f"{kind}avg_pool{n}d_backward" for n in (2, 3) for kind in ("", "adaptive_")),
         ),
         "called by max_pool2d and others, and gradients: test_pooling.py",
