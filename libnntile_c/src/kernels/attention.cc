@@ -95,32 +95,15 @@ struct Forward : Attention<T> {
 
 template <class T>
 int run(const Args& args) {
-    const int rank = static_cast<int>(args.sizes.size());
-    const int queries = rank - 4, keys = rank - 3, size = rank - 2, value_size = rank - 1;
-    Args heads = args;
-    heads.sizes = args.sizes.first(queries);
-    constexpr int operands = 6;
-    const int64_t* strides[operands];
-    for (int k = 0; k < operands; ++k)
-        strides[k] = args.blocks[k].data ? args.blocks[k].strides : nullptr;
-    Space space;
-    if (int status = space.make(heads, strides, {0})) return status;
-    if (space.empty()) return 0;
-    Forward<T> one(args);
-    Walk walk(space, space.dims);
-    do {
-        const auto matrix = [&](int k, int row, int column) {
-            return matrix_at(args.blocks[k], walk.offset[k], row, column);
-        };
+    const auto set = [](auto& one, auto&& matrix, int queries, int keys, int size, int value_size) {
         one.q = matrix(0, queries, size);
         one.k = matrix(1, keys, size);
         one.v = matrix(2, keys, value_size);
         one.mask = matrix(3, queries, keys);
         one.y = matrix(4, queries, value_size);
         one.logsumexp = matrix(5, queries, -1);
-        one.head();
-    } while (walk.next());
-    return 0;
+    };
+    return each_head<Forward<T>>(args, 0, set);
 }
 
 }  // namespace

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <memory>
 
 #include "kernels/gemm.hh"
 #include "kernels/row.hh"
+#include "kernels/scratch.hh"
 
 namespace nntile::kernels {
 
@@ -24,18 +24,9 @@ inline int64_t rows_of_block(int64_t most, int64_t size, int64_t length) {
 // The thread's own, kept; as large as its largest call, which lengths do not make larger.
 template <class T>
 T* attention_room(size_t count) {
-    constexpr size_t alignment = 64;
-    thread_local std::unique_ptr<std::byte[]> memory;
-    thread_local size_t bytes = 0;
-    const size_t want = count * sizeof(T) + alignment;
-    if (bytes < want) {
-        bytes = 0;
-        memory = std::make_unique_for_overwrite<std::byte[]>(want);
-        bytes = want;
-    }
-    void* start = memory.get();
-    size_t space = bytes;
-    return static_cast<T*>(std::align(alignment, count * sizeof(T), start, space));
+    thread_local Scratch scratch;
+    scratch.begin(padded(count * sizeof(T)));
+    return scratch.take<T>(count);
 }
 
 // dims of a task: heads.., queries, keys, size, value size.
@@ -107,6 +98,31 @@ inline Matrix matrix_at(const Block& block, int64_t offset, int row, int column)
     if (!block.data) return {nullptr, DType::none, 0, 0};
     return {block.data + offset * size_of(block.dtype), block.dtype, block.strides[row],
             column < 0 ? 0 : block.strides[column]};
+}
+
+// set(one, matrix, queries, keys, size, value_size) for each head, with these as dims and matrix(operand, row, column; -1:
+// none) its operands, then one.head(). `lead`: the operand in whose order heads are walked.
+template <class One, class Set>
+int each_head(const Args& args, int lead, Set&& set) {
+    const int rank = static_cast<int>(args.sizes.size()), queries = rank - 4;
+    Args heads = args;
+    heads.sizes = args.sizes.first(static_cast<size_t>(queries));
+    const int64_t* strides[max_operands];
+    for (size_t k = 0; k < args.blocks.size(); ++k)
+        strides[k] = args.blocks[k].data ? args.blocks[k].strides : nullptr;
+    Space space;
+    if (int status = space.make(heads, std::span(strides, args.blocks.size()), {lead})) return status;
+    if (space.empty()) return 0;
+    One one(args);
+    Walk walk(space, space.dims);
+    do {
+        const auto matrix = [&](int k, int row, int column) {
+            return matrix_at(args.blocks[k], walk.offset[k], row, column);
+        };
+        set(one, matrix, queries, rank - 3, rank - 2, rank - 1);
+        one.head();
+    } while (walk.next());
+    return 0;
 }
 
 }  // namespace nntile::kernels

@@ -131,23 +131,7 @@ struct Backward : Attention<T> {
 
 template <class T>
 int run(const Args& args) {
-    const int rank = static_cast<int>(args.sizes.size());
-    const int queries = rank - 4, keys = rank - 3, size = rank - 2, value_size = rank - 1;
-    Args heads = args;
-    heads.sizes = args.sizes.first(queries);
-    constexpr int operands = 10;
-    const int64_t* strides[operands];
-    for (int k = 0; k < operands; ++k)
-        strides[k] = args.blocks[k].data ? args.blocks[k].strides : nullptr;
-    Space space;
-    if (int status = space.make(heads, strides, {1})) return status;
-    if (space.empty()) return 0;
-    Backward<T> one(args);
-    Walk walk(space, space.dims);
-    do {
-        const auto matrix = [&](int k, int row, int column) {
-            return matrix_at(args.blocks[k], walk.offset[k], row, column);
-        };
+    const auto set = [](auto& one, auto&& matrix, int queries, int keys, int size, int value_size) {
         one.dy = matrix(0, queries, value_size);
         one.q = matrix(1, queries, size);
         one.k = matrix(2, keys, size);
@@ -158,9 +142,8 @@ int run(const Args& args) {
         one.dq = matrix(7, queries, size);
         one.dk = matrix(8, keys, size);
         one.dv = matrix(9, keys, value_size);
-        one.head();
-    } while (walk.next());
-    return 0;
+    };
+    return each_head<Backward<T>>(args, 1, set);
 }
 
 }  // namespace
