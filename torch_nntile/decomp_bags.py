@@ -17,6 +17,10 @@ __all__ = ["COMPOSITIONS", "DIFFERENTIABLE", "OWN_OPS"]
 
 _SUM, _MEAN, _MAX = range(3)
 _NO_PADDING = -1
+_OPTIONS = (
+    *("scale_grad_by_freq", "mode", "sparse", "per_sample_weights"),
+    *("include_last_offset", "padding_idx"),
+)
 
 
 def embedding_bag(
@@ -64,22 +68,12 @@ def _is_fast(weight: Tensor, per_sample_weights: Tensor | None, padding_idx: int
 
 
 def embedding_bag_forward_only(
-    weight: Tensor,
-    indices: Tensor,
-    offsets: Tensor,
-    scale_grad_by_freq: bool = False,
-    mode: int = _SUM,
-    sparse: bool = False,
-    per_sample_weights: Tensor | None = None,
-    include_last_offset: bool = False,
-    padding_idx: int = _NO_PADDING,
+    weight: Tensor, indices: Tensor, offsets: Tensor, *options: Any, **more: Any
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """The same; of sums there are as many sizes, all of them 0, as offsets."""
-    found, bag_of, sizes, rows = embedding_bag(
-        *(weight, indices, offsets, scale_grad_by_freq, mode, sparse),
-        *(per_sample_weights, include_last_offset, padding_idx),
-    )
-    if mode == _SUM and include_last_offset:
+    found, bag_of, sizes, rows = embedding_bag(weight, indices, offsets, *options, **more)
+    named = dict(zip(_OPTIONS, options, strict=False)) | more
+    if named.get("mode", _SUM) == _SUM and named.get("include_last_offset", False):
         sizes = torch.zeros_like(offsets, dtype=sizes.dtype)
         rows = sizes.clone()
     return found, bag_of, sizes, rows
