@@ -100,8 +100,8 @@ inline Matrix matrix_at(const Block& block, int64_t offset, int row, int column)
             column < 0 ? 0 : block.strides[column]};
 }
 
-// set(one, matrix, queries, keys, size, value_size) for each head, with these as dims and matrix(operand, row, column; -1:
-// none) its operands, then one.head(). `lead`: the operand in whose order heads are walked.
+// set(one, matrix, queries, keys, size, value_size) for each head, then one.head(): the numbers are dims, and
+// matrix(operand, row, column; -1: none) an operand. `lead`: the one in whose order heads are walked.
 template <class One, class Set>
 int each_head(const Args& args, int lead, Set&& set) {
     const int rank = static_cast<int>(args.sizes.size()), queries = rank - 4;
