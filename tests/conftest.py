@@ -6,9 +6,12 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import hypothesis
 import pytest
+from hypothesis.internal.conjecture import providers
+from hypothesis.internal.constants_ast import Constants
 
 # The device of the tests is registered by `import torch_nntile`, not by `import torch`.
 hypothesis.settings.register_profile(
@@ -24,7 +27,14 @@ hypothesis.settings.register_profile(
 hypothesis.settings.register_profile(
     "long", parent=hypothesis.settings.get_profile("dev"), max_examples=300
 )
+# Numbers found in loaded modules are no examples here: Inductor's modules differ from one CPU to
+# the next, and a test that `make test` runs must draw the same on each machine.
+providers._get_local_constants = Constants
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+
+# Cuts, and so the numbers of tasks that tests pin, are those of one model on every machine.
+os.environ["NNTILE_COST"] = str(Path(__file__).with_name("machine.cost"))
 
 
 @pytest.fixture(scope="session")
@@ -35,6 +45,17 @@ def runtime() -> Iterator[None]:
     torch_nntile.init_context(ncpu=2)
     yield
     torch_nntile.shutdown_context()
+
+
+@pytest.fixture
+def rows_only() -> Iterator[None]:
+    """Nothing may run on the host."""
+    from torch_nntile import dispatch
+
+    before = dispatch.cpu_fallback()
+    dispatch.set_cpu_fallback(False)
+    yield
+    dispatch.set_cpu_fallback(before)
 
 
 @pytest.fixture(autouse=True)

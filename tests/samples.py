@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from samples_index import samples_of
 from torch import Tensor
 
 __all__ = ["DIVISIONS", "NUMBERS", "SAMPLES", "Sample"]
@@ -338,4 +339,5 @@ SAMPLES: dict[str, list[Sample]] = {
     **_products(),
     **_networks(),
     **_fills(),
+    **samples_of(Sample),
 }

@@ -32,9 +32,15 @@ TARGETS = [
 LINES = {
     "libnntile_c/src/kernels/map.def": (
         "MAP(cos, floating,",
-        'MAP(atan, floating, 40, "atan(x)", IN("x"), OUT("y"), P(), (T x), std::atan(x))\n',
+        (
+            'MAP(hypot, floating, 60, "sqrt(a * a + b * b)", IN("a", "b"), OUT("y"), P(), (T a, T b),\n'
+            "    std::hypot(a, b))\n"
+        ),
     ),
-    "torch_nntile/aten.py": ('    *_same(UNARY, "self:x"),', '    *_same("atan", "self:x"),\n'),
+    "torch_nntile/aten.py": (
+        '    *_same(UNARY, "self:x"),',
+        '    *_same("hypot", "self:a other:b"),\n',
+    ),
 }
 
 # An editable install puts its own finder before PYTHONPATH.
@@ -48,34 +54,35 @@ USE = (
     START
     + """
 torch_nntile.init_context(ncpu=2, cpu_fallback=False)
-host = torch.linspace(-3, 3, 7 * 11).reshape(7, 11)
+host, two = torch.linspace(-3, 3, 7 * 11).reshape(7, 11), torch.tensor(2.0)
+also_two = two.to("nntile")
 for cut in (None, 4, (1, 5, 1)):
     x = host.to("nntile")
     if cut is not None:
         torch_nntile.set_axis_group_name(x, {0: "rows"})
         torch_nntile.set_axis_group_tiling("rows", cut)
     leaf = x.detach().requires_grad_()
-    y = leaf.atan()
+    y = leaf.hypot(also_two)
     if cut is not None:
-        tiles = torch_nntile.explain("tiles").count("map {atan}")
+        tiles = torch_nntile.explain("tiles").count("map {hypot}")
         assert tiles == (2 if cut == 4 else 3), torch_nntile.explain("tiles")
     y.sum().backward()
     out = torch.empty(0, device="nntile")
-    torch.atan(x.t(), out=out)
-    whole = torch.arange(5, device="nntile").atan()
-    x.atan_()
-    expected = host.atan()
+    torch.hypot(x.t(), also_two, out=out)
+    whole = torch.arange(5.0, device="nntile").hypot(also_two)
+    x.hypot_(also_two)
+    expected = host.hypot(two)
     for found, wanted in (
         (y.detach(), expected),
         (x, expected),
         (out, expected.t()),
-        (leaf.grad, 1 / (1 + host * host)),
-        (whole, torch.arange(5).atan()),
-        (host.bfloat16().to("nntile").atan(), host.bfloat16().atan()),
+        (leaf.grad, host / expected),
+        (whole, torch.arange(5.0).hypot(two)),
+        (host.bfloat16().to("nntile").hypot(also_two), host.bfloat16().hypot(two)),
     ):
         torch.testing.assert_close(found.cpu(), wanted)
 assert torch_nntile.fallback_report() == []
-print("atan works")
+print("hypot works")
 """
 )
 # The property tests read the rows: they have tests of it now.
@@ -159,8 +166,8 @@ def rows_only() -> object:
 
 @pytest.mark.usefixtures("rows_only")
 def test_without_the_lines_there_is_no_such_op() -> None:
-    with pytest.raises(NotImplementedError, match="atan"):
-        torch.ones(3, device="nntile").atan()
+    with pytest.raises(NotImplementedError, match="hypot"):
+        torch.ones(3, device="nntile").hypot(torch.ones(3, device="nntile"))
 
 
 @pytest.mark.skipif(not (BUILD / "build.ninja").exists(), reason=f"{BUILD} is no build folder")
@@ -176,10 +183,13 @@ def test_two_lines_add_an_op(tmp_path: Path) -> None:
     assert 0 < len(compiled) <= 6, f"two lines compile more than the map kernels:\n{done}"
 
     package = package_of(root, build, tmp_path / "package")
-    assert "atan works" in run(sys.executable, "-c", USE, str(package), cwd=package, path=package)
-    tests = [str(root / "tests" / "torch" / "test_rows.py"), "-k", "atan", "-p", "no:cacheprovider"]
+    assert "hypot works" in run(sys.executable, "-c", USE, str(package), cwd=package, path=package)
+    file = root / "tests" / "torch" / "test_rows.py"
+    names = ("aten::hypot", "aten::hypot_", "aten::hypot.out")
+    tests = [f"{file}::test_element_wise_row[{name}]" for name in names]
+    tests += ["-p", "no:cacheprovider"]
     arguments = ["-q", "-c", str(root / "pyproject.toml"), "--rootdir", str(root), *tests]
     said = run(
         sys.executable, "-c", PROPERTIES, str(package), *arguments, cwd=package, path=package
     )
-    assert "3 passed" in said, f"atan, atan_ and atan.out should each have a test:\n{said}"
+    assert "3 passed" in said, f"hypot, hypot_ and hypot.out should each have a test:\n{said}"

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -16,12 +16,7 @@ from torch_nntile import decomp, dispatch
 Call = Callable[..., Any]
 
 
-@pytest.fixture(autouse=True)
-def rows_only() -> Iterator[None]:
-    before = dispatch.cpu_fallback()
-    dispatch.set_cpu_fallback(False)
-    yield
-    dispatch.set_cpu_fallback(before)
+pytestmark = pytest.mark.usefixtures("rows_only")
 
 
 def randn(*shape: int) -> Tensor:

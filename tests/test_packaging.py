@@ -103,6 +103,7 @@ def test_wheel_holds_the_libraries_and_their_notices(contents: Path) -> None:
         "torch_nntile/libnntile_c.so",
         "torch_nntile/libdnnl.so.3",
         "torch_nntile/libscipy_openblas.so",
+        "torch_nntile/libsleef.so.3",
         "torch_nntile/libtorch_nntile_stub.so",
     }
     notices = {path.name for path in contents.glob("*.dist-info/licenses/**/*") if path.is_file()}
@@ -110,6 +111,7 @@ def test_wheel_holds_the_libraries_and_their_notices(contents: Path) -> None:
         "LICENSE",
         "NOTICE",
         "StarPU-LGPL-2.1.txt",
+        "SLEEF.txt",
         "oneDNN.txt",
         "scipy-openblas32.txt",
     } <= notices

@@ -32,6 +32,7 @@ RUN = (
     "docs/concepts/modes.md",
     "docs/concepts/memory_and_errors.md",
     "docs/guides/works_with.md",
+    "docs/guides/kernels.md",
     "docs/guides/profiling.md",
     "docs/develop/passes.md",
 )
@@ -42,6 +43,11 @@ GENERATED = (
     "docs/reference/python.md",
     PICTURES,
 )
+# show_config() counts workers, explain() shows cuts: what is printed is the same on every machine.
+ENVIRONMENT = os.environ | {
+    "STARPU_NCPU": "2",
+    "NNTILE_COST": str(Path(__file__).parents[1] / "tests" / "machine.cost"),
+}
 HEAD = "<!-- Written by tools/make_docs.py. -->\n\n"
 
 # A code block, and the block of its output if there is one.
@@ -52,14 +58,15 @@ _BLOCK = re.compile(
 # Runs in a process of its own: reads the blocks from stdin, writes what each printed to stdout.
 # The device prints from C too, and PyTorch warns on stderr: only sys.stdout counts.
 _RUNNER = """
-import contextlib, io, json, os, sys
+import contextlib, io, json, linecache, os, sys
 if os.environ.get("TORCH_DEVICE_BACKEND_AUTOLOAD") == "0":
     import torch_nntile
 blocks, outputs, names = json.load(sys.stdin), [], {"__name__": "__main__"}
 for first_line, code in blocks:
-    out = io.StringIO()
+    out, text = io.StringIO(), "\\n" * (first_line - 1) + code
+    linecache.cache[sys.argv[1]] = (len(text), None, text.splitlines(True), sys.argv[1])  # for inspect
     with contextlib.redirect_stdout(out):
-        exec(compile("\\n" * (first_line - 1) + code, sys.argv[1], "exec"), names)
+        exec(compile(text, sys.argv[1], "exec"), names)
     outputs.append(out.getvalue())
 json.dump(outputs, sys.stdout)
 """
@@ -76,7 +83,7 @@ def with_outputs(page: str, text: str) -> str:
             text=True,
             check=False,
             cwd=elsewhere,
-            env=os.environ | {"STARPU_NCPU": "2"},  # show_config() counts workers
+            env=ENVIRONMENT,
         )
     if done.returncode != 0:
         raise RuntimeError(f"{page}: its code fails\n{done.stderr}")
@@ -116,7 +123,7 @@ def pictures() -> dict[str, str]:
         capture_output=True,
         text=True,
         check=False,
-        env=os.environ | {"STARPU_NCPU": "2"},
+        env=ENVIRONMENT,
     )
     if done.returncode != 0:
         raise RuntimeError(f"tools/draw_tiles.py fails\n{done.stderr}")

@@ -22,7 +22,7 @@ configure() {  # configure KIND: prints the build folder
         else pkg-config --atleast-version=1.4.5 starpu-1.4 || pkg_config_path=$(sh tools/build_starpu.sh)
         fi
         meson setup "$build" -Dbuildtype=debugoptimized -Db_ndebug=false -Db_sanitize="$1" -Db_lundef=false \
-            -Dcpp_args=-fno-sanitize=enum \
+            -Dcpp_args="-fno-sanitize=enum -D_GLIBCXX_ASSERTIONS" \
             -Dtorch=disabled -Dtests=enabled -Dpkg_config_path="$pkg_config_path" > /dev/null
     fi
     echo "$build"

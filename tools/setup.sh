@@ -18,8 +18,9 @@ fi
 
 say() { printf '\n== %s\n' "$*"; }
 
-# System packages: compiler, hwloc, Python headers; for the ABI gate; 60,000 real images.
-packages="g++ make git pkg-config libhwloc-dev python3-dev python3-venv abigail-tools dataset-fashion-mnist"
+# System packages: compiler, hwloc, SLEEF, Python headers; for the ABI gate; 60,000 real images.
+packages="g++ make git pkg-config libhwloc-dev libsleef-dev python3-dev python3-venv"
+packages="$packages abigail-tools dataset-fashion-mnist"
 install_packages() {
     command -v dpkg-query >/dev/null || { echo "No Debian: please see to it that you have $packages"; return; }
     missing=
@@ -39,7 +40,8 @@ install_packages() {
 install_packages
 
 python3 -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { echo "Python 3.10 or newer is needed"; exit 1; }
-if ! .venv/bin/python -c '' 2>/dev/null; then
+# One whose making was interrupted has no pip.
+if ! .venv/bin/python -m pip --version > /dev/null 2>&1; then
     say "Python environment in .venv"
     rm -rf .venv
     python3 -m venv .venv
@@ -67,7 +69,7 @@ with open("pyproject.toml", "rb") as file:
     project = tomllib.load(file)
 groups = project["project"]["optional-dependencies"]
 print("\n".join([*project["build-system"]["requires"], *project["project"]["dependencies"],
-                 *groups["test"], *groups["ecosystem"], *groups["lint"]]))
+                 *groups["test"], *groups["kernels"], *groups["ecosystem"], *groups["lint"]]))
 REQUIREMENTS
 
 setup="-Ddebug=true -Dtests=enabled"

@@ -44,6 +44,17 @@ if "torch_nntile.diagnose" not in sys.orig_argv:
     from torch_nntile.errors import NntileError
     from torch_nntile.estimate import Estimate, estimate
     from torch_nntile.explain import explain
+    from torch_nntile.kernels import (
+        In,
+        InMut,
+        Kernel,
+        Out,
+        Scalar,
+        Unused,
+        expression,
+        index,
+        kernel,
+    )
     from torch_nntile.modes import (
         Stats,
         compile_graph,
@@ -52,6 +63,7 @@ if "torch_nntile.diagnose" not in sys.orig_argv:
         runtime_mode,
         stats,
     )
+    from torch_nntile.profiling.profile import profile
     from torch_nntile.replay.captured import Captured, capture
 
     __version__ = _start.version()
@@ -60,22 +72,32 @@ __all__ = [
     "Captured",
     "Estimate",
     "Fallback",
+    "In",
+    "InMut",
+    "Kernel",
     "NntileError",
+    "Out",
+    "Scalar",
     "Stats",
+    "Unused",
     "capture",
     "compile_graph",
     "config",
     "cost_text",
     "estimate",
     "explain",
+    "expression",
     "fallback_report",
     "format_axis_groups",
     "has_pending_graph",
+    "index",
     "init_context",
+    "kernel",
     "load_cost",
     "load_cuts",
     "models",
     "print_axis_groups",
+    "profile",
     "reset_fallback_report",
     "restore_where",
     "restrict_cpu",

@@ -6,6 +6,7 @@ Import it after torch: `_stubapi` links the stub, which needs PyTorch's C++ libr
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -107,7 +108,19 @@ def new_struct(name: str) -> Any:
 
 def new(declaration: str) -> Any:
     """Room for a result: `new("int64_t *")`."""
-    return ffi.new(declaration)
+    return _stubapi.ffi.new(declaration)  # it knows the types of both
+
+
+def run_kernel(
+    address: int, numbers: Sequence[int], extents: Sequence[int], data: Sequence[int]
+) -> tuple[int, str]:
+    """Call an nntile_kernel_function on whole operands: what it returns, and its text."""
+    function = ffi.cast("nntile_kernel_function", address)
+    starts, text = ffi.new("int64_t[]", len(extents) + 1), ffi.new("char[256]")
+    pointers = ffi.new("void *[]", [ffi.cast("void *", address) for address in data])
+    sizes = ffi.new("int64_t[]", [*extents, 0])
+    status = function(ffi.new("int64_t[]", [*numbers, 0]), starts, sizes, pointers, text)
+    return status, ffi.string(text).decode(errors="replace")
 
 
 def record() -> Any:

@@ -36,7 +36,16 @@ def check_torch(found: str = torch.__version__, built: str = _torch_build.VERSIO
 check_torch()
 
 # Only now: importing them loads the stub.
-from torch_nntile import _c, autocast, context, device, dispatch, processes, windows  # noqa: E402
+from torch_nntile import (  # noqa: E402
+    _c,
+    autocast,
+    context,
+    device,
+    dispatch,
+    places,
+    processes,
+    windows,
+)
 
 
 def version() -> str:
@@ -51,6 +60,7 @@ dispatch.register()
 autocast.register()
 processes.register()
 windows.register()
+places.start()
 context.apply_environment()
 if threading.current_thread() is threading.main_thread():
     _c.let_signals_interrupt(True)

@@ -62,10 +62,12 @@ ARITHMETIC = (
     *_same("pow", "self:a exponent:b", "Tensor_Tensor", "Scalar"),
     *_same("pow", "self:a exponent:b number=1", "Tensor_Scalar"),
     *_same("xlogy", "self:a other:b", "Tensor"),
-    *_same("logaddexp", "self:a other:b"),
+    *_same("logaddexp atan2", "self:a other:b"),
     *_same("lerp", "self:a end:b weight:w", "Tensor", "Scalar"),
     *_same("addcmul addcdiv", "self:a tensor1:b tensor2:c value"),
-    *_same("maximum minimum", "self:a other:b"),
+    *_same("maximum minimum fmax fmin logaddexp2", "self:a other:b"),
+    *_same("copysign", "self:a other:b", "Tensor", "Scalar"),
+    Row("special_xlog1py", "xlog1py", "self:a other:b"),
     Row("clamp_min", "clamp_min", "self:x min:lo"),
     Row("clamp_min.Tensor", "clamp_min", "self:x min:lo"),
     Row("clamp_max", "clamp_max", "self:x max:hi"),
@@ -76,11 +78,21 @@ ARITHMETIC = (
 
 UNARY = (
     "neg abs sign floor ceil round trunc reciprocal sqrt rsqrt exp exp2 expm1 log log2 log10 log1p "
-    "sin cos tanh erf relu silu sigmoid"
+    "sin cos tan asin acos atan sinh cosh asinh acosh atanh tanh erf erfc relu silu sigmoid"
 )
 FUNCTIONS = (
     *_same(UNARY, "self:x"),
     Row("sgn", "sign", "self:x"),
+    *_same("erfinv lgamma digamma", "self:x"),
+    *_same("angle", "self:x"),
+    Row("nntile::trigamma", "trigamma", "self:x"),
+    Row("i0", "i0", "self:x"),
+    *(Row(f"special_{name}", name, "self:x") for name in ("i1", "i0e", "i1e")),
+    *(
+        Row(f"nntile::bessel_i{n}", f"i{n}", "self:x")  # what the CPU refuses for short floats
+        for n in (0, 1)
+    ),
+    Row("nntile::zeta", "zeta", "self:a other:b"),
     *_same("gelu", "self:x approximate"),
     *_same("leaky_relu", "self:x negative_slope"),
     *_same("softplus", "self:x beta threshold"),
@@ -96,7 +108,8 @@ FUNCTIONS = (
 
 CHOICES = (
     *_same("eq ne lt le gt ge", "self:a other:b", "Tensor", "Scalar"),
-    *_same("isnan isinf logical_not bitwise_not", "self:x"),
+    *_same("isnan isinf signbit logical_not bitwise_not", "self:x"),
+    *_same("heaviside", "self:a values:b"),
     *_same("logical_and logical_or logical_xor", "self:a other:b"),
     *_same("bitwise_and bitwise_or bitwise_xor", "self:a other:b", "Tensor", "Scalar"),
     *_same("where", "condition:c self:a other:b", "self"),
@@ -157,6 +170,17 @@ NETWORKS = (
         "grad_output:dy self:x target weight reduction ignore_index total_weight",
     ),
     Row(
+        "nntile::cross_entropy",
+        "cross_entropy",
+        "self:x target weight reduction ignore_index label_smoothing",
+    ),
+    Row(
+        "nntile::cross_entropy_backward",
+        "cross_entropy_backward",
+        "grad_output:dy self:x target weight logsumexp total_weight reduction ignore_index "
+        "label_smoothing",
+    ),
+    Row(
         "convolution",
         "convolution",
         "input:x weight:w bias stride padding dilation transposed output_padding groups",
@@ -195,6 +219,16 @@ NETWORKS = (
         "grad_out:dy input:x normalized_shape:normalized_ndim mean rstd weight bias:- "
         "output_mask:-",
     ),
+    Row("nntile::group_norm", "group_norm", "input:x weight bias eps"),
+    Row(
+        "nntile::group_norm_backward", "group_norm_backward", "grad_out:dy input:x mean rstd weight"
+    ),
+    Row("nntile::rms_norm", "rms_norm", "input:x normalized_shape:normalized_ndim weight eps"),
+    Row(
+        "nntile::rms_norm_backward",
+        "rms_norm_backward",
+        "grad_out:dy input:x normalized_shape:normalized_ndim rstd weight",
+    ),
     *(
         row
         for n in (2, 3)
@@ -225,7 +259,19 @@ NETWORKS = (
         "lstm_sequence_backward",
         "grad_y:dy grad_cy:dcy weight:w cx cells gates reverse",
     ),
-    Row("nntile::channel_sums", "channel_sums", "self:x other:y shift"),
+    Row("nntile::gru_sequence", "gru_sequence", "self:x weight:w bias hx reverse"),
+    Row(
+        "nntile::gru_sequence_backward",
+        "gru_sequence_backward",
+        "grad_y:dy weight:w hx y kept reverse",
+    ),
+    Row("nntile::rnn_sequence", "rnn_sequence", "self:x weight:w hx reverse nonlinearity"),
+    Row(
+        "nntile::rnn_sequence_backward",
+        "rnn_sequence_backward",
+        "grad_y:dy weight:w y reverse nonlinearity",
+    ),
+    Row("nntile::channel_sums", "channel_sums", "self:x other:y shift kept"),
     Row(
         "_scaled_dot_product_flash_attention_for_cpu",
         "attention",
@@ -241,6 +287,34 @@ NETWORKS = (
     Row("native_dropout_backward", "masked_scale", "grad_output:dy mask scale"),
     Row("_masked_scale", "masked_scale", "self:dy mask scale"),
     Row("cat", "cat", "tensors dim"),
+)
+
+_SCATTER = "self:y dim index"
+INDICES = (
+    Row("gather", "gather", "self:x dim index sparse_grad:-"),
+    Row("scatter.src", "scatter", f"{_SCATTER} src:x"),
+    Row("scatter.value", "scatter", f"{_SCATTER} value:x"),
+    Row("scatter_add", "scatter", f"{_SCATTER} src:x mode=sum"),
+    Row("nntile::scatter_reduce", "scatter", f"{_SCATTER} src:x mode include_self"),
+    Row("index_select", "index_select", "self:x dim index"),
+    Row("index_add", "index_add", f"{_SCATTER} source:x alpha mode=sum"),
+    Row("index_copy", "index_add", f"{_SCATTER} source:x"),
+    *(
+        Row(f"index_fill.int_{kind}", "index_add", f"{_SCATTER} value:x wrap=1")
+        for kind in ("Scalar", "Tensor")
+    ),
+    Row("nntile::index_reduce", "index_add", f"{_SCATTER} source:x mode include_self"),
+    Row("nntile::index", "index", "self:x indices dims"),
+    Row("nntile::index_put_", "index_put", "self:y values:x indices dims mode"),
+)
+ORDER = (
+    *_same("cumsum cumprod", "self:x dim"),
+    *(Row(f"nntile::{name}", name, "self:x dim") for name in ("logcumsumexp", "cummax", "cummin")),
+    Row("sort.stable", "sort", "self:x stable:- dim descending"),
+    *_same("topk", "self:x k dim largest sorted"),
+    Row("nntile::kthvalue", "kthvalue", "self:x k dim"),
+    *_same("flip", "self:x dims"),
+    Row("nntile::searchsorted", "searchsorted", "sequence self:x out_int32 right sorter"),
 )
 
 
@@ -264,7 +338,7 @@ _ADAM = (
 OPTIMIZERS = (
     *_foreach(
         "neg abs sign floor ceil round trunc reciprocal sqrt rsqrt exp expm1 log log2 log10 log1p "
-        "sin cos tanh erf sigmoid",
+        "sin cos tan asin acos atan sinh cosh tanh erf erfc sigmoid",
         "self:x",
     ),
     *_foreach("add sub", "self:a other:b alpha", "List"),
@@ -312,5 +386,7 @@ ROWS: tuple[Row, ...] = (
     *REDUCTIONS,
     *PRODUCTS,
     *NETWORKS,
+    *INDICES,
+    *ORDER,
     *OPTIMIZERS,
 )

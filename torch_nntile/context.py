@@ -19,6 +19,7 @@ import):
 | NNTILE_COST | file of constants of the cost module, from `torch_nntile.calibrate` | built in |
 | NNTILE_DATA_DIR | cache of downloaded data sets | `~/.cache/torch_nntile` |
 | NNTILE_SENTINELS | 1: after each task, look whether it wrote elsewhere; slow | 0 |
+| NNTILE_BLOCKING | 1: wait after each call and raise its error there; slow | 0 |
 | TORCH_DEVICE_BACKEND_AUTOLOAD | 0: `import torch` does not load the device | 1 |
 """
 
@@ -27,7 +28,7 @@ from __future__ import annotations
 import os
 import re
 
-from torch_nntile import _c, dispatch, modes
+from torch_nntile import _c, dispatch, modes, places
 from torch_nntile.errors import InvalidArgumentError, InvalidStateError, NntileError
 
 __all__ = [
@@ -150,6 +151,8 @@ def apply_environment() -> None:
         modes.set_mode(modes.number_of(mode))
     if os.environ.get("NNTILE_CPU_FALLBACK", "1") == "0":
         dispatch.set_cpu_fallback(False)
+    if os.environ.get("NNTILE_BLOCKING", "0") == "1":
+        places.block()
 
 
 def stop_at_exit() -> None:

@@ -20,13 +20,14 @@ def load_cost(path: str | os.PathLike[str] | None) -> None:
 
     Args:
         path: of the file, one "name = value" a line; names left out get their defaults.
-            None: all defaults.
+            None: as the process began, with the file of NNTILE_COST or all defaults.
 
     Raises:
         LookupError: the file cannot be read.
         ValueError: a name or a value that cannot be used, with its line; nothing has changed.
     """
     text = ""
+    path = path if path is not None else os.environ.get("NNTILE_COST") or None
     if path is not None:
         try:
             text = Path(path).read_text(encoding="utf-8")

@@ -20,9 +20,15 @@ from torch_nntile import (
     decomp_attention,
     decomp_bags,
     decomp_image,
+    decomp_index,
     decomp_linalg,
     decomp_loss,
+    decomp_norm,
+    decomp_numbers,
+    decomp_order,
+    decomp_recurrent,
     decomp_rnn,
+    decomp_sequences,
     decomp_train,
 )
 from torch_nntile.decomp_loss import like_first
@@ -129,13 +135,27 @@ def var_mean(
 ) -> tuple[Tensor, Tensor]:
     if not self.is_floating_point():
         raise RuntimeError("std and var only support floating point and complex dtypes")
-    x, dims = decomp_train.wide(self), _dims(self, dim)
-    mean = x.mean(dims, keepdim=True)
-    centred = x - mean
-    count = self.numel() / max(mean.numel(), 1)
+    dims = _dims(self, dim)
+    # PyTorch raises for dims that are none, or twice.
+    sizes = torch.empty(self.shape, device="meta").sum(dims, keepdim=keepdim).shape
+    reduced = {d % max(self.dim(), 1) for d in dims}
+    count = math.prod(self.shape[d] for d in reduced) if self.dim() else 1
     divisor = max(count - (1 if correction is None else correction), 0)
-    var = (centred * centred).sum(dims, keepdim=keepdim) / divisor
-    return var.to(self.dtype), mean.reshape(var.shape).to(self.dtype)
+    if self.dtype == torch.float64 or not self.numel():
+        mean = self.mean(dims, keepdim=True)
+        centred = self - mean
+        var = (centred * centred).sum(dims, keepdim=keepdim) / divisor
+        return var, mean.reshape(sizes)
+    # Read once. From the first element on: what does not vary has a variance of 0.
+    kept = [d for d in range(self.dim()) if d not in reduced]
+    shift = self
+    for d in sorted(reduced if self.dim() else (), reverse=True):
+        shift = shift.select(d, 0)
+    shift = shift.double()
+    first, second = torch.ops.nntile.channel_sums(self, self, shift, kept)
+    mean = first / count
+    var = torch.clamp_min(second - first * (mean - shift), 0) / divisor
+    return var.to(self.dtype).reshape(sizes), mean.to(self.dtype).reshape(sizes)
 
 
 def var(
@@ -299,8 +319,11 @@ COMPOSITIONS: dict[str, Callable[..., Any]] = {
     **decomp_attention.COMPOSITIONS,
     **decomp_bags.COMPOSITIONS,
     **decomp_image.COMPOSITIONS,
+    **decomp_index.COMPOSITIONS,
     **decomp_linalg.COMPOSITIONS,
     **decomp_loss.COMPOSITIONS,
+    **decomp_numbers.COMPOSITIONS,
+    **decomp_order.COMPOSITIONS,
     **decomp_rnn.COMPOSITIONS,
     **decomp_train.COMPOSITIONS,
 }
@@ -308,9 +331,11 @@ COMPOSITIONS: dict[str, Callable[..., Any]] = {
 DIFFERENTIABLE = {
     **decomp_attention.DIFFERENTIABLE,
     **decomp_bags.DIFFERENTIABLE,
-    **decomp_rnn.DIFFERENTIABLE,
+    **decomp_loss.DIFFERENTIABLE,
+    **decomp_norm.DIFFERENTIABLE,
+    **decomp_recurrent.DIFFERENTIABLE,
 }
-AUTOGRAD = decomp_rnn.AUTOGRAD
+AUTOGRAD = {**decomp_loss.AUTOGRAD, **decomp_norm.AUTOGRAD, **decomp_sequences.AUTOGRAD}
 DERIVATIVES = decomp_attention.DERIVATIVES
 NESTED = decomp_attention.NESTED
 
@@ -322,12 +347,16 @@ OWN_OPS: dict[str, Callable[..., Any] | None] = {
         for overload in ("(Tensor self, Tensor", ".Scalar(Tensor self, Scalar")
     },
     **decomp_image.OWN_OPS,
+    **decomp_index.OWN_OPS,
     "sumsq(Tensor self, int[] dim, bool keepdim) -> Tensor": lambda self, dim, keepdim: torch.sum(
         self, dim, keepdim
     ),
     **decomp_bags.OWN_OPS,
     **decomp_loss.OWN_OPS,
-    **decomp_rnn.OWN_OPS,
+    **decomp_norm.OWN_OPS,
+    **decomp_sequences.OWN_OPS,
+    **decomp_numbers.OWN_OPS,
+    **decomp_order.OWN_OPS,
     **decomp_train.OWN_OPS,
 }
 

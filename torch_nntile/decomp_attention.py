@@ -20,7 +20,7 @@ from torch.nn import functional as F
 from torch.nn.attention import SDPBackend
 from torch.utils._python_dispatch import _disable_current_modes
 
-__all__ = ["COMPOSITIONS", "DERIVATIVES", "DIFFERENTIABLE", "NESTED"]
+__all__ = ["COMPOSITIONS", "DERIVATIVES", "DIFFERENTIABLE", "NESTED", "is_batched"]
 
 _SRC, _PADDING, _FULL = range(3)  # kinds of masks: (T, T), (batch, T), as the scores
 _PARAMETERS = 17  # of encoder_layer(), between src and mask
@@ -48,9 +48,9 @@ def scaled_dot_product_attention(
     learned = attn_mask is not None and attn_mask.requires_grad
     # The kernel has no derivative in forward mode, and vmap() would call it for each element.
     fast = not learned and forward_ad._current_level < 0
-    fast = fast and all(x.device == query.device and not _is_batched(x) for x in operands)
+    fast = fast and all(x.device == query.device and not is_batched(x) for x in operands)
     fast = fast and _cpu_has_kernel(
-        tuple(map(_signature, operands)),
+        _signatures(operands),
         dropout_p,
         is_causal,
         enable_gqa,
@@ -78,7 +78,7 @@ def _repeated(x: Tensor, repeats: int) -> Tensor:
     return x.repeat_interleave(repeats, 1)
 
 
-def _is_batched(x: Tensor) -> bool:
+def is_batched(x: Tensor) -> bool:
     """Whether vmap() is among the transforms that wrap it."""
     functorch = torch._C._functorch
     while functorch.is_functorch_wrapped_tensor(x):
@@ -127,17 +127,36 @@ def flash_attention_backward(
     return slopes @ key, slopes.transpose(-2, -1) @ query, weights.transpose(-2, -1) @ grad_out
 
 
-def _signature(x: Tensor) -> tuple[Any, ...]:
-    """A size that torch.compile() keeps open counts as that of its example, None if it has none."""
-    shape = tuple(n.node.hint if isinstance(n, torch.SymInt) else n for n in x.shape)
-    return shape, bool(x.dim() > 0 and x.stride(-1) == 1), x.dtype
+def _signatures(operands: tuple[Tensor, ...]) -> tuple[tuple[Any, ...], ...]:
+    """Shape, whether the last dim is dense, and dtype of query, key, value and the mask if there is one.
+
+    Lengths are compared with each other only, so they are counted: the second other one is 3, whatever
+    it is. Else each token that is generated would ask PyTorch anew. A size that torch.compile() keeps
+    open counts as that of its example, None if it has none.
+    """
+    numbers: dict[int, int] = {}
+
+    def counted(n: int | None) -> int | None:
+        return n if n is None or n < 2 else numbers.setdefault(n, len(numbers) + 2)
+
+    found = []
+    for k, x in enumerate(operands):
+        shape: list[int | None] = [
+            n.node.hint if isinstance(n, torch.SymInt) else n for n in x.shape
+        ]
+        if len(shape) > 1:
+            shape[-2] = counted(shape[-2])
+            if k == 3:  # the mask's last dim is the length of key
+                shape[-1] = counted(shape[-1])
+        found.append((tuple(shape), bool(x.dim() > 0 and x.stride(-1) == 1), x.dtype))
+    return tuple(found)
 
 
 @functools.lru_cache(4096)
 def _cpu_has_kernel(
     signatures: tuple[Any, ...], dropout_p: float, is_causal: bool, enable_gqa: bool, _: bool
 ) -> bool:
-    """PyTorch decides by shapes, dtypes, and whether last dims are dense; stand-ins have no data.
+    """PyTorch decides by kinds of shapes, dtypes, and whether last dims are dense; stand-ins have no data.
 
     The last argument is the user's setting, which PyTorch reads itself. What PyTorch refuses before
     it decides is none of the kernel's.

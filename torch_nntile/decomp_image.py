@@ -75,14 +75,16 @@ def _channel_moments(input: Tensor) -> tuple[Tensor, Tensor, int]:
         dims = [dim for dim in range(input.dim()) if dim != 1]
         var, mean = torch.var_mean(input, dims, correction=0)
         return mean, var, count
-    first, second = torch.ops.nntile.channel_sums(input, input, None)
+    first, second = torch.ops.nntile.channel_sums(input, input, None, [1])
     mean = first / count
     var = torch.clamp_min(second / count - mean * mean, 0)
     return mean.float(), var.float(), count
 
 
-def _channel_sums_meta(self: Tensor, other: Tensor, shift: Tensor | None) -> tuple[Tensor, Tensor]:
-    first = self.new_empty(self.shape[1], dtype=torch.float64)
+def _channel_sums_meta(
+    self: Tensor, other: Tensor, shift: Tensor | None, kept: list[int]
+) -> tuple[Tensor, Tensor]:
+    first = self.new_empty([self.shape[d] for d in kept], dtype=torch.float64)
     return first, torch.empty_like(first)
 
 
@@ -146,7 +148,7 @@ def native_batch_norm_backward(
         assert running_mean is not None and running_var is not None
         mean, rstd = running_mean.double(), torch.rsqrt(running_var.double() + eps)
     count = input.numel() // max(input.shape[1], 1)
-    first, second = torch.ops.nntile.channel_sums(grad_out, input, mean)
+    first, second = torch.ops.nntile.channel_sums(grad_out, input, mean, [1])
     channels = _of_channels(input)
     slope = rstd if weight is None else rstd * weight
     dx = decomp_train.wide(grad_out) * slope.float().reshape(channels)
@@ -164,6 +166,15 @@ def native_batch_norm_backward(
     )
 
 
+def _is_row(input: Tensor, *params: Tensor | None) -> bool:
+    return (
+        input.is_contiguous()
+        and input.numel() > 0
+        and input.is_floating_point()
+        and all(p is None or p.dtype == input.dtype for p in params)
+    )
+
+
 def native_group_norm(
     input: Tensor,
     weight: Tensor | None,
@@ -174,32 +185,102 @@ def native_group_norm(
     group: int,
     eps: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Channels are split, which is a view of any layout and leaves the batch a dim of its own."""
+    """A row. Channels last, two dtypes: sums of channels make those of groups; the rest is element-wise."""
+    stats = input.dtype if weight is None else weight.dtype
+    if _is_row(input, weight, bias):
+        x = input.reshape(batch, group, channels // group, pixels)
+        of_groups = (None if p is None else p.reshape(group, -1) for p in (weight, bias))
+        y, mean, rstd = torch.ops.nntile.group_norm(x, *of_groups, eps)
+        return y.view(input.shape), mean.to(stats), rstd.to(stats)
     if input.shape[:2] != (batch, channels):
         input = input.reshape(batch, channels, pixels)
-    parts = (group, channels // group)
-    x = decomp_train.wide(input).unflatten(1, parts)
-    var, mean = torch.var_mean(x, list(range(2, x.dim())), correction=0, keepdim=True)
+    parts, count = (group, channels // group), channels // group * pixels
+    if input.dtype == torch.float64:  # sums of squares would have to be longer than that
+        x = input.unflatten(1, parts)
+        var, mean = torch.var_mean(x, list(range(2, x.dim())), correction=0)
+        var, mean = var.unsqueeze(2), mean.unsqueeze(2)
+    else:
+        first, second = torch.ops.nntile.channel_sums(input, input, None, [0, 1])
+        mean = first.unflatten(1, parts).sum(2, keepdim=True) / count
+        squares = second.unflatten(1, parts).sum(2, keepdim=True) / count
+        var = torch.clamp_min(squares - mean * mean, 0)
     rstd = torch.rsqrt(var + eps)
-    y = (x - mean) * rstd
-    shape = [1, *parts, *[1] * (x.dim() - 3)]
-    if weight is not None:
-        y = y * weight.reshape(shape)
-    if bias is not None:
-        y = y + bias.reshape(shape)
-    y = y.flatten(1, 2).to(input.dtype).contiguous(memory_format=_dense_format(input))
+    # As on the CPU: two numbers for each channel, and one product and sum for each pixel.
+    scale = rstd.expand(batch, *parts) if weight is None else rstd * weight.view(parts)
+    offset = -mean * scale if bias is None else bias.view(parts) - mean * scale
+    x = decomp_train.wide(input)
+    shape = [batch, channels, *[1] * (input.dim() - 2)]
+    y = x * scale.to(x.dtype).reshape(shape) + offset.to(x.dtype).reshape(shape)
+    y = y.to(input.dtype).contiguous(memory_format=_dense_format(input))
+    return y, mean.squeeze(2).to(stats), rstd.squeeze(2).to(stats)
+
+
+def native_group_norm_backward(
+    grad_out: Tensor,
+    input: Tensor,
+    mean: Tensor,
+    rstd: Tensor,
+    weight: Tensor | None,
+    batch: int,
+    channels: int,
+    pixels: int,
+    group: int,
+    output_mask: list[bool],
+) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+    # PyTorch makes the input contiguous for devices other than the CPU, not the gradient.
+    memory_format = suggest_memory_format(grad_out)
+    sizes = batch, channels, pixels, group
     stats = input.dtype if weight is None else weight.dtype
-    return y, mean.reshape(batch, group).to(stats), rstd.reshape(batch, group).to(stats)
+    if memory_format == torch.contiguous_format and _is_row(input, weight, None):
+        dy, x = (t.reshape(batch, group, channels // group, pixels) for t in (grad_out, input))
+        dx, products, sums = torch.ops.nntile.group_norm_backward(
+            dy, x, mean, rstd, None if weight is None else weight.reshape(group, -1)
+        )
+        return (
+            dx.view(input.shape) if output_mask[0] else None,
+            products.sum(0).flatten().to(stats) if output_mask[1] else None,
+            sums.sum(0).flatten().to(stats) if output_mask[2] else None,
+        )
+    if input.dtype == torch.float64:
+        from torch._decomp import decompositions  # late: it takes its time to load
 
-
-def native_group_norm_backward(grad_out: Tensor, input: Tensor, *rest: Any) -> Any:
-    from torch._decomp import decompositions  # late, as above
-
-    dx, dweight, dbias = decompositions.native_group_norm_backward(grad_out, input, *rest)
-    if dx is not None:
-        # PyTorch makes the input contiguous for devices other than the CPU, not the gradient.
-        dx = dx.contiguous(memory_format=suggest_memory_format(grad_out))
-    return dx, dweight, dbias
+        dx, dweight, dbias = decompositions.native_group_norm_backward(
+            grad_out, input, mean, rstd, weight, *sizes, output_mask
+        )
+        return None if dx is None else dx.contiguous(memory_format=memory_format), dweight, dbias
+    shape = input.shape
+    if shape[:2] != (batch, channels):
+        input, grad_out = (t.reshape(batch, channels, pixels) for t in (input, grad_out))
+    parts, count = (group, channels // group), channels // group * pixels
+    of_all = [batch, channels, *[1] * (input.dim() - 2)]
+    slope = rstd.double().unsqueeze(2)
+    shift = mean.double().unsqueeze(2).expand(batch, *parts).reshape(batch, channels)
+    first, second = (
+        t.unflatten(1, parts) for t in torch.ops.nntile.channel_sums(grad_out, input, shift, [0, 1])
+    )
+    dweight = (second * slope).sum(0).flatten() if output_mask[1] else None
+    dbias = first.sum(0).flatten() if output_mask[2] else None
+    dx = None
+    if output_mask[0]:
+        # dx = rstd * (g - mean of g - (x - mean) * rstd^2 * mean of g * (x - mean)) with g = dy * weight
+        if weight is not None:
+            first, second = first * weight.view(parts), second * weight.view(parts)
+        level = -slope * first.sum(2, keepdim=True) / count
+        bend = -slope * slope * slope * second.sum(2, keepdim=True) / count
+        if weight is not None:
+            slope = slope * weight.view(parts)
+        shift = shift.float().reshape(of_all)
+        slope, level, bend = (
+            t.float().expand(batch, *parts).reshape(of_all) for t in (slope, level, bend)
+        )
+        deviation = decomp_train.wide(input) - shift
+        dx = decomp_train.wide(grad_out) * slope + deviation * bend + level
+        dx = dx.to(input.dtype).reshape(shape).contiguous(memory_format=memory_format)
+    return (
+        dx,
+        None if dweight is None else dweight.to(stats),
+        None if dbias is None else dbias.to(stats),
+    )
 
 
 # ---- shuffles
@@ -235,7 +316,9 @@ def _no_data(self: Tensor) -> Tensor:
 
 
 OWN_OPS: dict[str, Callable[..., Any] | None] = {
-    "channel_sums(Tensor self, Tensor other, Tensor? shift) -> (Tensor, Tensor)": _channel_sums_meta,
+    "channel_sums(Tensor self, Tensor other, Tensor? shift, int[] kept) -> (Tensor, Tensor)": (
+        _channel_sums_meta
+    ),
 }
 
 COMPOSITIONS: dict[str, Callable[..., Any]] = {

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Losses that PyTorch's decompositions compute otherwise than its CPU does.
+"""Cross entropy that stores no probabilities; losses that PyTorch's decompositions compute otherwise.
 
-Of short floats the CPU rounds after each part, so that what overflows there is infinite here too.
+The others are as on the CPU: of short floats it rounds after each part, so that what overflows
+there is infinite here too.
 """
 
 from __future__ import annotations
@@ -11,12 +12,114 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
+from torch.nn import functional as F
 
+from torch_nntile.decomp_attention import is_batched
 from torch_nntile.decomp_train import wide
 
-__all__ = ["COMPOSITIONS", "OWN_OPS", "like_first"]
+__all__ = ["AUTOGRAD", "COMPOSITIONS", "DIFFERENTIABLE", "OWN_OPS", "like_first"]
 
-_MEAN, _SUM = 1, 2  # numbers of a reduction
+_NONE, _MEAN, _SUM = 0, 1, 2  # numbers of a reduction
+
+
+# ---- cross entropy
+
+
+def cross_entropy_loss(
+    self: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    reduction: int = _MEAN,
+    ignore_index: int = -100,
+    label_smoothing: float = 0.0,
+) -> Tensor:
+    """self: (rows, classes, ..) or (classes,). Rows of ours, which keep one number for each row of classes.
+
+    Probabilities as targets, gradients of weights, and what PyTorch refuses take its formula.
+    """
+    if weight is not None and weight.dtype != self.dtype:
+        raise RuntimeError(
+            f"cross_entropy: weight must have the dtype of input, {self.dtype}, got {weight.dtype}"
+        )
+    tensors = (self, target, *(() if weight is None else (weight,)))
+    classes = 1 if self.dim() > 1 else 0
+    fast = (
+        target.dtype == torch.int64
+        and self.is_floating_point()
+        and self.dim() > 0
+        and self.numel() > 0
+        and target.shape == (*self.shape[:classes], *self.shape[classes + 1 :])
+        and (weight is None or weight.shape == (self.shape[classes],))
+        and (weight is None or not weight.requires_grad)
+        and label_smoothing <= 1
+        and forward_ad._current_level < 0
+        and all(x.device == self.device and not is_batched(x) for x in tensors)
+    )
+    result: Tensor
+    if not fast:
+        formula = torch.ops.aten.cross_entropy_loss.default.decompose
+        result = formula(self, target, weight, reduction, ignore_index, label_smoothing)
+        return result
+    result, _, _ = torch.ops.nntile.cross_entropy(
+        self, target, weight, reduction, ignore_index, max(label_smoothing, 0.0)
+    )
+    return result
+
+
+def _cross_entropy_meta(
+    self: Tensor,
+    target: Tensor,
+    weight: Tensor | None,
+    reduction: int,
+    ignore_index: int,
+    label_smoothing: float,
+) -> tuple[Tensor, Tensor, Tensor]:
+    logsumexp = self.new_empty(target.shape, dtype=torch.float64)
+    y = self.new_empty(target.shape if reduction == _NONE else ())
+    return y, logsumexp, self.new_empty((), dtype=wide(self).dtype)
+
+
+def _cross_entropy_setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+    *operands, ctx.reduction, ctx.ignore_index, ctx.label_smoothing = inputs
+    ctx.mark_non_differentiable(*output[1:])
+    ctx.set_materialize_grads(False)
+    ctx.save_for_backward(*operands, *output[1:])
+
+
+def _cross_entropy_gradients(ctx: Any, grad: Tensor | None, *_: Any) -> tuple[Tensor | None, ...]:
+    if grad is None:
+        return (None,) * 6
+    x, target, weight, logsumexp, total = ctx.saved_tensors
+    options = ctx.reduction, ctx.ignore_index, ctx.label_smoothing
+    row = torch.ops.nntile.cross_entropy_backward
+    if not torch.is_grad_enabled():
+        return row(grad, x, target, weight, logsumexp, total, *options), *[None] * 5
+    # To be differentiated again: of one unit the row's own, which follows x as the probabilities do.
+    classes = 1 if x.dim() > 1 else 0
+    with torch.no_grad():
+        unit = row(grad.new_ones(()), x, target, weight, logsumexp, total, *options)
+        slope = _weight_of_rows(x.shape[classes], target, weight, ctx.ignore_index, options[2])
+        slope = (slope / total if ctx.reduction == _MEAN else slope).to(x.dtype)
+    p = x.softmax(classes)
+    if ctx.reduction == _NONE:
+        grad = grad.unsqueeze(classes)
+    return grad * (unit + (p - p.detach()) * slope.unsqueeze(classes)), *[None] * 5
+
+
+def _weight_of_rows(
+    classes: int, target: Tensor, weight: Tensor | None, ignore_index: int, smoothing: float
+) -> Tensor:
+    """Sum of the weights that a row gives its classes, of the shape of target."""
+    ignored = target == ignore_index
+    if weight is None:
+        return (~ignored).double()
+    own = F.embedding(target.masked_fill(ignored, 0), weight.unsqueeze(1)).squeeze(-1)
+    all_of_row = own * (1 - smoothing) + weight.sum() * (smoothing / classes)
+    return all_of_row.masked_fill(ignored, 0)
+
+
+# ---- losses as on the CPU
 
 
 def like_first(result: Tensor, first: Tensor) -> Tensor:
@@ -62,6 +165,22 @@ COMPOSITIONS: dict[str, Callable[..., Any]] = {
     "binary_cross_entropy": binary_cross_entropy,
 }
 
+_OPTIONS = "int reduction, int ignore_index, float label_smoothing"
 OWN_OPS: dict[str, Callable[..., Any] | None] = {
-    "binary_cross_entropy(Tensor self, Tensor target) -> Tensor": lambda self, target: self * target
+    f"cross_entropy(Tensor self, Tensor target, Tensor? weight, {_OPTIONS})"
+    " -> (Tensor, Tensor, Tensor)": _cross_entropy_meta,
+    "cross_entropy_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight, "
+    f"Tensor logsumexp, Tensor total_weight, {_OPTIONS}) -> Tensor": (
+        lambda grad_output, self, *_: self.new_empty(self.shape)
+    ),
+    "binary_cross_entropy(Tensor self, Tensor target) -> Tensor": lambda self, target: (
+        self * target
+    ),
 }
+
+# Of own ops: the gradients, and what of a call they need.
+AUTOGRAD: dict[str, tuple[Callable[..., Any], Callable[..., None]]] = {
+    "cross_entropy": (_cross_entropy_gradients, _cross_entropy_setup)
+}
+
+DIFFERENTIABLE: dict[str, Callable[..., Any]] = {"cross_entropy_loss": cross_entropy_loss}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""torch.nn.LSTM as one op a layer and direction; the cells of torch.nn.GRU and of other LSTMs.
+"""Cells of recurrent layers: of torch.nn.LSTMCell and GRUCell, and of layers that go step by step.
 
 PyTorch takes its fused cells for this device, and its CPU has no kernels for them. The results that
 only backward sees ("workspace") have the sizes that PyTorch's Meta kernels say, and our order.
@@ -12,144 +12,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
-__all__ = ["AUTOGRAD", "COMPOSITIONS", "DIFFERENTIABLE", "OWN_OPS"]
-
-
-# ---- whole layers
-
-
-def lstm(
-    input: Tensor,
-    hx: list[Tensor],
-    params: list[Tensor],
-    has_biases: bool,
-    num_layers: int,
-    dropout: float,
-    train: bool,
-    bidirectional: bool,
-    batch_first: bool,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """All steps of a layer in one op: a product with all inputs, and the recurrence after it.
-
-    Projections, mixed dtypes and autocast take PyTorch's formula, which goes step by step.
-    """
-    directions = 2 if bidirectional else 1
-    width = 4 if has_biases else 2
-    plain = (
-        input.dim() == 3
-        and len(hx) == 2
-        and hx[0].dim() == 3
-        and hx[0].shape == hx[1].shape
-        and len(params) == width * num_layers * directions
-        and len({x.dtype for x in (input, *hx, *params)}) == 1
-        and input.is_floating_point()
-        and not torch.is_autocast_enabled(input.device.type)
-        and all(n > 0 for n in input.shape)
-    )
-    if not plain:
-        formula = torch.ops.aten.lstm.input.decompose
-        found: tuple[Tensor, Tensor, Tensor] = formula(
-            *(input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first)
-        )
-        return found
-    x = input.transpose(0, 1) if batch_first else input
-    last: list[Tensor] = []
-    cells: list[Tensor] = []
-    for layer in range(num_layers):
-        outputs = []
-        for direction in range(directions):
-            k = layer * directions + direction
-            w_ih, w_hh, *biases = params[k * width : (k + 1) * width]
-            bias = biases[0] + biases[1] if biases else None
-            y, cy, _, _ = torch.ops.nntile.lstm_sequence(
-                F.linear(x, w_ih, bias), w_hh, hx[0][k], hx[1][k], bool(direction)
-            )
-            outputs.append(y)
-            last.append(y[0 if direction else -1])
-            cells.append(cy)
-        x = outputs[0] if directions == 1 else torch.cat(outputs, -1)
-        if dropout and train and layer + 1 < num_layers:
-            x = F.dropout(x, dropout, True)
-    return x.transpose(0, 1) if batch_first else x, torch.stack(last), torch.stack(cells)
-
-
-def _lstm_meta(
-    self: Tensor, weight: Tensor, hx: Tensor, cx: Tensor, reverse: bool
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    steps = self.new_empty(*self.shape[:2], weight.shape[1])
-    return steps, torch.empty_like(cx), torch.empty_like(steps), self.new_empty(self.shape)
-
-
-def _lstm_backward_meta(
-    grad_y: Tensor | None,
-    grad_cy: Tensor | None,
-    weight: Tensor,
-    cx: Tensor,
-    cells: Tensor,
-    gates: Tensor,
-    reverse: bool,
-) -> tuple[Tensor, Tensor, Tensor]:
-    return gates.new_empty(gates.shape), cx.new_empty(cx.shape), cx.new_empty(cx.shape)
-
-
-def _lstm_setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-    *operands, ctx.reverse = inputs
-    y, _, cells, gates = output
-    ctx.mark_non_differentiable(cells, gates)
-    ctx.set_materialize_grads(False)
-    ctx.save_for_backward(*operands, y, cells, gates)
-
-
-def _lstm_gradients(
-    ctx: Any, grad_y: Tensor | None, grad_cy: Tensor | None, *_: Any
-) -> tuple[Tensor | None, ...]:
-    x, weight, hx, cx, y, cells, gates = ctx.saved_tensors
-    if torch.is_grad_enabled():  # gradients of gradients, by a formula that has them
-        return (*_lstm_by_steps(grad_y, grad_cy, x, weight, hx, cx, ctx.reverse), None)
-    if grad_y is None and grad_cy is None:
-        return None, None, None, None, None
-    dx, dhx, dcx = torch.ops.nntile.lstm_sequence_backward(
-        grad_y, grad_cy, weight, cx, cells, gates, ctx.reverse
-    )
-    if not ctx.needs_input_grad[1]:
-        return dx, None, dhx, dcx, None
-    # Each step has read what the one before it gave.
-    first, later, before = (-1, dx[:-1], y[1:]) if ctx.reverse else (0, dx[1:], y[:-1])
-    dweight = dx[first].t() @ hx
-    if len(y) > 1:
-        dweight = torch.addmm(dweight, later.flatten(0, 1).t(), before.flatten(0, 1))
-    return dx, dweight, dhx, dcx, None
-
-
-def _lstm_by_steps(
-    grad_y: Tensor | None,
-    grad_cy: Tensor | None,
-    x: Tensor,
-    weight: Tensor,
-    hx: Tensor,
-    cx: Tensor,
-    reverse: bool,
-) -> tuple[Tensor | None, ...]:
-    h, c, steps = hx, cx, []
-    for gates in reversed(x) if reverse else x:
-        i, f, g, o = (gates + h @ weight.t()).chunk(4, 1)
-        c = f.sigmoid() * c + i.sigmoid() * g.tanh()
-        h = o.sigmoid() * c.tanh()
-        steps.append(h)
-    y = torch.stack(steps[::-1] if reverse else steps)
-    given = [(out, grad) for out, grad in ((y, grad_y), (c, grad_cy)) if grad is not None]
-    operands = (x, weight, hx, cx)
-    wanted = [t for t in operands if t.requires_grad]
-    if not given or not wanted:
-        return None, None, None, None
-    outs, grads = zip(*given, strict=True)
-    found = iter(torch.autograd.grad(outs, wanted, grads, create_graph=True, allow_unused=True))
-    return tuple(next(found) if t.requires_grad else None for t in operands)
-
-
-# ---- cells
+__all__ = ["COMPOSITIONS"]
 
 
 def _biased(gates: Tensor, bias: Tensor | None) -> Tensor:
@@ -252,17 +116,3 @@ COMPOSITIONS: dict[str, Callable[..., Any]] = {
     "_thnn_fused_gru_cell": gru_cell,
     "_thnn_fused_gru_cell_backward": gru_cell_backward,
 }
-
-OWN_OPS: dict[str, Callable[..., Any] | None] = {
-    "lstm_sequence(Tensor self, Tensor weight, Tensor hx, Tensor cx, bool reverse)"
-    " -> (Tensor, Tensor, Tensor, Tensor)": _lstm_meta,
-    "lstm_sequence_backward(Tensor? grad_y, Tensor? grad_cy, Tensor weight, Tensor cx, "
-    "Tensor cells, Tensor gates, bool reverse) -> (Tensor, Tensor, Tensor)": _lstm_backward_meta,
-}
-
-# Of own ops: the gradients, and what of a call they need.
-AUTOGRAD: dict[str, tuple[Callable[..., Any], Callable[..., None]]] = {
-    "lstm_sequence": (_lstm_gradients, _lstm_setup)
-}
-
-DIFFERENTIABLE: dict[str, Callable[..., Any]] = {"lstm.input": lstm}

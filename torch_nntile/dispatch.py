@@ -24,6 +24,7 @@ from torch_nntile.schemas import is_in_place, schema_of, siblings
 __all__ = ["Fallback", "fallback_report", "reset_fallback_report"]
 
 _ERROR, _WARN = 0, 1  # numbers of nntile_stub_mode
+_EXACT_OUT = frozenset(("aten::aminmax.out", "aten::multinomial.out"))  # others cast
 _cpu_fallback = True
 _inside = threading.local()
 _libraries: list[torch.library.Library] = []  # a kernel lives as long as its Library
@@ -150,6 +151,10 @@ def _adapt(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
             results = function(*args, **kwargs)
             results = results if isinstance(results, tuple) else (results,)
             for target, result in zip(targets, results, strict=True):
+                if name in _EXACT_OUT and target.dtype != result.dtype:
+                    raise RuntimeError(
+                        f"Expected out tensor to have dtype {result.dtype}, but got {target.dtype} instead"
+                    )
                 write_out(target, result, with_strides)
             return targets[0] if len(targets) == 1 else tuple(targets)
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/error.hh"
+#include "graph/difference.hh"
 #include "graph/text.hh"
 #include "tile/cost.hh"
 #include "tile/cuts.hh"
@@ -15,6 +16,7 @@ namespace {
 
 constexpr size_t most_cached_tasks = 1'000'000;     // 0.1 to 0.4 KB each
 constexpr size_t most_cached_plans = 4096;
+constexpr size_t most_logged = 64, most_logged_nodes = 20'000;  // some 300 bytes each
 
 // Everything that lowering depends on.
 Hash key_of(const Hash& hash, const graph::Graph& graph, const graph::AxisCuts& cuts) {
@@ -99,6 +101,7 @@ PlanExecutor::Entry& PlanExecutor::find(const graph::Graph& graph, const Hash& h
     runtime::ensure_started();
     const auto compiled = nntile::compile(graph, cuts, saved_for(hash));
     ++lowerings;
+    log_lowering(graph, hash, cuts);
     Entry entry{key, compiled->plan, {}, compiled->outputs, {}, compiled->copies, compiled->host_calls, hash,
                 compiled->graph.nodes.size(), std::move(compiled->tiling.automatic)};
     for (uint32_t v : compiled->inputs) {
@@ -129,7 +132,7 @@ record::Executor::Result PlanExecutor::run(const graph::Graph& graph, const Hash
     for (const Compiled::Kept& kept : entry.outputs) outputs.push_back(kept.storage());
     std::vector<runtime::HostCall> host;
     for (const record::HostCall& call : calls) host.push_back({call.name, call.function});
-    entry.plan->launch({inputs, outputs, graph.scalars, std::move(host)});
+    entry.plan->launch({inputs, outputs, graph.scalars, std::move(host), graph.where});
     calls.clear();
     // An input that an op related to a named axis keeps the name: a gradient that meets its parameter.
     for (size_t k = 0; k < entry.names.size(); ++k) {
@@ -214,12 +217,58 @@ graph::AxisCuts PlanExecutor::load_cuts(std::string_view text,
     return std::move(cuts.axes);
 }
 
+namespace {
+
+// Where the last call stands that says so.
+Place place_of_last(const graph::Graph& graph) {
+    for (size_t k = graph.where.size(); k-- > 0;)
+        if (graph.where[k]) return graph.where[k];
+    return 0;
+}
+
+}  // namespace
+
+std::string PlanExecutor::reason_for(const graph::Graph& graph, const Hash& hash, const graph::AxisCuts& cuts) const {
+    const Place place = place_of_last(graph);
+    const Lowering* same = nullptr;     // the latest one of the same line
+    for (auto before = lowerings_log_.rbegin(); before != lowerings_log_.rend(); ++before) {
+        if (before->hash == hash) {
+            if (before->cuts != cuts) return "planned again: named axes are cut otherwise";
+            if (before->cost != tile::cost_version()) return "planned again: the cost module has other constants";
+            return "planned again: what it reads is cut otherwise, or its plan was dropped";
+        }
+        if (!same && place && place_of_last(before->graph) == place) same = &*before;
+    }
+    return same ? "planned again: " + graph::difference(same->graph, graph) : "planned for the first time";
+}
+
+void PlanExecutor::log_lowering(const graph::Graph& graph, const Hash& hash, const graph::AxisCuts& cuts) {
+    std::string why = reason_for(graph, hash, cuts);
+    logged_nodes_ += graph.nodes.size();
+    lowerings_log_.push_back({without_data(graph), hash, cuts, tile::cost_version(), std::move(why)});
+    while (lowerings_log_.size() > 1 && (lowerings_log_.size() > most_logged || logged_nodes_ > most_logged_nodes)) {
+        logged_nodes_ -= lowerings_log_.front().graph.nodes.size();
+        lowerings_log_.pop_front();
+    }
+}
+
 std::string PlanExecutor::text(std::string_view stage) {
+    if (stage == "why") {
+        std::string out;
+        for (const Lowering& l : lowerings_log_) {
+            const std::string place = text_of_place(place_of_last(l.graph));
+            const std::string name = l.graph.nodes.empty() ? "" : graph::name_of(l.graph, l.graph.nodes.back());
+            out += text_of(place.empty() ? "(no line)" : place, ": ", name,
+                           l.graph.nodes.size() > 1 ? text_of(" and ", l.graph.nodes.size() - 1, " before it") : "",
+                           ": ", l.why, "\n");
+        }
+        return out;
+    }
     check(last_.has_value(), Status::invalid_state, "text: nothing has been lowered yet");
     if (stage == "plan") return last_->plan->text();
     if (stage == "passes") return passes_text(last_->graph);
     check(stage == "graph" || stage == "tiles" || stage == "cuts", Status::invalid_argument,
-          "text: stage must be 'pending', 'passes', 'graph', 'cuts', 'tiles' or 'plan', got '", stage, "'");
+          "text: stage must be 'pending', 'passes', 'graph', 'cuts', 'tiles', 'plan' or 'why', got '", stage, "'");
     graph::Graph graph = last_->graph;
     run_passes(graph);
     if (stage == "graph") return graph::print(graph);
@@ -238,6 +287,8 @@ void PlanExecutor::drop_plans() {
 void PlanExecutor::reset() {
     drop_plans();
     last_.reset();
+    lowerings_log_.clear();
+    logged_nodes_ = 0;
 }
 
 }  // namespace nntile

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <deque>
 #include <list>
 #include <optional>
 #include <unordered_map>
@@ -68,6 +69,18 @@ private:
         Hash hash;
     };
     std::optional<Last> last_;
+    // The latest lowerings, with the reason of each.
+    struct Lowering {
+        graph::Graph graph;                         // without data
+        Hash hash;
+        graph::AxisCuts cuts;
+        uint64_t cost;                              // version of the cost module
+        std::string why;
+    };
+    std::string reason_for(const graph::Graph& graph, const Hash& hash, const graph::AxisCuts& cuts) const;
+    void log_lowering(const graph::Graph& graph, const Hash& hash, const graph::AxisCuts& cuts);
+    std::deque<Lowering> lowerings_log_;
+    size_t logged_nodes_ = 0;
 };
 
 }  // namespace nntile

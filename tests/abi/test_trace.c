@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * nntile_trace_set: a function that is called after each task, with the mark of who launched it. */
+ * nntile_trace_set: a function that is called after each task, with the mark of who launched it. nntile_trace_place:
+ * the caller's place, which errors of tasks show. */
 #include <stdatomic.h>
 
 #include "check.h"
@@ -25,6 +26,54 @@ static void copy(void) {
     OK(nntile_record_op(record, op, operands, 1, 1, NULL, 0, NNTILE_F32, NULL, &error));
     if (nntile_record_pending(record)) OK(nntile_record_run(record, &error));
     OK(nntile_context_wait(&error));
+}
+
+static size_t place_text(uint64_t place, char* out, size_t size) {
+    return (size_t)snprintf(out, size, "line %d", (int)place);
+}
+
+static int fails(void* user, void* const* data, char* error_text) {
+    (void)user, (void)data;
+    snprintf(error_text, 256, "on purpose");
+    return NNTILE_RUNTIME;
+}
+
+/* What the error of a failing task says. */
+static void fail_at(const char* where, const char* expected) {
+    OK(nntile_record_host(record, "fails", 1, fails, NULL, NULL, operands, 1, 1, where, &error));
+    if (nntile_record_pending(record)) OK(nntile_record_run(record, &error));
+    CHECK(nntile_context_wait(&error) == NNTILE_RUNTIME);
+    if (strcmp(nntile_error_message(error), expected) != 0) printf("%s\n", nntile_error_message(error));
+    CHECK(strcmp(nntile_error_message(error), expected) == 0);
+    nntile_error_destroy(error);
+    error = NULL;
+}
+
+static int64_t lowerings(void) {
+    nntile_record_stats stats = {.struct_size = sizeof stats};
+    OK(nntile_record_stats_get(record, &stats, &error));
+    return stats.lowerings;
+}
+
+static void places(void) {
+    nntile_trace_set(note);
+    nntile_trace_place(5);
+    copy();
+    nntile_trace_set(NULL);
+    CHECK(last.place == 5 && strcmp(last.kernel, "copy") == 0);
+    CHECK(last.bytes == 2 * SIZE * (int64_t)sizeof(float) && last.flops == 0);
+    CHECK(last.run > 0 && last.node == 0 && last.task == 0);
+    fail_at(NULL, "fails: on purpose"); /* nobody says what 5 is */
+    nntile_trace_places(place_text);
+    const int64_t before = lowerings();
+    fail_at(NULL, "fails: on purpose [line 5]");
+    nntile_trace_place(6);
+    fail_at(NULL, "fails: on purpose [line 6]");
+    fail_at("model.c:3", "fails: on purpose [model.c:3]");
+    nntile_trace_place(0);
+    fail_at(NULL, "fails: on purpose");
+    CHECK(lowerings() == before);
+    nntile_trace_places(NULL);
 }
 
 int main(void) {
@@ -57,6 +106,7 @@ int main(void) {
     nntile_trace_set(NULL);
     copy();
     CHECK(calls == 2);
+    places();
     for (int k = 0; k < 2; ++k) nntile_buffer_destroy(buffers[k]);
     nntile_record_destroy(record);
     OK(nntile_context_shutdown(&error));

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import gc
 import math
+import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -58,7 +59,10 @@ def check(program: Program, mode: str) -> Verdict:
                     verdict = first_difference(found, expected, program)
             torch_nntile.wait()
         except Exception as error:
-            return Verdict(f"raises {type(error).__name__}", str(error))
+            last = traceback.extract_tb(error.__traceback__)[-1]
+            return Verdict(
+                f"raises {type(error).__name__}", f"{error} [{last.filename}:{last.lineno}]"
+            )
         return SAME if verdict and has_no_answer(program, expected, verdict, seen) else verdict
 
 

@@ -215,6 +215,11 @@ def attention(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, ...]:
     return found.detach(), gradient.clone()
 
 
+def cross_entropy(x: Tensor, target: Tensor) -> Tensor:
+    """Of logits that nobody else has: they are kept for backward, and the CPU keeps its probabilities."""
+    return torch.nn.functional.cross_entropy(x.clone(), target)
+
+
 def conv2d(x: Tensor, weight: Tensor, stride: int, padding: int) -> Tensor:
     """Dense: whether channels are last is a guess where a dim has one element."""
     found = torch.nn.functional.conv2d(x, weight, None, stride, padding)

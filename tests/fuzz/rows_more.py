@@ -173,7 +173,7 @@ ROWS: list[Row] = [
     *rows("helpers.conv2d", conv2d, PRODUCTS, weight=2),
     *rows("F.max_pool2d", pooled, JUMPS),
     *rows("F.avg_pool2d", pooled, PRODUCTS),
-    *rows("F.cross_entropy", cross_entropy, ROUNDED, weight=1.5),
+    *rows("helpers.cross_entropy", cross_entropy, ROUNDED, weight=1.5),
     *rows("helpers.attention", attention, replace(ROUNDED, scale=10.0), weight=1.5),
     *rows("helpers.batch_norm", batch_norm, replace(SPREAD, scale=400.0)),
     *rows("F.group_norm", group_norm, replace(SPREAD, scale=400.0)),

@@ -69,8 +69,9 @@ def script(program: Program, mode: str, workers: int, title: str = "") -> str:
     ]
     live = ", ".join(f'"v{n}": v{n}' for n in machine.tensors)
     body = "\n".join(f"    {line}" for line in (*lines, f"return {{{live}}}"))
+    own = "graph" if mode == "captured" else mode  # a replay has no tensors to look at in between
     head = HEAD.replace("{title}", title.replace("\\", "").replace('"', "'"))
-    return f"{head}\n\n{sources(program)}def program(device):\n{body}\n{TAIL % (workers, mode)}"
+    return f"{head}\n\n{sources(program)}def program(device):\n{body}\n{TAIL % (workers, own)}"
 
 
 def sources(program: Program) -> str:

@@ -64,7 +64,10 @@ inline std::optional<Sample> sample_of(const schema::OpRow& row, const Family& f
 inline std::optional<Sample> sample_of(const schema::OpRow& row) {
     const Family families[] = {{{{4, 4}, {4}, {}, {4, 1}}, {{4, 4}, {4, 1}, {0}, {}}},
                                {{{2, 2, 4, 4}, {2, 2, 1, 1}, {2}}, {}, {{2, 2, 4, 4}, {2, 2, 1, 1}}},    // images
-                               {{{4, 3, 8}, {8, 2}, {3, 2}, {4, 3, 2}}, {}, {{}}}};                      // sequences
+                               {{{4, 3, 8}, {8, 2}, {3, 2}, {4, 3, 2}}, {}, {{}}},                       // LSTM
+                               {{{4, 3, 6}, {6, 2}, {6}, {3, 2}, {4, 3, 2}, {4, 3, 8}}, {}, {{}}},       // GRU
+                               {{{4, 3, 2}, {2, 2}, {3, 2}}, {}, {{}}},                                  // plain
+                               {{{2, 2, 3, 4}, {2, 3}, {2, 2}}, {}, {{}}}};                              // group norm
     for (const Family& family : families)
         if (auto found = sample_of(row, family)) return found;
     return std::nullopt;

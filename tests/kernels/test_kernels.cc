@@ -244,6 +244,10 @@ void test_gemm() {
             {dtype, {4, 3, 5}, Lie::dense, Lie::dense, Lie::dense, {0}});  // expanded rows of a
     }
     gemm_case({DType::bf16, {400, 390, 3}});
+    for (Lie y : {Lie::dense, Lie::reversed}) {     // more than one panel of sums
+        gemm_case({DType::bf16, {600, 520, 70}, Lie::dense, Lie::dense, y, {}, {}, {0}, 1, 1});
+        gemm_case({DType::bf16, {600, 520, 70}, Lie::reversed, Lie::dense, y, {}, {}, {}, 1, 0, true});
+    }
     gemm_case({DType::f16, {5, 6, 800}, Lie::reversed, Lie::reversed});
     CHECK(kernels::gemm_layout_ok(4, 8, 8, 1) && kernels::gemm_layout_ok(4, 8, 1, 4) &&
           kernels::gemm_layout_ok(1, 8, 0, 1));

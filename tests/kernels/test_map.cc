@@ -2,6 +2,7 @@
 // The map engine and every primitive of map.def against formulas in double.
 #include <map>
 
+#include "special.hh"
 #include "tensor.hh"
 
 using namespace nntile;
@@ -129,6 +130,34 @@ std::vector<Case> cases() {
         {"log1p", ONE(std::log1p(x)), -0.9, 2},
         {"sin", ONE(std::sin(x))},
         {"cos", ONE(std::cos(x))},
+        {"tan", ONE(std::tan(x)), -1.4, 1.4},
+        {"asin", ONE(std::asin(x)), -1, 1},
+        {"acos", ONE(std::acos(x)), -0.9, 0.9},
+        {"atan", ONE(std::atan(x)), -9, 9},
+        {"atan2", TWO(std::atan2(a, b))},
+        {"sinh", ONE(std::sinh(x))},
+        {"cosh", ONE(std::cosh(x))},
+        {"asinh", ONE(std::asinh(x)), -9, 9},
+        {"acosh", ONE(std::acosh(x)), 1.1, 9},
+        {"atanh", ONE(std::atanh(x)), -0.9, 0.9},
+        {"erfc", ONE(std::erfc(x))},
+        {"erfinv", ONE(erfinv(x)), -0.9, 0.9, 16},
+        {"lgamma", ONE(std::lgamma(x)), 2.5, 30, 8},
+        {"digamma", ONE(digamma(x)), 2, 30, 8},
+        {"trigamma", ONE(trigamma(x)), 30, 60, 8},
+        {"zeta", TWO(zeta(a, b)), 1.5, 9, 64},
+        {"i0", ONE(bessel_i(0, x)), -9, 40, 64},
+        {"i1", ONE(bessel_i(1, x)), -9, 40, 64},
+        {"i0e", ONE(bessel_i(0, x) * std::exp(-std::fabs(x))), -9, 40, 64},
+        {"i1e", ONE(bessel_i(1, x) * std::exp(-std::fabs(x))), -9, 40, 64},
+        {"copysign", TWO(std::copysign(a, b))},
+        {"xlog1py", TWO(a * std::log1p(b)), 0.1, 9, 8},
+        {"logaddexp2", TWO(std::log2(std::exp2(a) + std::exp2(b))), 0, 9, 8},
+        {"angle", ONE(x < 0 ? M_PI : 0)},
+        {"fmax", TWO(std::fmax(a, b))},
+        {"fmin", TWO(std::fmin(a, b))},
+        {"heaviside", TWO(a == 0 ? b : a > 0)},
+        {"signbit", ONE(x < 0)},
         {"tanh", ONE(std::tanh(x))},
         {"erf", ONE(std::erf(x))},
         {"xlogy", TWO(a * std::log(b)), 0.1, 9, 8},
@@ -288,6 +317,19 @@ void test_special_values() {
         {"erf", std::erf, 3},
         {"sigmoid", sigmoid, 4},
         {"sqrt", std::sqrt, 1},
+        {"sin", std::sin, 2},
+        {"cos", std::cos, 2},
+        {"tan", std::tan, 2},
+        {"asin", std::asin, 2},
+        {"acos", std::acos, 2},
+        {"atan", std::atan, 2},
+        {"sinh", std::sinh, 6},
+        {"cosh", std::cosh, 6},
+        {"asinh", std::asinh, 2},
+        {"acosh", std::acosh, 2},
+        {"atanh", std::atanh, 2},
+        {"log10", std::log10, 2},
+        {"erfc", std::erfc, 2},
         {"relu", [](double x) { return x <= 0 ? 0 : x; }, 0},
     };
     const float inf = INFINITY;

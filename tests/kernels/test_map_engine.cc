@@ -60,6 +60,42 @@ void test_chains() {
           !text.empty());
 }
 
+// A function in vectors may take one way for all its lanes: what stands beside an element must not change its bits,
+// or a cut run has not those of a whole one.
+void test_neighbours() {
+    const double extremes[] = {INFINITY, -INFINITY, NAN, 0, 1e-300, 1e5, -1e15, 3e38};
+    const int64_t length = 1501;
+    for (const kernels::MapRow& row : kernels::map_rows()) {
+        if (row.types != kernels::Types::floating || row.check != kernels::MapCheck::none) continue;
+        std::vector<kernels::Param> params;
+        for (const kernels::MapParam& p : row.params)
+            params.push_back(p.kind == 'f' ? real(p.initial) : integer(static_cast<int64_t>(p.initial)));
+        for (DType dtype : {DType::f32, DType::f64})
+            for (double low : {-0.9, 1.1}) {
+                const auto n_in = static_cast<uint8_t>(row.inputs.size());
+                const auto n_out = static_cast<uint8_t>(row.outputs.size());
+                Instruction i = make(std::string(row.name).c_str(), dtype, {}, {});
+                std::vector<Tensor> plain, beside;
+                for (uint8_t r = 0; r < n_in + n_out; ++r) {
+                    (r < n_in ? i.in : i.out).push_back(r);
+                    const bool mask = r < n_in && *row.inputs[r] == '*';
+                    plain.push_back(Tensor(mask ? DType::boolean : dtype, {length}).random(low, low + 1.8));
+                    beside.push_back(plain.back());
+                    for (int64_t at = 0; at < length && r < n_in; at += 3) beside[r].set({at}, extremes[at % 8]);
+                }
+                const Program p = program({i}, n_in, n_out, n_in + n_out);
+                std::vector<Tensor*> first, second;
+                for (Tensor& t : plain) first.push_back(&t);
+                for (Tensor& t : beside) second.push_back(&t);
+                CHECK(run("map", {length}, first, params, nullptr, &p) == 0);
+                CHECK(run("map", {length}, second, params, nullptr, &p) == 0);
+                CHECK_VALUES(std::string(row.name), beside.back(), 0, 0, [&](const Index& at) {
+                    return (at[0] % 3 ? plain : beside).back().get(at);
+                });
+            }
+    }
+}
+
 void test_mixed_types() {
     // where(i64 labels == other, bf16, f32) in one program, and a wrapped u8 sum that a comparison
     // reads.
@@ -301,6 +337,7 @@ void test_optimizers() {
 
 int main() {
     test_chains();
+    test_neighbours();
     test_mixed_types();
     test_in_place();
     test_errors();

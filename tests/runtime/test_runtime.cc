@@ -133,15 +133,21 @@ void scalars_and_host_calls() {
     host.params = {{false, {.i = 1}, 0}};  // it would add to y
     host.operands.insert(host.operands.begin() + 1, tile::Operand{});
     host.operands[0].offset = 1;
-    auto plan = b.plan();
     StorageRef in = filled(4, 10);
     std::vector<kernels::Param> scalars{{.i = 7}, {.i = 5}};
     StorageRef out = empty(4);
     std::vector<StorageRef> inputs{in}, outputs{out};
-    auto copy = [](int64_t batch, bool accumulate, void* const* data, char*) {
-        CHECK(batch == 4 && accumulate && data[1] == nullptr);
+    host.operands.insert(host.operands.begin() + 2, tile::Operand{});
+    host.operands[1].scalar = 0;
+    host.index_offset = 9;  // of an axis of 4 in parts of one, then one of 8
+    host.sizes = {1, 4};
+    host.index_strides = {8, 1};
+    auto plan = b.plan();
+    auto copy = [](const HostPart& part, void* const* data, char*) {
+        CHECK(product(part.sizes) == 4 && part.accumulate && part.starts == (Dims{1, 1}));
+        CHECK(*static_cast<const int64_t*>(data[1]) == 7 && data[2] == nullptr);
         for (int i = 0; i < 4; ++i)
-            static_cast<int64_t*>(data[2])[i] = static_cast<const int64_t*>(data[0])[0] + i;
+            static_cast<int64_t*>(data[3])[i] = static_cast<const int64_t*>(data[0])[0] + i;
         return 0;
     };
     plan->launch({inputs, outputs, scalars, {{"copy", copy}}});
@@ -162,7 +168,7 @@ void errors() {
     b.task({x}, t, 0, false, 0, refuse_row);
     b.task({x}, y, 1);
     b.graph.op_names[0] = "nll_loss";
-    b.graph.where[0] = "model.py:14";
+    b.graph.where[0] = place_of("model.py:14");
     auto plan = b.plan();
     StorageRef in = filled(4, 10), out = launch(*plan, {in}, 1, 4)[0];
     CHECK_THROWS(runtime::wait(), Status::index_error,

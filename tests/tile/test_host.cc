@@ -2,6 +2,7 @@
 // Lowering of functions of the host: one task for each segment of their batch.
 #include "../check.hh"
 #include "graph/passes/passes.hh"
+#include "graph/text.hh"
 #include "tile/lower.hh"
 #include "tile/text.hh"
 
@@ -100,6 +101,42 @@ void factored() {
     CHECK(m.lowered.copies == 0);
 }
 
+// A kernel with two axes, y[i, j] = f(x[i, j], r[j]): each part knows where it begins. Its text is parsed again.
+void axes() {
+    Graph g;
+    auto stored = std::make_shared<graph::Stored>();
+    stored->dtype = DType::f32;
+    stored->sizes = {6, 4};
+    stored->cuts = {{{2, {1}}, {3, {1}}}, {{4, {}}}};
+    const uint32_t x = g.add_input(DType::f32, Dims{6, 4}, "x", stored);
+    const uint32_t r = g.add_input(DType::f32, Dims{4}, "r");
+    const schema::Type out{DType::f32, {6, 4}, false};
+    const graph::HostAxes axes{{0, 1}, {1}, {0, 1}};
+    const auto y = g.add_host("f", 1, std::vector<uint32_t>{x, r}, {&out, 1}, {}, {}, axes);
+    g.name_axis(r, 0, "columns");
+    g.set_output(y[0], "y");
+    CHECK(print(g).find("axes (0, 1) (1,) (0, 1)") != std::string::npos);
+    Graph again = graph::parse(print(g));
+    CHECK(again.hash() == g.hash());
+    again.hosts[0].axes[0] = {1, 0};
+    CHECK(!(again.hash() == g.hash()));
+    graph::own_outputs(g);
+    const tile::Tiling tiling = tile::choose_tiling(g, {{"columns", {3, 1}}});
+    const tile::Lowered lowered = tile::lower(g, tiling);
+    std::vector<tile::Task> tasks;
+    for (const tile::Task& t : lowered.tiles.tasks)
+        if (t.host_call >= 0) tasks.push_back(t);
+    // Of the rows 2 x 3 only the outer cut is one into ranges.
+    CHECK(tasks.size() == 4 && lowered.host_calls == 0);
+    const int64_t offsets[] = {0, 3, 12, 15};
+    for (size_t k = 0; k < tasks.size(); ++k) {
+        const Dims sizes{3, k % 2 ? 1 : 3};
+        CHECK(tasks[k].sizes == sizes && tasks[k].index_strides == (Dims{4, 1}));
+        CHECK(tasks[k].index_offset == offsets[k]);
+    }
+    CHECK(print(tile::parse(print(lowered.tiles))) == print(lowered.tiles));
+}
+
 // Strided blocks are made dense; dense ones are taken where they are.
 void views() {
     for (bool dense : {false, true}) {
@@ -139,6 +176,7 @@ int main() {
     nntile::parts();
     nntile::sums();
     nntile::factored();
+    nntile::axes();
     nntile::views();
     nntile::cut_elsewhere();
     return nntile::test::result();

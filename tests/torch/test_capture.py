@@ -386,3 +386,15 @@ def test_libraries_can_ask() -> None:
         function(torch.ones(2, device=DEVICE))
     assert asked == [True, True]
     assert not torch.cuda.is_available() or not torch.cuda.is_current_stream_capturing()
+
+
+def test_leaves_without_elements_are_made_anew() -> None:
+    @torch_nntile.capture
+    def function() -> list[Tensor]:
+        leaf = torch.zeros(0).to(DEVICE).requires_grad_()
+        twice = leaf.add(leaf)
+        return [leaf.data, twice.data, twice.mul_(twice).data]
+
+    for _ in range(4):
+        assert [x.shape for x in function()] == [(0,)] * 3
+    assert (function.recordings, function.replays) == (2, 2)

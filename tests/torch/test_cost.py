@@ -25,7 +25,7 @@ def defaults() -> Iterator[None]:
 def test_a_file_replaces_what_it_names(tmp_path: Path) -> None:
     before = cost_text()
     file = tmp_path / "cost.txt"
-    file.write_text("memory_bytes = 12345\n")
+    file.write_text("memory_bytes = 12345\nworkers = 4\n")
     load_cost(file)
     changed = {line for line in cost_text().splitlines() if line not in before.splitlines()}
     assert changed == {"memory_bytes = 12345  # byte/s from and to memory"}
@@ -34,6 +34,21 @@ def test_a_file_replaces_what_it_names(tmp_path: Path) -> None:
     assert cost_text() == before
     load_cost(str(file))
     assert "memory_bytes = 12345 " in cost_text()
+
+
+def test_workers_are_the_cores_unless_a_file_says_otherwise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "\nworkers = 4 " in cost_text()  # of the file that all tests have
+    monkeypatch.delenv("NNTILE_COST")
+    load_cost(None)
+    assert f"\nworkers = {len(os.sched_getaffinity(0))} " in cost_text()
+    file = tmp_path / "cost.txt"
+    file.write_text("workers = 7\n")
+    load_cost(file)
+    assert "\nworkers = 7 " in cost_text()
+    monkeypatch.undo()
+    load_cost(None)
 
 
 def test_new_constants_make_new_plans(tmp_path: Path) -> None:

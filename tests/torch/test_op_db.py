@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import itertools
-import random
+import zlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -27,6 +27,10 @@ MADE_OF_ROWS = (
     *("matmul", "addmv", "dot", "mv", "linear", "cross_entropy", "stack", "clamp", "logsumexp"),
     *("mse_loss", "hardtanh", "elu", "logsigmoid", "hardswish", "var", "std", "nan_to_num"),
     *("tril", "triu"),
+    *("index_put", "take", "put", "masked_scatter", "scatter_reduce", "isin", "roll"),
+    *("cummax", "cummin", "logcumsumexp", "median", "kthvalue", "argsort", "searchsorted"),
+    *("polygamma", "special.zeta", "special.modified_bessel_i0", "nansum", "aminmax", "addbmm"),
+    *("cross", "histc", "dist", "quantile", "bucketize"),
 )
 
 # op_db has no entry of this name, or its answers are random.
@@ -71,6 +75,7 @@ HOST_IN_BACKWARD = {
     "min": "likewise",
     "prod": "nonzero: is there a zero among the factors?",
     "sgn": "_efficientzerotensor",
+    "index_fill": "unique, of the index",
 }
 WITHOUT_GRADIENT = {
     "softmax_backward_data": "terms cancel to nothing: only rounding is left to compare",
@@ -83,8 +88,10 @@ LEFT_OUT: dict[str, Callable[[list[Any]], bool]] = {
 TOLERANCE_OF = {"arange": "add"}
 
 
-# A fixed sample for an ordinary run; `-m slow` cuts all of them, in more ways.
-IN_TWO = sorted(random.Random(11).sample(sorted(set(TESTED) - {"arange", "fill", "zero"}), 40))
+# A sample for an ordinary run, by name: a new entry moves no other. `-m slow` cuts all of them, in more ways.
+# Left out: entries none of whose first samples has a dim that is a batch.
+NO_BATCH = {"arange", "fill", "zero", "max_pool2d_with_indices_backward", "cross", "histc"}
+IN_TWO = [name for name in sorted(set(TESTED) - NO_BATCH) if zlib.crc32(name.encode()) % 4 == 0]
 
 
 @pytest.fixture(autouse=True)

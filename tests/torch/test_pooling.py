@@ -40,6 +40,14 @@ CASES: dict[str, Case] = {
         PLANES,
     ),
     "avg 2d, ceil": (lambda x: F.avg_pool2d(x, 3, 2, 1, ceil_mode=True), PLANES),
+    "avg 2d, a window larger than the image": (
+        lambda x: F.avg_pool2d(x, (9, 10), ceil_mode=True, count_include_pad=False),
+        PLANES,
+    ),
+    "max 2d, a window larger than the image": (
+        lambda x: F.max_pool2d(x, (9, 10), ceil_mode=True),
+        PLANES,
+    ),
     "avg 2d, divisor": (lambda x: F.avg_pool2d(x, (2, 3), divisor_override=5), PLANES),
     "avg 3d": (lambda x: F.avg_pool3d(x, 2, padding=1), CUBES),
     "adaptive 1d": (lambda x: F.adaptive_avg_pool1d(x, 4), LINES),

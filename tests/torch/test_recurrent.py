@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""torch.nn.LSTM as one op a layer and direction: values and gradients of CPU PyTorch, whole and cut."""
+"""torch.nn.LSTM, GRU and RNN as one op a layer and direction: the answers of CPU PyTorch, whole and cut."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_a_model_is_few_tasks_however_long_the_sequence_is() -> None:
 OTHERS: dict[str, Callable[[], nn.Module]] = {
     # PyTorch says that the CPU has no fast kernel for it.
     "projected": lambda: nn.LSTM(WIDTH, HIDDEN, proj_size=2),
-    "gru": lambda: nn.GRU(WIDTH, HIDDEN, 2),
+    "projected, both ways": lambda: nn.LSTM(WIDTH, HIDDEN, 2, bidirectional=True, proj_size=2),
     "dropout of nothing": lambda: nn.LSTM(WIDTH, HIDDEN, 2, dropout=0.5).eval(),
 }
 
@@ -124,16 +124,6 @@ def test_other_layers(name: str) -> None:
     layer, x = OTHERS[name](), torch.randn(STEPS, BATCH, WIDTH)
     moved = copy.deepcopy(layer).to("nntile")
     torch.testing.assert_close(moved(x.to("nntile"))[0].cpu(), layer(x)[0], rtol=1e-4, atol=1e-5)
-
-
-def test_packed_sequences() -> None:
-    torch.manual_seed(1)
-    layer, x = nn.LSTM(WIDTH, HIDDEN), torch.randn(STEPS, 3, WIDTH)
-    lengths = torch.tensor([5, 3, 2])
-    moved = copy.deepcopy(layer).to("nntile")
-    expected, _ = layer(rnn.pack_padded_sequence(x, lengths))
-    found, _ = moved(rnn.pack_padded_sequence(x.to("nntile"), lengths))
-    torch.testing.assert_close(found.data.cpu(), expected.data, rtol=1e-4, atol=1e-5)
 
 
 def test_dropout_between_layers_is_drawn_anew() -> None:
@@ -185,3 +175,174 @@ def test_training_in_both_modes_with_a_ragged_batch() -> None:
     for mode in ("eager", "graph"):
         with runtime_mode(mode):
             torch.testing.assert_close(losses("nntile"), expected, rtol=1e-4, atol=1e-5)
+
+
+# ---- GRU, and plain layers
+
+KINDS: dict[str, Callable[..., nn.Module]] = {
+    "LSTM": nn.LSTM,
+    "GRU": nn.GRU,
+    "tanh": nn.RNN,
+    "relu": lambda *sizes, **options: nn.RNN(*sizes, nonlinearity="relu", **options),
+}
+GATES = {"GRU": 3, "tanh": 1, "relu": 1}
+FUNCTIONS = {"GRU": torch.gru, "tanh": torch.rnn_tanh, "relu": torch.rnn_relu}
+
+
+def layers_of(kind: str, layers: int, bidirectional: bool, has_biases: bool) -> Callable[..., Any]:
+    def call(x: Tensor, h: Tensor, *params: Tensor) -> Any:
+        options = (has_biases, layers, 0.0, True, bidirectional, False)
+        return FUNCTIONS[kind](x, h, list(params), *options)
+
+    return call
+
+
+def inputs_of(
+    kind: str, layers: int, bidirectional: bool, bias: bool, dtype: torch.dtype
+) -> list[Tensor]:
+    torch.manual_seed(20)
+    layer = KINDS[kind](WIDTH, HIDDEN, num_layers=layers, bidirectional=bidirectional, bias=bias)
+    x, h = (
+        torch.randn(STEPS, BATCH, WIDTH),
+        torch.randn(layers * (1 + bidirectional), BATCH, HIDDEN),
+    )
+    return [t.detach().to(dtype) for t in (x, h, *layer.parameters())]
+
+
+@pytest.mark.parametrize(
+    "dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16], ids=str
+)
+@pytest.mark.parametrize("bidirectional", [False, True])
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("kind", GATES)
+def test_others_as_on_the_cpu(
+    kind: str, bias: bool, bidirectional: bool, dtype: torch.dtype
+) -> None:
+    inputs = inputs_of(kind, 2, bidirectional, bias, dtype)
+    call = layers_of(kind, 2, bidirectional, bias)
+    assert_parity(call, inputs, cuts=[{0: {1: (1, 3, 2)}}, {1: {1: 2}}], length=4096)
+
+
+@pytest.mark.parametrize("kind", GATES)
+def test_special_values_of_others(kind: str) -> None:
+    x, *rest = inputs_of(kind, 1, False, True, torch.float32)
+    x[0, 0, 0], x[1, 1, 0], x[1, 2] = float("nan"), float("inf"), 0
+    call = layers_of(kind, 1, False, True)
+    assert_parity(lambda *given: call(*given)[0], [x, *rest], length=4096)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_gradients_of_gradients_of_each(kind: str) -> None:
+    def found(device: str) -> list[Tensor]:
+        torch.manual_seed(0)
+        layer = KINDS[kind](WIDTH, HIDDEN).double().to(device)
+        x = torch.randn(STEPS, 2, WIDTH, dtype=torch.float64).to(device).requires_grad_()
+        (dx,) = torch.autograd.grad(layer(x)[0].square().sum(), x, create_graph=True)
+        return list(torch.autograd.grad(dx.square().sum(), [x, *layer.parameters()]))
+
+    for expected, value in zip(found("cpu"), found("nntile"), strict=True):
+        torch.testing.assert_close(value.cpu(), expected)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_is_few_tasks_however_long_the_sequence_is(kind: str) -> None:
+    def tasks(steps: int) -> int:
+        layer = KINDS[kind](WIDTH, HIDDEN).to("nntile")
+        x = torch.randn(steps, 2, WIDTH).to("nntile")
+        torch_nntile.wait()
+        before = torch_nntile.stats().tasks
+        layer(x)[0].sum().backward()
+        grads = [parameter.grad for parameter in layer.parameters()]
+        torch_nntile.wait()
+        assert all(grad is not None for grad in grads)
+        return torch_nntile.stats().tasks - before
+
+    assert tasks(40) == tasks(4)
+
+
+@pytest.mark.parametrize("kind", GATES)
+@pytest.mark.parametrize("wrong", [(0, 6, 4), (1, 2, 4), (1, 6, 5)])
+def test_wrong_states_of_others(kind: str, wrong: tuple[int, ...]) -> None:
+    x, _, *params = inputs_of(kind, 1, False, True, torch.float32)
+    state = torch.ones(wrong, device="nntile")
+    with pytest.raises((RuntimeError, IndexError)):
+        layers_of(kind, 1, False, True)(x.to("nntile"), state, *(w.to("nntile") for w in params))
+
+
+def test_wrong_operands_of_the_rows() -> None:
+    x, w = torch.ones(5, 2, 12, device="nntile"), torch.ones(12, 4, device="nntile")
+    h = torch.ones(2, 4, device="nntile")
+    ops = torch.ops.nntile
+    with pytest.raises(RuntimeError, match=r"a weight \(3 h, h\) are expected"):
+        ops.gru_sequence(x, w[:8], None, h, False)
+    with pytest.raises(RuntimeError, match=r"bias must have shape \(12,\)"):
+        ops.gru_sequence(x, w, h[0], h, False)
+    with pytest.raises(RuntimeError, match=r"hx must have shape \(2, 4\)"):
+        ops.gru_sequence(x, w, None, h[:1], False)
+    with pytest.raises(RuntimeError, match=r"a weight \(1 h, h\) are expected"):
+        ops.rnn_sequence(x, w, h, False, 0)
+    y, kept = ops.gru_sequence(x, w, None, h, False)
+    with pytest.raises(RuntimeError, match="kept must have shape"):
+        ops.gru_sequence_backward(y, w, h, y, kept[1:], False)
+
+
+# ---- packed sequences
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("bidirectional", [False, True])
+@pytest.mark.parametrize("lengths", [(5, 3, 3, 1), (5, 5, 5), (1, 1), (4,)], ids=str)
+@pytest.mark.parametrize("kind", KINDS)
+def test_packed_sequences(
+    kind: str, lengths: tuple[int, ...], bidirectional: bool, dtype: torch.dtype
+) -> None:
+    """Values, last states, and gradients of inputs, states and weights."""
+
+    def found(device: str) -> list[Tensor]:
+        torch.manual_seed(1)
+        layer = KINDS[kind](WIDTH, HIDDEN, num_layers=2, bidirectional=bidirectional)
+        layer = layer.to(dtype).to(device)
+        x = torch.randn(max(lengths), len(lengths), WIDTH, dtype=dtype).to(device).requires_grad_()
+        first = torch.randn(2 * (1 + bidirectional), len(lengths), HIDDEN, dtype=dtype)
+        state = first.to(device).requires_grad_()
+        states = (state, state * 2) if kind == "LSTM" else state
+        packed = rnn.pack_padded_sequence(x, torch.tensor(lengths))
+        y, last = layer(packed, states)
+        outputs = [y.data, *(last if kind == "LSTM" else [last])]
+        loss = sum(((k + 1) * out.square()).sum() for k, out in enumerate(outputs))
+        assert isinstance(loss, Tensor)
+        grads = torch.autograd.grad(loss, [x, state, *layer.parameters()])
+        return [t.detach().cpu() for t in (*outputs, *grads)]
+
+    rtol = 1e-10 if dtype == torch.float64 else 1e-4
+    for expected, value in zip(found("cpu"), found("nntile"), strict=True):
+        torch.testing.assert_close(value, expected, rtol=rtol, atol=rtol)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_packed_sequences_are_an_op_for_each_batch_size(kind: str) -> None:
+    def tasks(lengths: list[int]) -> int:
+        layer = KINDS[kind](WIDTH, HIDDEN).to("nntile")
+        x = torch.randn(max(lengths), len(lengths), WIDTH).to("nntile")
+        packed = rnn.pack_padded_sequence(x, torch.tensor(lengths))
+        torch_nntile.wait()
+        before = torch_nntile.stats().tasks
+        y = layer(packed)[0]
+        torch_nntile.wait()
+        assert y.data.shape == (sum(lengths), HIDDEN)
+        return torch_nntile.stats().tasks - before
+
+    assert tasks([60, 20]) == tasks([6, 2])
+
+
+def test_unsorted_sequences_are_packed() -> None:
+    torch.manual_seed(1)
+    layer, x = nn.GRU(WIDTH, HIDDEN), torch.randn(STEPS, 3, WIDTH)
+    moved = copy.deepcopy(layer).to("nntile")
+    packed = [
+        rnn.pack_padded_sequence(t, torch.tensor([2, 5, 3]), enforce_sorted=False)
+        for t in (x, x.to("nntile"))
+    ]
+    (expected, last), (found, found_last) = layer(packed[0]), moved(packed[1])
+    torch.testing.assert_close(found.data.cpu(), expected.data, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(found_last.cpu(), last, rtol=1e-4, atol=1e-5)

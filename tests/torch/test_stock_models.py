@@ -190,6 +190,41 @@ def assert_generates(name: str) -> None:
     assert torch.equal(*drawn)  # numbers of a seed are others than the CPU's, and repeat
 
 
+# What they need and no row has: two losses, a Fourier transform, distances, upsampling, float64 convolution.
+ON_THE_HOST = {"wav2vec2", "hubert", "sew", "wavlm", "fnet", "detr", "mobilenet_v2", "segformer"}
+CLEAN = ("gpt2", "mixtral", "bert", "dlrm", "graph_net", "siamese")
+
+
+@pytest.mark.usefixtures("rows_only")
+@pytest.mark.parametrize("name", CLEAN)
+def test_nothing_runs_on_the_host(name: str) -> None:
+    trained(family(name), family(name).build(), "nntile", "AdamW")
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("rows_only")
+@pytest.mark.parametrize(
+    "name", [f.name for f in families() if f.name not in ON_THE_HOST and f.name not in CLEAN]
+)
+def test_nothing_of_any_runs_on_the_host(name: str) -> None:
+    f = family(name)
+    trained(f, f.build().to(dtype_of(f)), "nntile", "AdamW")
+
+
+@pytest.mark.usefixtures("rows_only")
+@torch.no_grad()
+@pytest.mark.parametrize("name", ["llama", "t5"])
+def test_generation_needs_no_function_of_the_host(name: str) -> None:
+    """With a mask of padding, greedy and drawn."""
+    model, prompt = generator_of(name)
+    prompt["attention_mask"] = torch.ones_like(prompt["input_ids"])
+    prompt["attention_mask"][0, :2] = 0
+    expected = words(model, prompt)
+    model.to("nntile")
+    assert torch.equal(words(model, prompt), expected)
+    words(model, prompt, do_sample=True, top_k=20, top_p=0.9)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", stock_models.GENERATE)
 def test_generates_the_words_of_the_cpu(name: str) -> None:

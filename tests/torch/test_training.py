@@ -6,7 +6,7 @@ from __future__ import annotations
 import copy
 import io
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,7 +15,6 @@ from parity import assert_parity, runtime_mode
 from torch import Tensor
 
 from torch_nntile import (
-    dispatch,
     explain,
     fallback_report,
     set_axis_group_name,
@@ -51,12 +50,7 @@ CUTS: list[dict[int, dict[int, Any]]] = [
 ]
 
 
-@pytest.fixture(autouse=True)
-def rows_only() -> Iterator[None]:
-    before = dispatch.cpu_fallback()
-    dispatch.set_cpu_fallback(False)
-    yield
-    dispatch.set_cpu_fallback(before)
+pytestmark = pytest.mark.usefixtures("rows_only")
 
 
 def randn(*shape: int) -> Tensor:

@@ -14,6 +14,7 @@
 
 #include "device.h"
 #include "notices.h"
+#include "recording.h"
 #include "rng.h"
 #include "storage.h"
 #include "stub.h"
@@ -98,7 +99,8 @@ void FallbackOp::prove(uint64_t types) {
     proven_.insert(types);
 }
 
-FallbackOp::FallbackOp(const OperatorHandle& op) : batch(batch_dims_of(op.schema())) {
+FallbackOp::FallbackOp(const OperatorHandle& op)
+    : name(toString(op.operator_name())), batch(batch_dims_of(op.schema())) {
     const auto& schema = op.schema();
     for (size_t k = 0; k < schema.arguments().size(); ++k) {
         const c10::Argument& a = schema.arguments()[k];
@@ -174,9 +176,11 @@ bool draws_on_cpu(const FallbackOp& known, const OperatorHandle& op, const torch
 
 void fallback(const OperatorHandle& op, torch::jit::Stack* stack) {
     FallbackOp& known = admit_op(op);
+    Recording recording(known.name.c_str());
     const bool now = known.synchronous || (known.by_mask && has_mask(op, *stack)) ||
                      has_empty(op, known, *stack) || draws_on_cpu(known, op, *stack);
     if (now || !record_on_host(op, known, stack)) run_now(op, known, stack);
+    recording.done();
 }
 
 namespace {
@@ -217,21 +221,6 @@ void fallback_refused(const OperatorHandle& op, torch::jit::Stack* stack) {
     }
 }
 
-namespace {
-
-// The CPU counts floating numbers only. Other devices count integers too, and models do: the tokens of each
-// expert. All of 32 bits are doubles, and small numbers of 64.
-void histc(const OperatorHandle& op, torch::jit::Stack* stack) {
-    const size_t n = op.schema().arguments().size();
-    const c10::ScalarType type = torch::jit::peek(*stack, 0, n).toTensor().scalar_type();
-    if (!c10::isIntegralType(type, /*includeBool=*/false)) return fallback(op, stack);
-    torch::jit::peek(*stack, 0, n) = torch::jit::peek(*stack, 0, n).toTensor().to(at::kDouble);
-    fallback(op, stack);
-    stack->back() = stack->back().toTensor().to(type);
-}
-
-}  // namespace
-
 void set_fallback_mode(int value) { mode = value; }
 
 std::string fallback_report() {
@@ -263,9 +252,6 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
     m.impl("complex", torch::CppFunction::makeFromBoxedFunction<&fallback>());
     m.impl("mode.values", torch::CppFunction::makeFromBoxedFunction<&fallback>());
     m.impl("polar", torch::CppFunction::makeFromBoxedFunction<&fallback>());
-}
-TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-    m.impl("histc", torch::CppFunction::makeFromBoxedFunction<&histc>());
 }
 
 }  // namespace torch_nntile

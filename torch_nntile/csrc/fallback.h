@@ -25,6 +25,7 @@ struct FallbackCounter {
 struct FallbackOp {
     explicit FallbackOp(const c10::OperatorHandle& op);
 
+    std::string name;
     FallbackCounter counter;
     MetaCache shapes{true, Refusal::by_caller};  // the host's kernel gets the values themselves
     bool synchronous;  // the result's shape depends on data, or it is not a tensor

@@ -8,6 +8,7 @@
 
 #include "device.h"
 #include "errors.h"
+#include "recording.h"
 #include "torch_version.h"
 
 namespace torch_nntile {
@@ -94,6 +95,7 @@ bool busy() {
 
 void synchronize() {
     RECORD_FUNCTION("nntile::wait", std::vector<c10::IValue>());
+    const Waiting waiting;
     nntile_error* error = nullptr;
     // In graph mode nothing runs before run() or a host read: waiting does not change that.
     if (nntile_record_pending(record()) && nntile_record_mode(record()) == NNTILE_EAGER)

@@ -143,6 +143,7 @@ void call_at(const c10::OperatorHandle& op, Arguments arguments, c10::Device at,
 // What is only read is one element that is repeated. small: one element, in as many dims.
 at::Tensor cpu_like(const at::Tensor& t, const c10::Argument& argument, int value, bool small) {
     const bool written = argument.alias_info() && argument.alias_info()->isWrite();
+    if (argument.name() == "index") value = 0;  // leads into one element as well
     at::Tensor like;
     if (small) like = at::full(at::DimVector(t.dim(), 1), value, t.scalar_type());
     else if (written) like = at::detail::empty_strided_cpu(t.sizes(), t.strides(), t.scalar_type());

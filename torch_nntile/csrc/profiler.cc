@@ -16,6 +16,7 @@
 #include <thread>
 
 #include "device.h"
+#include "recording.h"
 
 namespace torch_nntile {
 namespace {
@@ -53,11 +54,11 @@ public:
             std::lock_guard lock(collected().mutex);
             collected().tasks.clear();
         }
-        nntile_trace_set(&collect);
+        listen(Listener::torch_profiler, &collect);
         status_ = libkineto::TraceStatus::RECORDING;
     }
     void stop() override {
-        nntile_trace_set(nullptr);
+        listen(Listener::torch_profiler, nullptr);
         status_ = libkineto::TraceStatus::PROCESSING;
     }
     std::vector<std::string> errors() override { return {}; }

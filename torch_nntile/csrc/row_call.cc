@@ -6,6 +6,7 @@
 #include <map>
 
 #include "fallback.h"
+#include "recording.h"
 #include "rows.h"
 
 namespace torch_nntile {
@@ -139,9 +140,11 @@ bool Row::call_foreach(const c10::OperatorHandle& op, torch::jit::Stack* stack,
 }
 
 void Row::operator()(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
+    Recording recording(t_.name.c_str());
     const auto arguments = torch::jit::last(*stack, t_.walked.size());
     if (!(t_.foreach ? call_foreach(op, stack, arguments) : call_one(op, stack, arguments)))
         fallback_refused(op, stack);
+    recording.done();
 }
 
 void register_row(const char* aten_name, const char* overload, const char* op,

@@ -285,7 +285,7 @@ private:
                     " gives nothing for return ", candidates[next].result, " of ", schema_);
         row_.map = !std::strcmp(nntile_op_rule(row_.op), "map");
         row_.whole_write = schema_.name() == "aten::fill_" || schema_.name() == "aten::zero_";
-        row_.overlap_allowed = schema_.name() == "aten::masked_fill_";
+        row_.overlap_allowed = schema_.name().ends_with("_fill_");  // masked_fill_, index_fill_
     }
 
     void bind_free_attrs() {

@@ -153,6 +153,8 @@ ScalarType Row::compute_type(const Inputs& in, const Results& out) const {
         // exp(int, out=float)
         if (c10::isIntegralType(type, true) && !takes(type) && c10::isFloatingType(result))
             type = c10::get_default_dtype_as_scalartype();
+        // index_fill(int, 2.5): the number becomes what is there.
+        if (!t_.map && c10::isIntegralType(result, true) && c10::isFloatingType(type)) type = result;
         break;
     }
     return type;

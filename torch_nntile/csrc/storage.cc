@@ -10,6 +10,7 @@
 #include "device.h"
 #include "errors.h"
 #include "operand.h"
+#include "recording.h"
 
 namespace torch_nntile {
 namespace {
@@ -38,10 +39,12 @@ at::Tensor make_tensor(c10::IntArrayRef sizes, c10::IntArrayRef strides, c10::Sc
 }
 
 void copy_on_device(const at::Tensor& source, const at::Tensor& target) {
+    Recording recording("copy");
     Operands operands;
     operands.tensor(source);
     operands.tensor(target);
     record_copy(operands.data(), operands.data()[1].dtype);
+    recording.done();
 }
 
 bool may_overlap_itself(const at::Tensor& t) {
@@ -92,6 +95,7 @@ void resize_storage(c10::StorageImpl& storage, size_t nbytes, c10::ScalarType dt
 
 void read_to_host(const at::Tensor& source, at::Tensor& host) {
     RECORD_FUNCTION("nntile::wait", std::vector<c10::IValue>());
+    const Waiting waiting;
     Operands operand;
     operand.tensor(source);
     nntile_error* error = nullptr;
@@ -101,6 +105,7 @@ void read_to_host(const at::Tensor& source, at::Tensor& host) {
 }
 
 void write_from_host(const at::Tensor& target, const at::Tensor& host) {
+    const Recording recording("write");
     Operands operand;
     operand.tensor(target);
     nntile_error* error = nullptr;

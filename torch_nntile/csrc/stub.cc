@@ -14,6 +14,9 @@
 #include "device.h"
 #include "errors.h"
 #include "fallback.h"
+#include "kernels.h"
+#include "places.h"
+#include "recording.h"
 #include "rng.h"
 #include "rows.h"
 #include "structured.h"
@@ -42,21 +45,30 @@ nntile_status nntile_stub_register_row(const char* aten_name, const char* overlo
     return guarded(error, [&] { register_row(aten_name, overload, op, arguments, flags); });
 }
 
+nntile_status nntile_stub_register_kernel(const char* name, uint64_t keyed, nntile_error** error) {
+    return guarded(error, [&] { register_kernel(name, keyed); });
+}
+
 nntile_status nntile_stub_register_others(nntile_error** error) {
     return guarded(error, [] { register_structured_on_host(); });
 }
 
 void nntile_stub_fallback_mode(int mode) { set_fallback_mode(mode); }
 
-size_t nntile_stub_fallback_report(char* out, size_t size) {
+template <class Make>
+static size_t copy_text(char* out, size_t size, Make&& make) {
     std::string text;
-    (void)guarded(nullptr, [&] { text = fallback_report(); });
+    (void)guarded(nullptr, [&] { text = make(); });
     if (size) {
         const size_t n = std::min(size - 1, text.size());
         std::memcpy(out, text.data(), n);
         out[n] = 0;
     }
     return text.size() + 1;
+}
+
+size_t nntile_stub_fallback_report(char* out, size_t size) {
+    return copy_text(out, size, [] { return fallback_report(); });
 }
 
 void nntile_stub_fallback_reset(void) { reset_fallback_report(); }
@@ -84,6 +96,40 @@ int64_t nntile_stub_rng_outside(void) { return draws_outside(); }
 
 void nntile_stub_interruption(void* python_type, const char* text) {
     (void)guarded(nullptr, [&] { set_interruption(python_type, text); });
+}
+
+int nntile_stub_places(const char* folders, int fast) {
+    bool agree = false;
+    (void)guarded(nullptr, [&] { agree = start_places(folders, fast); });
+    return agree;
+}
+
+size_t nntile_stub_place_line(uint64_t place, char* out, size_t size) {
+    return copy_text(out, size, [place] { return line_of(place); });
+}
+
+size_t nntile_stub_place_module(uint64_t place, char* out, size_t size) {
+    return copy_text(out, size, [place] { return module_of(place); });
+}
+
+uint32_t nntile_stub_module_number(const char* name) {
+    uint32_t number = 0;
+    (void)guarded(nullptr, [&] { number = module_number(name); });
+    return number;
+}
+
+void nntile_stub_module(uint32_t module) { enter_module(module); }
+
+void nntile_stub_blocking(int on) { blocking = on != 0; }
+
+int nntile_stub_profile_begin(void) { return begin_profile(); }
+
+void nntile_stub_profile_end(void) { end_profile(); }
+
+size_t nntile_stub_profile_events(const nntile_stub_event** events) {
+    size_t count = 0;
+    (void)guarded(nullptr, [&] { count = profile_events(events); });
+    return count;
 }
 
 // A worker of autograd frees the graph of the last backward() after the caller has gone on. That

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The C face of the PyTorch stub. It has no Python in it and never takes the GIL; no function lets
- * a C++ exception out. Loading it registers the device, its minimal ops and the fallback. */
+ * The C face of the PyTorch stub. It is not linked with Python, and takes the GIL only at a line that it
+ * has not seen; no function lets a C++ exception out. Loading it registers the device, its minimal ops and
+ * the fallback. */
 #ifndef NNTILE_STUB_H
 #define NNTILE_STUB_H
 
@@ -54,6 +55,16 @@ nntile_status nntile_stub_register_row(const char *aten_name, const char *overlo
 /** The end of registration: structured ops that nobody registered become kernels on the host. */
 nntile_status nntile_stub_register_others(nntile_error **error);
 
+/** Makes an op that is defined an op of the device: a kernel that nntile_record_kernel() takes.
+ *  name   "namespace::op". Its overload "plan", with the same arguments, gives a list of integers for
+ *         a call: function, signature; the numbers and the axes of nntile_record_kernel(), each list
+ *         with its length first; then dtype and sizes of each result, again with their length. It
+ *         raises what is wrong with the arguments. Operands are: arguments that are written, other
+ *         tensors, numbers; then the written ones and the results.
+ *  keyed  bits of the arguments that are integers on which the list depends; besides these it may
+ *         depend on dtypes and shapes only, for it is kept. */
+nntile_status nntile_stub_register_kernel(const char *name, uint64_t keyed, nntile_error **error);
+
 /** Sets what happens at an op without a row. */
 void nntile_stub_fallback_mode(int mode);
 
@@ -80,6 +91,41 @@ int64_t nntile_stub_rng_outside(void);
 /** What interrupted waits of this thread raise: a class of Python that lives on (its id()), and the
  *  text, copied. */
 void nntile_stub_interruption(void *python_type, const char *text);
+
+/** How lines of Python are found that record ops. fast: by the layout of frames, without Python's lock, in the version
+ *  of Python that has it: 1 if this one does, else nothing is found. 0: by Python's functions; -1: nothing is found
+ *  from now on. folders: lines; files whose names begin so are not the user's, but for those whose names begin with a
+ *  line after its '+'; what follows a '=' is left out of the names that are shown. */
+int nntile_stub_places(const char *folders, int fast);
+
+/** Texts of a place: "model.py:14", and the module, "layers.3.attn"; as nntile_stub_fallback_report(). */
+size_t nntile_stub_place_line(uint64_t place, char *out, size_t size);
+size_t nntile_stub_place_module(uint64_t place, char *out, size_t size);
+
+/** The number of a module's name, and which module this thread is in from now on; 0: none. */
+uint32_t nntile_stub_module_number(const char *name);
+void nntile_stub_module(uint32_t module);
+
+/** 1: each call waits for its tasks and raises their error. */
+void nntile_stub_blocking(int on);
+
+/** What a profile has seen. */
+typedef struct nntile_stub_event {
+    int32_t row;        /**< the worker that ran the task; -1: a call was recorded; -2: the host waited */
+    int32_t thread;     /**< of the host, by number, for the last two */
+    const char *name;   /**< of the op */
+    const char *kernel; /**< of a task, "host" for a function of the host; else "" */
+    uint64_t place;
+    int64_t begin_ns, end_ns;
+    int64_t run, node, task, bytes, flops; /**< as in nntile_trace_task; -1, -1, -1, 0, 0 for the host */
+    int64_t memory;                        /**< of storages at the end, in bytes; of rows of the host */
+} nntile_stub_event;
+
+/** Starts a profile; 0: one is on already. */
+int nntile_stub_profile_begin(void);
+void nntile_stub_profile_end(void);
+/** All events of the last profile, once it has ended; borrowed until the next one begins. */
+size_t nntile_stub_profile_events(const nntile_stub_event **events);
 
 /** To be called when the interpreter ends: lets the autograd workers drop their last Python
  *  objects, which would abort the process otherwise. */

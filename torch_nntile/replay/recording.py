@@ -211,9 +211,8 @@ class Recording:
     # ---- comparing
 
     def made(self, tensor: Tensor) -> bool:
-        """Whether the tensor was made while this was recorded, or has no bytes, so that nobody can say."""
-        address = _address(buffer_of(tensor))
-        return not address or address in self._made
+        """Whether the tensor was made while this was recorded, or has no elements, so that nobody can say."""
+        return not tensor.numel() or _address(buffer_of(tensor)) in self._made
 
     def aliases(self) -> tuple[tuple[int, int], ...]:
         """Pairs of arguments that are one storage."""

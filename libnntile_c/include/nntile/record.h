@@ -155,7 +155,8 @@ nntile_status nntile_record_cuts_save(nntile_record *record, char **text, nntile
  *  for are an error where that graph is lowered. Since 0.1. */
 nntile_status nntile_record_cuts_load(nntile_record *record, const char *text, nntile_error **error);
 
-/** Text of a stage: "pending" graph; "graph", "cuts", "tiles" or "plan" of the last lowering. *text as above.
+/** Text of a stage: "pending" graph; "graph", "cuts", "tiles" or "plan" of the last lowering; "why" graphs were lowered
+ *  anew. *text as above.
  *  Since 0.1. */
 nntile_status nntile_record_text(nntile_record *record, const char *stage, char **text, nntile_error **error);
 void nntile_text_free(char *text);

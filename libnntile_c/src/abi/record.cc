@@ -37,14 +37,6 @@ record::Operand operand_of(const nntile_operand& o, const char* function) {
     return out;
 }
 
-std::vector<record::Operand> operands_of(const nntile_operand* operands, size_t n, const char* function) {
-    if (n) need(operands, function, "operands");
-    std::vector<record::Operand> out;
-    out.reserve(n);
-    for (size_t k = 0; k < n; ++k) out.push_back(operand_of(operands[k], function));
-    return out;
-}
-
 const schema::OpRow& row_of(uint32_t op) {
     check(op < schema::op_rows().size(), Status::not_found, "nntile_record_op: no op number ", op);
     return schema::op_rows()[op];
@@ -62,10 +54,20 @@ std::shared_ptr<void> own(void* user, void (*destroy)(void* user)) {
 record::HostCall host_call(const char* self, const char* name, uint64_t signature, bool has_function) {
     need(name, self, "name");
     check(has_function, Status::invalid_argument, self, ": function is NULL");
-    return {name, signature, {}, {}};
+    return {name, signature, {}, {}, {}};
 }
 
 }  // namespace
+
+Place abi::place_given(const char* where) { return where ? place_of(where) : current_place; }
+
+std::vector<record::Operand> abi::operands_of(const nntile_operand* operands, size_t n, const char* function) {
+    if (n) need(operands, function, "operands");
+    std::vector<record::Operand> out;
+    out.reserve(n);
+    for (size_t k = 0; k < n; ++k) out.push_back(operand_of(operands[k], function));
+    return out;
+}
 
 nntile_status nntile_record_create(nntile_record** out, nntile_error** error) {
     return guard(error, [&] {
@@ -93,7 +95,7 @@ nntile_status nntile_record_op(nntile_record* record, uint32_t op, const nntile_
         const schema::OpRow& row = row_of(op);
         const auto own = operands_of(operands, n_inputs + n_outputs, row.name.c_str());
         recorder.op(row, own, n_inputs, attrs_of(row, attrs, n_attrs),
-                    dtype_of_number(compute, row.name.c_str()), view_of(where));
+                    dtype_of_number(compute, row.name.c_str()), place_given(where));
     });
 }
 
@@ -105,11 +107,11 @@ nntile_status nntile_record_host(nntile_record* record, const char* name, uint64
     return guard(error, [&] {
         const std::shared_ptr<void> owned = own(user, destroy);
         record::HostCall call = host_call(self, name, signature, function != nullptr);
-        call.function = [function, owned](int64_t, bool, void* const* data, char* text) {
+        call.function = [function, owned](const HostPart&, void* const* data, char* text) {
             return function(owned.get(), data, text);
         };
         const auto all = operands_of(operands, n_inputs + n_outputs, name);
-        recorder_of(record, self).host(std::move(call), all, n_inputs, view_of(where));
+        recorder_of(record, self).host(std::move(call), all, n_inputs, place_given(where));
     });
 }
 
@@ -121,12 +123,12 @@ nntile_status nntile_record_host_batched(nntile_record* record, const char* name
     return guard(error, [&] {
         const std::shared_ptr<void> owned = own(user, destroy);
         record::HostCall call = host_call(self, name, signature, function != nullptr);
-        call.function = [function, owned](int64_t batch, bool accumulate, void* const* data, char* text) {
-            return function(owned.get(), batch, accumulate, data, text);
+        call.function = [function, owned](const HostPart& part, void* const* data, char* text) {
+            return function(owned.get(), product(part.sizes), part.accumulate, data, text);
         };
         for (size_t k = 0; batched && k < n_inputs + n_outputs; ++k) call.batched.push_back(batched[k] != 0);
         const auto all = operands_of(operands, n_inputs + n_outputs, name);
-        recorder_of(record, self).host(std::move(call), all, n_inputs, view_of(where));
+        recorder_of(record, self).host(std::move(call), all, n_inputs, place_given(where));
     });
 }
 

@@ -20,6 +20,10 @@ inline record::Recorder& recorder_of(nntile_record* record, const char* function
     return *record->recorder;
 }
 
+Place place_given(const char* where);     // nullptr: the caller's own
+// function: for messages.
+std::vector<record::Operand> operands_of(const nntile_operand* operands, size_t n, const char* function);
+
 inline record::Buffer* buffer_of(nntile_buffer* b) { return reinterpret_cast<record::Buffer*>(b); }
 inline nntile_buffer* handle_of(record::Buffer* b) { return reinterpret_cast<nntile_buffer*>(b); }
 

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <sched.h>
+
+#include <algorithm>
 #include <cstdlib>
 #include <string_view>
+#include <thread>
 
 namespace nntile {
 
@@ -10,6 +14,13 @@ namespace nntile {
 inline bool environment_is(const char* variable, std::string_view value) {
     const char* word = std::getenv(variable);
     return word && word == value;
+}
+
+// That this process may use.
+inline int available_cores() {
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) == 0) return std::max(1, CPU_COUNT(&set));
+    return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
 
 }  // namespace nntile

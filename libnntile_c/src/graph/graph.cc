@@ -2,19 +2,11 @@
 #include "graph/graph.hh"
 
 #include <algorithm>
-#include <functional>
 
 #include "base/error.hh"
 #include "graph/program.hh"
 
 namespace nntile::graph {
-
-const OpRow& host_row() {
-    static const OpRow row{.name = "host", .doc = "a function of the host on dense operands, whole but for their batch",
-                           .rule = schema::Rule::host, .inputs = {{"x*", "any"}}, .outputs = {{"y*", "any"}},
-                           .combine = "add", .flops = 0};
-    return row;
-}
 
 std::string name_of(const Graph& graph, const Node& node) {
     constexpr size_t few = 4;
@@ -148,26 +140,14 @@ std::vector<Type> Graph::results_of(const OpRow& row, std::span<const Type> type
     return out;
 }
 
-uint32_t Graph::place_of(std::string_view place) {
-    if (place.empty()) return composing_where_;
-    if (where.empty() || where.back() != place) where.emplace_back(place);
-    return static_cast<uint32_t>(where.size() - 1);
-}
-
 std::vector<uint32_t> Graph::add(const OpRow& row, std::span<const uint32_t> in, std::vector<Attr> attrs,
-                                 DType compute, std::span<const Type> wanted, std::string_view place) {
+                                 DType compute, std::span<const Type> wanted, std::string_view text) {
     const std::vector<Type> types = types_of(row.name, in);
     const std::vector<Type> out = results_of(row, types, attrs, compute, wanted);
-    const uint32_t here = place_of(place);
-    if (row.compose) {
-        const uint32_t outer = composing_where_;
-        composing_where_ = here;
-        auto ids = row.compose(*this, {row, types, attrs, compute}, in);
-        composing_where_ = outer;
-        return ids;
-    }
+    const Placed placed(place, text);
+    if (row.compose) return row.compose(*this, {row, types, attrs, compute}, in);
     place_scalars(row, attrs);
-    Node node{&row, compute, -1, here, {}, {}, std::move(attrs)};
+    Node node{&row, compute, -1, no_value, {}, {}, std::move(attrs)};
     node.inputs.append(in.begin(), in.end());
     append(std::move(node), out);
     return {nodes.back().outputs.begin(), nodes.back().outputs.end()};
@@ -175,7 +155,7 @@ std::vector<uint32_t> Graph::add(const OpRow& row, std::span<const uint32_t> in,
 
 std::vector<uint32_t> Graph::add_prologue(const OpRow& row, std::span<const uint32_t> in, std::vector<Attr> attrs,
                                           Code code, DType compute, std::span<const Type> wanted,
-                                          std::string_view place) {
+                                          std::string_view text) {
     check(row.prologue >= 0 && wanted.size() == row.outputs.size() + 1, Status::invalid_argument, row.name,
           ": no program can make ", wanted.size(), " results with it");
     std::vector<Type> types = types_of(row.name, in);
@@ -186,7 +166,8 @@ std::vector<uint32_t> Graph::add_prologue(const OpRow& row, std::span<const uint
     out.push_back(wanted.back());
     place_scalars(row, attrs);
     place_scalars(*code.program, code.attrs);
-    Node node{&row, compute, -1, place_of(place), {}, {}, std::move(attrs), std::move(code.program)};
+    const Placed placed(place, text);
+    Node node{&row, compute, -1, no_value, {}, {}, std::move(attrs), std::move(code.program)};
     node.inputs.append(in.begin(), in.end());
     node.inputs.append(code.inputs.begin(), code.inputs.end());
     node.attrs.insert(node.attrs.end(), code.attrs.begin(), code.attrs.end());
@@ -216,10 +197,11 @@ void Graph::place_scalars(const kernels::Program& program, std::span<Attr> attrs
 }
 
 std::vector<uint32_t> Graph::add_program(std::shared_ptr<const kernels::Program> program, std::span<const uint32_t> in,
-                                         std::vector<Attr> attrs, std::span<const Type> out, std::string_view place) {
+                                         std::vector<Attr> attrs, std::span<const Type> out, std::string_view text) {
     for (uint32_t v : in) check_value(v, "map");
     place_scalars(*program, attrs);
-    Node node{&program_row(), out.empty() ? DType::none : out[0].dtype, -1, place_of(place), {}, {}, std::move(attrs),
+    const Placed placed(place, text);
+    Node node{&program_row(), out.empty() ? DType::none : out[0].dtype, -1, no_value, {}, {}, std::move(attrs),
               std::move(program)};
     node.inputs.append(in.begin(), in.end());
     append(std::move(node), out);
@@ -242,41 +224,9 @@ std::vector<uint32_t> Graph::add_epilogue(std::shared_ptr<const kernels::Program
     return {node.outputs.begin() + 1, node.outputs.end()};
 }
 
-void Graph::check_batch(std::string_view name, std::span<const uint32_t> in, std::span<const Type> out,
-                        std::span<const uint8_t> batched) const {
-    if (batched.empty()) return;
-    check(batched.size() == in.size() + out.size(), Status::invalid_argument, name, ": ", batched.size(),
-          " marks of a batch for ", in.size() + out.size(), " operands");
-    int64_t extent = -1;
-    for (size_t k = 0; k < batched.size(); ++k) {
-        if (!batched[k]) continue;
-        check(k >= in.size() || in[k] != no_value, Status::invalid_argument, name, ": operand ", k,
-              " is absent and has no batch");
-        const Type type = k < in.size() ? type_of(in[k]) : out[k - in.size()];
-        check(!type.sizes.empty(), Status::invalid_argument, name, ": operand ", k, " has no dim 0 to be the batch");
-        if (extent < 0) extent = type.sizes[0];
-        check(type.sizes[0] == extent, Status::invalid_argument, name, ": operand ", k, " has a batch of ",
-              type.sizes[0], ", another one of ", extent);
-    }
-    const auto marks = batched.subspan(in.size());
-    check(std::adjacent_find(marks.begin(), marks.end(), std::not_equal_to<>()) == marks.end(),
-          Status::invalid_argument, name, ": some outputs have a batch and some have not");
-}
-
-std::vector<uint32_t> Graph::add_host(std::string name, uint64_t signature, std::span<const uint32_t> in,
-                                      std::span<const Type> out, std::string_view place,
-                                      std::span<const uint8_t> batched) {
-    for (uint32_t v : in)
-        if (v != no_value) check_value(v, name);
-    check_batch(name, in, out, batched);
-    Node node{&host_row(), DType::none, static_cast<int32_t>(hosts.size()), place_of(place), {}, {}, {}};
-    hosts.push_back({std::move(name), signature, {batched.begin(), batched.end()}});
-    node.inputs.append(in.begin(), in.end());
-    append(std::move(node), out);
-    return {nodes.back().outputs.begin(), nodes.back().outputs.end()};
-}
-
 void Graph::append(Node node, std::span<const Type> out) {
+    node.where = static_cast<uint32_t>(where.size());
+    where.push_back(place);
     nodes.push_back(std::move(node));
     add_outputs(static_cast<uint32_t>(nodes.size() - 1), out);
 }
@@ -356,7 +306,7 @@ Hash Graph::hash() const {
             h.add(v.layout.sizes[d] > 1 ? v.layout.strides[d] : 0);
     }
     for (const Node& n : nodes) {
-        if (n.host_call >= 0) h.add(hosts[n.host_call].signature).add_all(hosts[n.host_call].batched);
+        if (n.host_call >= 0) hosts[n.host_call].add_to(h);
         else if (n.program) add_program_to(h, *n.program);
         if (n.host_call < 0 && n.row != &program_row()) h.add(schema::number_of(*n.row));
         h.add(static_cast<uint64_t>(n.compute)).add_all(n.inputs).add(n.outputs.size());
@@ -366,7 +316,7 @@ Hash Graph::hash() const {
             else h.add(a.i).add_all(a.ints);
         }
     }
-    for (const Output& o : outputs) h.add(o.value);
+    for (const Output& o : outputs) h.add(o.value).add(o.input);
     for (const Input& i : inputs) h.add(i.value << 1 | (i.overwritable ? 1 : 0));
     for (const AxisMark& m : marks) h.add(m.value).add(m.dim).add(m.name);
     return h;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/hash.hh"
+#include "base/place.hh"
 #include "graph/stored.hh"
 #include "schema/op_row.hh"
 
@@ -44,7 +45,7 @@ struct Node {
     const OpRow* row;
     DType compute;                  // dtype of variable T
     int32_t host_call = -1;         // rule host: index of the run's host call
-    uint32_t where = no_value;      // index into Graph::where
+    uint32_t where = no_value;      // index into Graph::where: the node that was recorded
     SmallVector<uint32_t, 5> inputs, outputs;
     std::vector<Attr> attrs;
     std::shared_ptr<const kernels::Program> program = nullptr;  // several map nodes in one; see program.hh
@@ -60,6 +61,7 @@ struct Code {
 struct Output {
     uint32_t value;
     std::string name;
+    uint32_t input = no_value;      // that it takes the place of, in Graph::inputs: parameters that are updated
 };
 
 // The user called dim `dim` of a value by this name.
@@ -73,6 +75,9 @@ struct AxisMark {
 // How a named axis is cut: nothing: automatic; one size: uniform; else the segments.
 using AxisCut = std::vector<int64_t>;
 using AxisCuts = std::map<std::string, AxisCut>;
+
+// By operand and dim of a function of the host: the axis along which it may be cut, or -1.
+using HostAxes = std::vector<Dims>;
 
 class Graph final : private schema::Builder {
 public:
@@ -89,10 +94,11 @@ public:
                               std::string_view where = {});
     // Rule host: outputs are what `outputs` says; signature stands for everything the function depends on.
     // batched: of each operand, whether its dim 0 is the batch; empty: of none. Outputs are all batched, or none is
-    // (each is then a sum over the batch).
+    // (each is then a sum over the batch). axes, instead of it: the outputs have all axes; a part of the call is a
+    // range along each.
     std::vector<uint32_t> add_host(std::string name, uint64_t signature, std::span<const uint32_t> inputs,
                                    std::span<const Type> outputs, std::string_view where = {},
-                                   std::span<const uint8_t> batched = {});
+                                   std::span<const uint8_t> batched = {}, const HostAxes& axes = {});
     // Several map nodes in one: attrs are those of its instructions, outputs what `outputs` says, of one shape.
     std::vector<uint32_t> add_program(std::shared_ptr<const kernels::Program> program, std::span<const uint32_t> inputs,
                                       std::vector<Attr> attrs, std::span<const Type> outputs,
@@ -132,11 +138,14 @@ public:
     std::vector<Input> inputs;
     std::vector<Output> outputs;
     std::vector<AxisMark> marks;            // by value and dim
-    std::vector<std::string> where;
+    std::vector<Place> where;               // of the nodes as they were recorded
+    Place place = 0;                        // of what is added without one
     struct Host {
         std::string name;
         uint64_t signature;
         std::vector<uint8_t> batched;       // by operand, 0 or 1; empty: none is
+        HostAxes axes;                      // empty: it has none
+        void add_to(Hash& hash) const;
     };
     std::vector<Host> hosts;                // by Node::host_call
 
@@ -147,11 +156,12 @@ private:
     uint32_t scalar(DType dtype, double f, int64_t i) override { return add_scalar(dtype, f, i); }
     void check_batch(std::string_view name, std::span<const uint32_t> inputs, std::span<const Type> outputs,
                      std::span<const uint8_t> batched) const;
+    void check_axes(std::string_view name, std::span<const uint32_t> inputs, std::span<const Type> outputs,
+                    const HostAxes& axes) const;
     std::vector<Type> types_of(std::string_view op, std::span<const uint32_t> values) const;
     // What a row gives; attrs and compute are completed. Throws where it does not take these operands.
     static std::vector<Type> results_of(const OpRow& row, std::span<const Type> inputs, std::vector<Attr>& attrs,
                                         DType& compute, std::span<const Type> wanted);
-    uint32_t place_of(std::string_view where);
     void append(Node node, std::span<const Type> outputs);
     void place_scalars(const OpRow& row, std::span<Attr> attrs);
     void place_scalars(const kernels::Program& program, std::span<Attr> attrs);
@@ -160,7 +170,6 @@ private:
     void check_value(uint32_t v, std::string_view op) const;
 
     std::unordered_map<Hash, uint32_t> known_views_;    // (base, layout) -> value
-    uint32_t composing_where_ = no_value;   // the parts of a composed node share its place
 };
 
 // Display name of a node: its op, the host function's name, or the first ops of its program. A write with a program
@@ -170,5 +179,17 @@ const OpRow& host_row();
 // Of a node of rule write: its data, and where that lies in its result.
 uint32_t data_of(const Node& node);
 Layout target_of(const Graph& graph, const Node& node);
+
+// The place of the nodes that are added as long as it lives; none: as before.
+class Placed {
+public:
+    Placed(Place& place, std::string_view text) : place_(place), before_(place) {
+        if (!text.empty()) place_ = place_of(text);
+    }
+    ~Placed() { place_ = before_; }
+
+private:
+    Place &place_, before_;
+};
 
 }  // namespace nntile::graph

@@ -159,8 +159,7 @@ private:
             }
             data->names.push_back(std::move(name));
             Cut factors;
-            do factors.push_back(factor());
-            while (s_.accept("x"));
+            do factors.push_back(factor()); while (s_.accept("x"));
             if (s_.accept("hint")) data->hints |= uint64_t{1} << data->sizes.size();
             int64_t extent = 1;
             for (const Factor& f : factors)
@@ -233,12 +232,13 @@ private:
     void host(const std::vector<Result>& results) {
         std::string name = s_.string();
         const std::vector<uint32_t> in = operands();
-        std::vector<uint8_t> batched;
-        if (s_.accept("batched"))
-            for (int64_t mark : s_.dims()) batched.push_back(mark != 0);
+        const Dims marks = s_.accept("batched") ? s_.dims() : Dims{};
+        HostAxes axes(s_.accept("axes") ? in.size() + results.size() : 0);
+        for (Dims& own : axes) own = s_.dims();
         s_.expect("signature");
         const uint64_t signature = s_.hexadecimal();
-        g_.add_host(std::move(name), signature, in, types_of(results), s_.comment(), batched);
+        g_.add_host(std::move(name), signature, in, types_of(results), s_.comment(),
+                    std::vector<uint8_t>(marks.begin(), marks.end()), axes);
     }
 
     void op(const OpRow& row, const std::vector<Result>& results) {

@@ -115,11 +115,11 @@ private:
     Line line_of(const Node& node) {
         Line line;
         for (uint32_t v : node.outputs) line.left += (line.left.empty() ? "" : ", ") + typed(v);
-        if (node.where != no_value) line.comment = one_line(g_.where[node.where]);
+        if (node.where != no_value) line.comment = text_of_place(g_.where[node.where]);
         if (node.host_call >= 0) {
             const Graph::Host& host = g_.hosts[node.host_call];
             line.right = text_of("host ", quoted(host.name), arguments(node, node.inputs.size()),
-                                 batched_text(host.batched), " signature 0x", std::hex,
+                                 batched_text(host.batched), axes_text(host.axes), " signature 0x", std::hex,
                                  host.signature);
             return line;
         }
@@ -152,6 +152,12 @@ private:
     static std::string batched_text(const std::vector<uint8_t>& batched) {  // of each operand
         const Dims marks(batched.begin(), batched.end());
         return batched.empty() ? "" : " batched " + text_of_dims(marks);
+    }
+
+    static std::string axes_text(const HostAxes& axes) {  // likewise
+        std::string text = axes.empty() ? "" : " axes";
+        for (const Dims& own : axes) text += " " + text_of_dims(own);
+        return text;
     }
 
     std::string attrs_text(const OpRow& op, std::span<const Attr> attrs) {

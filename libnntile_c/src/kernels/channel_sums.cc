@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Sums over all dims but the channels, in double: what batch norm and its gradient need of an image, read once.
+// Sums over dims, in double: what norms of images, variances and their gradients need, read once.
 #include "kernels/functions.hh"
 #include "kernels/row.hh"
 
@@ -11,9 +11,19 @@ int channel_sums(const Args& args) {
     auto* const sums = reinterpret_cast<double*>(first.data);
     auto* const products = reinterpret_cast<double*>(second.data);
     const auto* const shifts = reinterpret_cast<const double*>(shift.data);
-    const int64_t channels = args.sizes[1];
-    if (!args.params[0].i)
-        for (int64_t c = 0; c < channels; ++c) sums[c * first.strides[1]] = products[c * second.strides[1]] = 0;
+    if (!args.params[0].i) {
+        SmallVector<int64_t, 6> kept(args.sizes);
+        for (size_t d = 0; d < kept.size(); ++d)
+            if (first.strides[d] == 0) kept[d] = 1;
+        const Param value{.f = 0};
+        for (size_t k : {3, 4}) {
+            Args zero = args;
+            zero.sizes = kept;
+            zero.blocks = args.blocks.subspan(k, 1);
+            zero.params = std::span(&value, 1);
+            if (int status = fill(zero)) return status;
+        }
+    }
     const int64_t* strides[] = {x.strides, y.strides, first.strides, second.strides,
                                 shift.data ? shift.strides : nullptr};
     Space space;

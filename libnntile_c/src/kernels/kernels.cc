@@ -30,6 +30,10 @@ constexpr KernelRow rows[] = {
     {"layer_norm_backward_affine",
      "dy, x, mean, rstd -> dw?, db?; dims rows.., d; params accumulate(i)", layer_norm_backward_affine,
      nullptr},
+    {"rms_norm", "x, weight? -> y, rstd; dims rows.., d; params eps(f)", rms_norm, nullptr},
+    {"rms_norm_backward_input", "dy, x, rstd, weight? -> dx; dims rows.., d", rms_norm_backward_input, nullptr},
+    {"rms_norm_backward_affine", "dy, x, rstd -> dw; dims rows.., d; params accumulate(i)", rms_norm_backward_affine,
+     nullptr},
     {"nll_loss",
      "logp, target, weight?, total_weight? -> y; dims rows.., classes; params "
      "reduction(i: none|mean|sum), ignore_index(i), accumulate(i). mean divides by total_weight",
@@ -41,6 +45,13 @@ constexpr KernelRow rows[] = {
      "dy, target, weight?, total_weight? -> dx; dims rows.., classes; params "
      "reduction(i: none|mean|sum), ignore_index(i)",
      nll_loss_backward, nullptr},
+    {"cross_entropy",
+     "x, target, weight?, total_weight? -> loss, logsumexp (f64); dims rows.., classes; params ignore_index(i), "
+     "label_smoothing(f). A loss is divided by total_weight if there is one",
+     cross_entropy, nullptr},
+    {"cross_entropy_backward",
+     "dy, x, target, weight?, logsumexp, total_weight? -> dx; dims and params as cross_entropy",
+     cross_entropy_backward, nullptr},
     {"convolution",
      "x, w, bias? -> y; dims n, co, c, w's channels of one of several groups, y's spatial.., x's.., window..; params "
      "groups(i), stride.., padding.., dilation..",
@@ -50,9 +61,17 @@ constexpr KernelRow rows[] = {
     {"convolution_backward_weight", "dy, x -> dw; dims as convolution; params accumulate(i), then as convolution",
      convolution_backward_weight, nullptr, Work::flops},
     {"channel_sums",
-     "x, y, shift? -> first, second (f64); dims n, c, spatial.. of x; first and second have dim c; params "
+     "x, y, shift? -> first, second (f64); dims of x, of which shift, first and second have some; params "
      "accumulate(i). Sums of x, and of x * (y - shift)",
      channel_sums, nullptr},
+    {"group_norm",
+     "x, weight?, bias? -> y, mean, rstd; dims images, groups, channels of a group, pixels, of which weight and bias "
+     "have groups and channels, mean and rstd images and groups; params eps(f)",
+     group_norm, nullptr},
+    {"group_norm_backward",
+     "dy, x, mean, rstd, weight? -> dx, sums of dy * (x - mean) * rstd, sums of dy; dims as group_norm, of which the "
+     "sums have images, groups and channels",
+     group_norm_backward, nullptr},
     {"lstm_sequence",
      "x, w, hx, cx -> y, cy, cells, gates; dims n, t, 4 h, h; x and gates have n, t, 4 h, w 4 h, h; params "
      "reverse(i). x: the gates without what the hidden state adds",
@@ -60,6 +79,17 @@ constexpr KernelRow rows[] = {
     {"lstm_sequence_backward",
      "dy?, dcy?, w, cx, cells, gates -> dx, dhx, dcx; dims and params as lstm_sequence", lstm_sequence_backward,
      nullptr, Work::flops},
+    {"gru_sequence",
+     "x, w, bias?, hx -> y, kept; dims n, t, 3 h, h, 4 h; x has n, t, 3 h, w 3 h, h, kept n, t, 4 h; params "
+     "reverse(i). x: the gates without what the hidden state adds",
+     gru_sequence, nullptr, Work::flops},
+    {"gru_sequence_backward",
+     "dy, w, hx, y, kept -> dx, dadded, dhx; dims and params as gru_sequence; dadded: of what the hidden state adds",
+     gru_sequence_backward, nullptr, Work::flops},
+    {"rnn_sequence", "x, w, hx -> y; dims n, t, h, h; params reverse(i), nonlinearity(i: tanh|relu)", rnn_sequence,
+     nullptr, Work::flops},
+    {"rnn_sequence_backward", "dy, w, y -> dx, dhx; dims and params as rnn_sequence", rnn_sequence_backward, nullptr,
+     Work::flops},
     {"max_pool",
      "x -> y, indices (i64); dims n, c, y's spatial.., x's spatial..; params kernel_size.., stride.., padding.., "
      "dilation..",
@@ -83,6 +113,25 @@ constexpr KernelRow rows[] = {
      "padding_idx(i, -1: none)",
      embedding_bag_max, nullptr, Work::visits},
     {"bag_of", "offsets -> y; dims offsets, bags, indices, e, v, of which only offsets and indices count", bag_of,
+     nullptr, Work::visits},
+    {"gather",
+     "x, indices.. -> y; dims any.., then those of x that are indexed; params of_dim(i: 1 for gather, whose wrong "
+     "index is no IndexError), wrap(i: a negative index counts from the end)",
+     gather, nullptr, Work::visits},
+    {"scatter",
+     "base, x, indices.. -> y; dims those of y and x.., those of x alone.., then those of y that are indexed; params "
+     "of_dim(i), wrap(i), number of dims of x alone(i), mode(i: put|sum|prod|amin|amax), include_self(i), alpha(f). y "
+     "may be base",
+     scatter, nullptr, Work::visits},
+    {"scan", "x -> y; dims rows.., d; params op(i: sum|prod|logsumexp)", scan, nullptr},
+    {"cumulative_extreme", "x -> y, indices (i64); dims rows.., d; params largest(i)", cumulative_extreme, nullptr},
+    {"sort", "x -> y, indices (i64); dims rows.., k = d, d; params descending(i). Of equals the first stays first",
+     sort, nullptr},
+    {"topk", "x -> y, indices (i64); dims rows.., k, d; params largest(i), sorted(i)", topk, nullptr},
+    {"kthvalue", "x -> y, indices (i64); dims rows.., 1, d; params k(i, from 1)", kthvalue, nullptr},
+    {"flip", "x -> y; dims any.., then those that are turned round; params their number(i)", flip, nullptr},
+    {"searchsorted",
+     "sequence, x, sorter? (i64) -> y (i64 or i32); dims rows.., m of x, n of sequence; params right(i)", searchsorted,
      nullptr, Work::visits},
     {"attention",
      "q, k, v, mask? -> y, logsumexp; dims heads.., queries, keys, size, value size; params is_causal(i), "

@@ -1,21 +1,25 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Layer norm over the last dim, and its gradients.
+// Layer norm and RMS norm over the last dim, and their gradients. RMS norm takes no mean off, and has no bias.
 #include <cmath>
 
 #include "kernels/functions.hh"
 #include "kernels/row.hh"
 
 namespace nntile::kernels {
+namespace {
 
-int layer_norm(const Args& args) {
+// x, weight?, bias? -> y, mean, rstd; not centred: x, weight? -> y, rstd
+int forward(const Args& args, bool centred) {
+    const int out = centred ? 3 : 2, rstd_at = centred ? 5 : 3;
     Rows rows;
-    if (int status = rows.make(args, {4, 5})) return status;
+    if (int status = rows.make(args, {out + 1, rstd_at})) return status;
     const RowLoops& loops = rows.loops();
-    Line &x = rows.line[0], &w = rows.line[1], &b = rows.line[2], &y = rows.line[3];
+    Line none;
+    Line &x = rows.line[0], &w = rows.line[1], &b = centred ? rows.line[2] : none, &y = rows.line[out];
     const double d = static_cast<double>(rows.d), eps = args.params[0].f;
     rows.each([&] {
         double sum = 0, squares = 0;
-        rows.pieces([&](int64_t at, int64_t n) { sum += loops.sum(x.read(at, n), n); });
+        if (centred) rows.pieces([&](int64_t at, int64_t n) { sum += loops.sum(x.read(at, n), n); });
         const double mean = sum / d;
         rows.pieces(
             [&](int64_t at, int64_t n) { squares += loops.deviation(x.read(at, n), n, mean); });
@@ -25,36 +29,40 @@ int layer_norm(const Args& args) {
                             y.target(at));
             y.flush(at, n);
         });
-        rows.line[4].set_scalar(mean);
-        rows.line[5].set_scalar(rstd);
+        if (centred) rows.line[out + 1].set_scalar(mean);
+        rows.line[rstd_at].set_scalar(rstd);
     });
     return 0;
 }
 
-int layer_norm_backward_input(const Args& args) {
+// dy, x, mean (if centred), rstd, weight? -> dx
+int backward_input(const Args& args, bool centred) {
+    const int rstd_at = centred ? 3 : 2;
     Rows rows;
-    if (int status = rows.make(args, {2, 3})) return status;
+    if (int status = rows.make(args, {2, rstd_at})) return status;
     const RowLoops& loops = rows.loops();
-    Line &dy = rows.line[0], &x = rows.line[1], &w = rows.line[4], &dx = rows.line[5];
+    Line &dy = rows.line[0], &x = rows.line[1], &w = rows.line[rstd_at + 1], &dx = rows.line[rstd_at + 2];
     const double d = static_cast<double>(rows.d);
     rows.each([&] {
-        const double mean = rows.line[2].scalar(), rstd = rows.line[3].scalar();
+        const double mean = centred ? rows.line[2].scalar() : 0, rstd = rows.line[rstd_at].scalar();
         double sums[2] = {0, 0};
         rows.pieces([&](int64_t at, int64_t n) {
             loops.norm_sums(dy.read(at, n), x.read(at, n), w.read(at, n), n, mean, rstd, sums);
         });
         rows.pieces([&](int64_t at, int64_t n) {
             loops.norm_input(dy.read(at, n), x.read(at, n), w.read(at, n), n, mean, rstd,
-                             sums[0] / d, sums[1] / d, dx.target(at));
+                             centred ? sums[0] / d : 0, sums[1] / d, dx.target(at));
             dx.flush(at, n);
         });
     });
     return 0;
 }
 
-int layer_norm_backward_affine(const Args& args) {
+// dy, x, mean (if centred), rstd -> dw, db (if centred)
+int backward_affine(const Args& args, bool centred) {
+    const int rstd_at = centred ? 3 : 2, outputs = centred ? 2 : 1;
     Rows rows;
-    if (int status = rows.make(args, {2, 3, 4, 5})) return status;
+    if (int status = rows.make(args, {2, rstd_at, rstd_at + 1, rstd_at + outputs})) return status;
     const RowLoops& loops = rows.loops();
     Line &dy = rows.line[0], &x = rows.line[1];
     const bool accumulate = args.params[0].i != 0;
@@ -63,11 +71,11 @@ int layer_norm_backward_affine(const Args& args) {
         const int64_t n = std::min(Line::piece, rows.d - at);
         double sums[2][Line::piece] = {};
         rows.each([&] {
-            loops.norm_affine(dy.read(at, n), x.read(at, n), n, rows.line[2].scalar(),
-                              rows.line[3].scalar(), sums[0], sums[1]);
+            loops.norm_affine(dy.read(at, n), x.read(at, n), n, centred ? rows.line[2].scalar() : 0,
+                              rows.line[rstd_at].scalar(), sums[0], sums[1]);
         });
-        for (int k = 0; k < 2; ++k) {
-            const Block& out = args.blocks[4 + k];
+        for (int k = 0; k < outputs; ++k) {
+            const Block& out = args.blocks[rstd_at + 1 + k];
             if (!out.data) continue;
             const int64_t stride = out.strides[last];
             std::byte* to = out.data + at * stride * size_of(out.dtype);
@@ -79,5 +87,14 @@ int layer_norm_backward_affine(const Args& args) {
     }
     return 0;
 }
+
+}  // namespace
+
+int layer_norm(const Args& args) { return forward(args, true); }
+int layer_norm_backward_input(const Args& args) { return backward_input(args, true); }
+int layer_norm_backward_affine(const Args& args) { return backward_affine(args, true); }
+int rms_norm(const Args& args) { return forward(args, false); }
+int rms_norm_backward_input(const Args& args) { return backward_input(args, false); }
+int rms_norm_backward_affine(const Args& args) { return backward_affine(args, false); }
 
 }  // namespace nntile::kernels

@@ -2,6 +2,8 @@
 // The primitives of map.def that are loops of their own, and what several outputs need.
 #pragma once
 
+#include <algorithm>
+
 #include "kernels/map_loop.hh"
 #include "kernels/random_isa.hh"
 
@@ -42,7 +44,15 @@ void pow_loop(const Loop& loop) {
         if (number && b[0] == T(-1)) return each([](T x) { return T(1) / x; });
         if (number && b[0] == T(-2)) return each([](T x) { return T(1) / (x * x); });
     }
-    for (int64_t i = 0; i < loop.n; ++i) y[i] = pow_of(a[i], b[i]);
+    constexpr int64_t block = 64;   // whole ones: see pow_of
+    for (int64_t at = 0; at < loop.n; at += block) {
+        const int64_t n = std::min(block, loop.n - at);
+        T base[block] = {}, exponent[block] = {}, power[block];
+        std::copy_n(a + at, n, base);
+        std::copy_n(b + at, n, exponent);
+        for (int64_t i = 0; i < block; ++i) power[i] = pow_of(base[i], exponent[i]);
+        std::copy_n(power, n, y + at);
+    }
 }
 
 template <class T>

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "kernels/loops_isa.hh"
+#include "kernels/special_isa.hh"
 
 namespace nntile::kernels::NNTILE_ISA {
 namespace {

@@ -165,10 +165,6 @@ inline float log2_of(float x) {
     return log_limits(x, l.log * 1.44269504088896341f + l.exponent);
 }
 inline double log2_of(double x) { return std::log2(x); }
-template <class T>
-T log10_of(T x) {
-    return std::log10(x);
-}
 inline float log1p_of(float x) {  // Kahan: the rounding of 1 + x cancels in the quotient
     const float u = 1.0f + x;
     const float d = u - 1.0f;
@@ -199,6 +195,76 @@ inline float erf_of(float x) {
     return a > 0.927734375f ? large : small;
 }
 inline double erf_of(double x) { return std::erf(x); }
+
+template <class T>
+T signbit_of(T x) {
+    if constexpr (is_real<T>) return std::signbit(x) ? T(1) : T(0);
+    else return x < 0;
+}
+
+// ---- functions of libm that vectors_isa.cc has for vectors, by SLEEF, within 1 ulp, as PyTorch takes them too. The
+// compiler asks for them by the names of the vector ABI, but for the elements that are left over it takes libm, whose
+// bits are others: only for loops over whole blocks.
+#ifdef NNTILE_HAVE_SLEEF
+#define NNTILE_IN_VECTORS __attribute__((simd("notinbranch"), const))
+#else
+#define NNTILE_IN_VECTORS __attribute__((const))
+#endif
+#define NNTILE_FUNCTION(name, accuracy)                                    \
+    extern "C" NNTILE_IN_VECTORS float nntile_##name##f(float) noexcept;   \
+    extern "C" NNTILE_IN_VECTORS double nntile_##name(double) noexcept;    \
+    inline float vector_##name(float x) { return nntile_##name##f(x); }    \
+    inline double vector_##name(double x) { return nntile_##name(x); }
+#define NNTILE_FUNCTION_OF_TWO(name, accuracy)                                       \
+    extern "C" NNTILE_IN_VECTORS float nntile_##name##f(float, float) noexcept;      \
+    extern "C" NNTILE_IN_VECTORS double nntile_##name(double, double) noexcept;      \
+    inline float vector_##name(float a, float b) { return nntile_##name##f(a, b); }  \
+    inline double vector_##name(double a, double b) { return nntile_##name(a, b); }
+#include "kernels/vectors.def"
+#undef NNTILE_FUNCTION
+#undef NNTILE_FUNCTION_OF_TWO
+#undef NNTILE_IN_VECTORS
+
+// SLEEF before 3.6 overflows where a part of its formula does, before the result. One call for all x, and numbers
+// instead of conditions: the compiler would make calls in branches, which no loop in vectors has.
+template <class T>
+inline constexpr T long_angle = sizeof(T) == 4 ? T(80) : T(700);
+template <class T>
+inline constexpr T large_area = sizeof(T) == 4 ? T(1e15) : T(1e150);
+template <class T>
+T sinh_of(T x) {
+    const T flag = select(std::fabs(x) > long_angle<T>, T(1), T(0));
+    const T value = vector_sinh(x * (T(1) - T(0.5) * flag));
+    return value * (T(1) + flag * (T(2) * std::fabs(value) - T(1)));
+}
+template <class T>
+T cosh_of(T x) {
+    const T flag = select(std::fabs(x) > long_angle<T>, T(1), T(0));
+    const T value = vector_cosh(x * (T(1) - T(0.5) * flag));
+    return value * (T(1) + flag * (T(2) * value - T(1)));
+}
+template <class T>
+T asinh_of(T x) {
+    const T many = select(std::fabs(x) > large_area<T>, T(2), T(1));
+    const T root = std::copysign(std::sqrt(std::fabs(x) * T(0.5)), x);
+    return many * vector_asinh(many == T(2) ? root : x);
+}
+template <class T>
+T acosh_of(T x) {
+    const T many = select(x > large_area<T>, T(2), T(1)), root = std::sqrt(std::fabs(x) * T(0.5));
+    return many * vector_acosh(many == T(2) ? root : x);
+}
+
+template <class T>
+T pow_of(T a, T b) {
+    return vector_pow(a, b);
+}
+inline int64_t pow_of(int64_t a, int64_t b) {
+    if (b < 0) return a == 1 ? 1 : a == -1 ? (b % 2 ? -1 : 1) : 0;
+    uint64_t result = 1, base = static_cast<uint64_t>(a);
+    for (; b; b >>= 1, base *= base) result *= b & 1 ? base : 1;
+    return static_cast<int64_t>(result);
+}
 
 // ---- activations
 template <class T>
@@ -258,18 +324,6 @@ T div_floor_of(T a, T b) {  // as PyTorch and Python: exact where a is near a mu
         return quotient - whole > T(0.5) ? whole + T(1) : whole;
     } else {
         return div_trunc_of(a, b) - (r != 0 && (r < 0) != (b < 0) ? 1 : 0);
-    }
-}
-
-template <class T>
-T pow_of(T a, T b) {
-    if constexpr (is_real<T>) {
-        return std::pow(a, b);
-    } else {
-        if (b < 0) return a == 1 ? 1 : a == -1 ? (b % 2 ? -1 : 1) : 0;
-        uint64_t result = 1, base = static_cast<uint64_t>(a);
-        for (; b; b >>= 1, base *= base) result *= b & 1 ? base : 1;
-        return static_cast<T>(result);
     }
 }
 

@@ -180,10 +180,12 @@ void multiply_as(const Product& p) {
 
 }  // namespace
 
+void start_row(const Product& p, int64_t i, int64_t j, int64_t count, float* out) { start(p, i, j, count, out); }
+
 void multiply(const Product& p) {
     switch (compute_of(p.y.dtype)) {
         case compute_f32:
-            return multiply_as<float>(p);
+            return is_short_float(p.a.dtype) && multiply_short(p) ? void() : multiply_as<float>(p);
         case compute_f64:
             return multiply_as<double>(p);
         default:

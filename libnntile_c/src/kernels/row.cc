@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "kernels/row.hh"
 
+#include "kernels/fold.hh"
+
 namespace nntile::kernels {
 
 void Line::make(const Block& block, Compute compute, int64_t stride) {
@@ -13,9 +15,15 @@ void Line::make(const Block& block, Compute compute, int64_t stride) {
     store_ = storer(compute, block.dtype);
 }
 
-double Line::scalar() const {
+double Line::element(int64_t at) const {
     double value;
-    loader(dtype_, compute_f64)(data_, &value, 1, 1);
+    loader(dtype_, compute_f64)(data_ + at * stride_ * bytes_, &value, 1, 1);
+    return value;
+}
+
+int64_t Line::integer() const {
+    int64_t value;
+    loader(dtype_, compute_i64)(data_, &value, 1, 1);
     return value;
 }
 
@@ -39,6 +47,13 @@ int Rows::make(const Args& args, std::initializer_list<int> scalars) {
     outer.sizes = args.sizes.first(last);
     return space.make(outer, std::span(strides, args.blocks.size()),
                       {static_cast<int>(args.blocks.size()) - 1});
+}
+
+double row_max(Rows& rows, Line& x) {
+    const Folds::Op& amax = folds().op[static_cast<int>(Fold::amax)][rows.compute];
+    Total max = amax.identity;
+    rows.pieces([&](int64_t at, int64_t n) { amax.run(x.read(at, n), n, &max); });
+    return max.f;
 }
 
 }  // namespace nntile::kernels

@@ -22,6 +22,11 @@ struct RowLoops {
     double (*sum)(const void* x, int64_t n);
     double (*dot)(const void* a, const void* b, int64_t n);
     void (*softmax_backward)(const void* dy, const void* y, int64_t n, double dot, void* dx);
+    // sum of w * (x - max); w: 1 if null
+    double (*shifted_dot)(const void* x, const void* w, int64_t n, double max);
+    // dx = exp(x - log_sum) * all - w * share, less `target` at that place if it is one of the n
+    void (*cross_entropy_backward)(const void* x, const void* w, int64_t n, double log_sum, double all, double share,
+                                   int64_t place, double target, void* dx);
     void (*log_softmax_backward)(const void* dy, const void* y, int64_t n, double sum, void* dx);
     double (*deviation)(const void* x, int64_t n, double mean);  // sum of (x - mean)^2
     void (*normalize)(const void* x, const void* w, const void* b, int64_t n, double mean,
@@ -39,11 +44,20 @@ struct RowLoops {
     // From dy and dcell, of this step: gradients of the gates, and dcell of the step before.
     void (*lstm_backward)(const void* gates, const void* before, const void* cell, const void* dy, int64_t n,
                           void* dcell, void* dgates);
+    // x and added: r, z, n of h each, from the inputs and the state; hidden: the state before, then after.
+    // kept: r, z, n, and what was added to n.
+    void (*gru)(const void* x, const void* added, int64_t h, void* hidden, void* kept);
+    // dhidden: of the state after; then what of it goes to the one before past the gates.
+    void (*gru_backward)(const void* kept, const void* before, int64_t h, void* dhidden, void* dx, void* dadded);
+    void (*rnn)(const void* x, int64_t n, bool relu, void* y);  // y = tanh(x), or relu
+    void (*rnn_backward)(const void* y, const void* dy, int64_t n, bool relu, void* dx);
     // sums[0] += sum of x, sums[1] += sum of x * (y - shift), all in double; y may be x
     void (*moments)(const void* x, const void* y, int64_t n, double shift, double* sums);
     // The same for n channels beside each other: shift, first and second have an element for each; shift: may be null.
     void (*moments_of_each)(const void* x, const void* y, int64_t n, const double* shift, double* first,
                             double* second);
+    void (*blend)(const void* a, const void* b, int64_t n, double p, double q, double r,
+                  void* y);  // y = p * a + q * b + r, without b if that is null
 };
 struct RowTables {
     RowLoops table[2];  // compute_f32, compute_f64
@@ -71,7 +85,9 @@ public:
     void flush(int64_t at, int64_t n) {  // after target() was written
         if (!in_place_) store_(buffer_, data_ + at * stride_ * bytes_, stride_, n);
     }
-    double scalar() const;
+    double scalar() const { return element(0); }
+    double element(int64_t at) const;
+    int64_t integer() const;
     void set_scalar(double value);
 
 private:
@@ -86,7 +102,7 @@ private:
 // The rows of a task: all dims but the last, which is `d`.
 class Rows {
 public:
-    static constexpr int max_lines = 6;
+    static constexpr int max_lines = 7;
 
     // `scalars`: operands with one element per row.
     int make(const Args& args, std::initializer_list<int> scalars = {});
@@ -115,5 +131,7 @@ private:
     bool whole;  // every line in place: a row is one piece
     Space space;
 };
+
+double row_max(Rows& rows, Line& x);    // of the row at which x is; nan wins
 
 }  // namespace nntile::kernels

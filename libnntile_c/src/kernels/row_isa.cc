@@ -83,6 +83,21 @@ struct Row {
         T* dx = out(to);
         each(n, [=](int64_t i) { dx[i] = y[i] * (dy[i] - dot); });
     }
+    static double shifted_dot(const void* from, const void* weight, int64_t n, double highest) {
+        const T *x = in(from), *w = in(weight), max = static_cast<T>(highest);
+        if (!w) return lane_sum<T>(n, [=](int64_t i) { return x[i] - max; });
+        return lane_sum<T>(n, [=](int64_t i) { return w[i] * (x[i] - max); });
+    }
+    static void cross_entropy_backward(const void* from, const void* weight, int64_t n, double log_sum, double of_all,
+                                       double of_each, int64_t place, double target, void* to) {
+        const T *x = in(from), *w = in(weight), all = static_cast<T>(of_all), share = static_cast<T>(of_each);
+        // In two parts: of large logits one would be a coarse number.
+        const T log = static_cast<T>(log_sum), rest = static_cast<T>(log_sum - static_cast<double>(log));
+        T* dx = out(to);
+        if (w) each(n, [=](int64_t i) { dx[i] = exp_of((x[i] - log) - rest) * all - w[i] * share; });
+        else each(n, [=](int64_t i) { dx[i] = exp_of((x[i] - log) - rest) * all - share; });
+        if (place >= 0 && place < n) dx[place] -= static_cast<T>(target);
+    }
     static void log_softmax_backward(const void* grad, const void* value, int64_t n, double s,
                                      void* to) {
         const T *dy = in(grad), *y = in(value), sum = static_cast<T>(s);
@@ -166,6 +181,46 @@ struct Row {
         });
     }
 
+    static void gru(const void* from, const void* state, int64_t n, void* to, void* keep) {
+        const T *x = in(from), *added = in(state);
+        T *hidden = out(to), *kept = out(keep);
+        each(n, [=](int64_t j) {
+            const T r = sigmoid_of(x[j] + added[j]), z = sigmoid_of(x[n + j] + added[n + j]);
+            const T of_state = added[2 * n + j], fresh = tanh_of(x[2 * n + j] + r * of_state);
+            kept[j] = r;
+            kept[n + j] = z;
+            kept[2 * n + j] = fresh;
+            kept[3 * n + j] = of_state;
+            hidden[j] = fresh + z * (hidden[j] - fresh);
+        });
+    }
+    static void gru_backward(const void* keep, const void* from, int64_t n, void* through, void* result, void* state) {
+        const T *r = in(keep), *z = r + n, *fresh = z + n, *of_state = fresh + n, *before = in(from);
+        T *dhidden = out(through), *dx = out(result), *dadded = out(state);
+        each(n, [=](int64_t j) {
+            const T dfresh = dhidden[j] * (T(1) - z[j]) * (T(1) - fresh[j] * fresh[j]);
+            const T dr = dfresh * of_state[j] * r[j] * (T(1) - r[j]);
+            const T dz = dhidden[j] * (before[j] - fresh[j]) * z[j] * (T(1) - z[j]);
+            dx[j] = dadded[j] = dr;
+            dx[n + j] = dadded[n + j] = dz;
+            dx[2 * n + j] = dfresh;
+            dadded[2 * n + j] = dfresh * r[j];
+            dhidden[j] *= z[j];
+        });
+    }
+    static void rnn(const void* from, int64_t n, bool relu, void* to) {
+        const T* x = in(from);
+        T* y = out(to);
+        if (relu) each(n, [=](int64_t j) { y[j] = x[j] < T(0) ? T(0) : x[j]; });    // nan stays
+        else each(n, [=](int64_t j) { y[j] = tanh_of(x[j]); });
+    }
+    static void rnn_backward(const void* value, const void* grad, int64_t n, bool relu, void* to) {
+        const T *y = in(value), *dy = in(grad);
+        T* dx = out(to);
+        if (relu) each(n, [=](int64_t j) { dx[j] = y[j] <= T(0) ? T(0) : dy[j]; });
+        else each(n, [=](int64_t j) { dx[j] = dy[j] * (T(1) - y[j] * y[j]); });
+    }
+
     // ---- sums of channels: in double, for a variance is a small difference of large sums
     static void moments(const void* left, const void* right, int64_t n, double shift, double* sums) {
         const T *x = in(left), *y = in(right);
@@ -204,10 +259,20 @@ struct Row {
         else add([](int64_t) { return 0.0; });
     }
 
+    static void blend(const void* left, const void* right, int64_t n, double p, double q, double r, void* to) {
+        const T *a = in(left), *b = in(right);
+        T* y = out(to);
+        const T f = static_cast<T>(p), g = static_cast<T>(q), h = static_cast<T>(r);
+        if (b) each(n, [=](int64_t j) { y[j] = f * a[j] + g * b[j] + h; });
+        else each(n, [=](int64_t j) { y[j] = f * a[j] + h; });
+    }
+
     static constexpr RowLoops loops = {
-        exp_sum,          scale,                exp_scale, add,       forbid,    shift,      sum, dot,
-        softmax_backward, log_softmax_backward, deviation, normalize, norm_sums, norm_input,
-        norm_affine,      lstm,                 lstm_backward,        moments,   moments_of_each};
+        exp_sum,   scale,      exp_scale,     add,     forbid,          shift,
+        sum,       dot,        softmax_backward,       shifted_dot,     cross_entropy_backward, log_softmax_backward,
+        deviation, normalize,  norm_sums,     norm_input, norm_affine,  lstm,
+        lstm_backward,         gru,           gru_backward, rnn,        rnn_backward,           moments,
+        moments_of_each,       blend};
 };
 
 }  // namespace

@@ -2,22 +2,10 @@
 // Softmax and log-softmax over the last dim, and their gradients. y may be x, dx may be dy.
 #include <cmath>
 
-#include "kernels/fold.hh"
 #include "kernels/functions.hh"
 #include "kernels/row.hh"
 
 namespace nntile::kernels {
-namespace {
-
-double row_max(Rows& rows, Line& x) {
-    const Folds::Op& amax = folds().op[static_cast<int>(Fold::amax)][rows.compute];
-    Total max = amax.identity;
-    rows.pieces([&](int64_t at, int64_t n) { amax.run(x.read(at, n), n, &max); });
-    return max.f;
-}
-
-}  // namespace
-
 int softmax(const Args& args) {
     Rows rows;
     if (int status = rows.make(args)) return status;

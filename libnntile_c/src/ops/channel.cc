@@ -1,24 +1,44 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Sums of each channel of images (n, c, spatial..), in float64: what batch norm and its gradient need, in one pass.
+// Sums over all dims but some, in float64: what batch norm, group norm, variances and their gradients need in one pass.
 #include "ops/common.hh"
 
 namespace nntile::ops {
 namespace {
 
+const Dims& kept_of(const Call& call, const Dims& x) {
+    const Dims& kept = call.attr("kept").ints;
+    for (size_t k = 0; k < kept.size(); ++k)
+        check(kept[k] >= (k ? kept[k - 1] + 1 : 0) && kept[k] < static_cast<int64_t>(x.size()),
+              Status::invalid_argument, call.row.name, ": kept ", text_of_dims(kept),
+              " must be growing dims of x ", text_of_dims(x));
+    return kept;
+}
+
 void sums_shape(const Call& call, std::vector<Type>& outputs) {
     const Dims &x = call.inputs[0].sizes, &y = call.inputs[1].sizes;
-    check(x.size() >= 2 && x == y, Status::invalid_argument, call.row.name, ": x ", text_of_dims(x), " and y ",
-          text_of_dims(y), " must be of one shape (n, c, spatial..)");
-    check(!call.has(2) || call.inputs[2].sizes == Dims{x[1]}, Status::invalid_argument, call.row.name,
-          ": shift must have shape ", text_of_dims(Dims{x[1]}));
-    const Type sum{DType::f64, {x[1]}, false};
+    check(x == y, Status::invalid_argument, call.row.name, ": x ", text_of_dims(x), " and y ", text_of_dims(y),
+          " must be of one shape");
+    Dims sums;
+    for (int64_t d : kept_of(call, x)) sums.push_back(x[d]);
+    check(!call.has(2) || call.inputs[2].sizes == sums, Status::invalid_argument, call.row.name,
+          ": shift must have shape ", text_of_dims(sums), ", got ",
+          text_of_dims(call.has(2) ? call.inputs[2].sizes : sums));
+    const Type sum{DType::f64, sums, false};
     outputs = {sum, sum};
 }
 void sums_relate(const Call& call, std::span<const Type>, Relation& r) {
     const Dims& x = call.inputs[0].sizes;
-    for (size_t d = 0; d < x.size(); ++d) r.labels.push_back({x[d], d == 1 ? LabelKind::parallel : LabelKind::reduce});
-    const Labels all = iota_labels(x.size()), channel{1};
-    r.operands = {all, all, call.has(2) ? channel : Labels{}, channel, channel};
+    const Dims& kept = kept_of(call, x);
+    // Where the first dim is kept it is enough to cut: parts of the others would be short runs.
+    const LabelKind other = !kept.empty() && kept[0] == 0 ? LabelKind::whole : LabelKind::reduce;
+    for (int64_t n : x) r.labels.push_back({n, other});
+    Labels own;
+    for (int64_t d : kept) {
+        r.labels[d].kind = LabelKind::parallel;
+        own.push_back(static_cast<int8_t>(d));
+    }
+    const Labels all = iota_labels(x.size());
+    r.operands = {all, all, call.has(2) ? own : Labels{}, own, own};
 }
 void sums_params(const Call&, bool accumulate, std::vector<ParamSpec>& out) { out = {fixed_param(accumulate)}; }
 
@@ -28,9 +48,10 @@ void sums_params(const Call&, bool accumulate, std::vector<ParamSpec>& out) { ou
 NNTILE_ROWS(channel) {
     return {
         {.name = "channel_sums",
-         .doc = "first[c] = sum of x[n, c, ..], second[c] = sum of x[n, c, ..] * (y[n, c, ..] - shift[c]), in float64",
+         .doc = "first = sum of x, second = sum of x * (y - shift) over all dims but those in kept, in float64",
          .rule = Rule::reduce, .types = Types::floating, .inputs = {{"x"}, {"y"}, {"shift?", "f64"}},
-         .outputs = {{"first", "f64"}, {"second", "f64"}}, .shape = sums_shape, .relate = sums_relate,
-         .kernel = "channel_sums", .kernel_dims = all_dims, .params = sums_params, .combine = "add", .flops = 4},
+         .outputs = {{"first", "f64"}, {"second", "f64"}}, .attrs = {{"kept", AttrKind::integers, ""}},
+         .shape = sums_shape, .relate = sums_relate, .kernel = "channel_sums", .kernel_dims = all_dims,
+         .params = sums_params, .combine = "add", .flops = 4},
     };
 }

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Layer norm over the last `normalized_ndim` dims, and its gradients. Kernel dims: rows.., d (d whole).
+// Layer norm and RMS norm over the last `normalized_ndim` dims, and their gradients. RMS norm takes no mean off, and
+// has no bias. Kernel dims: rows.., d (d whole).
 #include "ops/common.hh"
 
 namespace nntile::ops {
 namespace {
 
 const AttrRow normalized_ndim{"normalized_ndim", AttrKind::integer, "1"};
+
+bool centred(const Call& call) { return call.row.name.starts_with("layer"); }
 
 // Number of leading dims that are not normalized; the rows of kernels normalize one dim and have no attribute.
 size_t row_count(const Call& call, const Dims& x) {
@@ -32,10 +35,10 @@ void norm_shape(const Call& call, std::vector<Type>& outputs) {
     const Dims& x = call.inputs[0].sizes;
     const size_t rows = row_count(call, x);
     const Dims affine(x.begin() + rows, x.end());
-    check_sizes(call, 1, affine);
-    check_sizes(call, 2, affine);
+    for (size_t input = 1; input < call.inputs.size(); ++input) check_sizes(call, input, affine);
     const Dims s = statistics(x, rows);
-    outputs = {{call.compute, x, false}, {call.compute, s, false}, {call.compute, s, false}};
+    if (centred(call)) outputs = {{call.compute, x, false}, {call.compute, s, false}, {call.compute, s, false}};
+    else outputs = {{call.compute, x, false}, {is_short_float(call.compute) ? DType::f32 : call.compute, s, false}};
 }
 
 // rows.. and d of x; the row kernels know one d.
@@ -50,43 +53,49 @@ NormLabels norm_labels(const Dims& x, LabelKind rows, Relation& r) {
     s.push_back(-1);
     return {iota_labels(n + 1), s, Labels{static_cast<int8_t>(n)}};
 }
-void norm_relate(const Call& call, std::span<const Type>, Relation& r) {
+void norm_relate(const Call& call, std::span<const Type> outputs, Relation& r) {
     const NormLabels l = norm_labels(call.inputs[0].sizes, LabelKind::parallel, r);
-    r.operands = {l.x, call.has(1) ? l.affine : Labels{}, call.has(2) ? l.affine : Labels{},
-                  l.x, l.statistics, l.statistics};
+    r.operands = {l.x};
+    for (size_t input = 1; input < call.inputs.size(); ++input)
+        r.operands.push_back(call.has(input) ? l.affine : Labels{});
+    r.operands.push_back(l.x);
+    for (size_t k = 1; k < outputs.size(); ++k) r.operands.push_back(l.statistics);
 }
 
-// dy, x, mean, rstd, weight?: what all gradients take. Gives the shape of weight and bias.
+// dy, x, mean (of layer norm), rstd, weight?: what all gradients take. Gives the shape of weight and bias.
+size_t rstd_of(const Call& call) { return centred(call) ? 3 : 2; }
 Dims check_gradient(const Call& call) {
     const Dims& x = call.inputs[1].sizes;
     const size_t rows = row_count(call, x);
     const Dims affine(x.begin() + rows, x.end());
     check_sizes(call, 0, x);
-    check_sizes(call, 2, statistics(x, rows));
-    check_sizes(call, 3, statistics(x, rows));
-    check_sizes(call, 4, affine);
+    for (size_t input = 2; input <= rstd_of(call); ++input) check_sizes(call, input, statistics(x, rows));
+    check_sizes(call, rstd_of(call) + 1, affine);
     return affine;
 }
 
-// dy, x, mean, rstd, weight? -> dx
 void input_shape(const Call& call, std::vector<Type>& outputs) {
     check_gradient(call);
     outputs.push_back({call.compute, call.inputs[1].sizes, false});
 }
 void input_relate(const Call& call, std::span<const Type>, Relation& r) {
     const NormLabels l = norm_labels(call.inputs[1].sizes, LabelKind::parallel, r);
-    r.operands = {l.x, l.x, l.statistics, l.statistics, call.has(4) ? l.affine : Labels{}, l.x};
+    r.operands = {l.x, l.x};
+    for (size_t input = 2; input <= rstd_of(call); ++input) r.operands.push_back(l.statistics);
+    r.operands.push_back(call.has(rstd_of(call) + 1) ? l.affine : Labels{});
+    r.operands.push_back(l.x);
 }
 void no_params(const Call&, bool, std::vector<ParamSpec>&) {}
 
-// dy, x, mean, rstd -> dw, db
+// Without weight: dw, and db of layer norm.
 void affine_shape(const Call& call, std::vector<Type>& outputs) {
-    const Type affine{call.compute, check_gradient(call), false};
-    outputs = {affine, affine};
+    outputs.assign(call.row.outputs.size(), {call.compute, check_gradient(call), false});
 }
-void affine_relate(const Call& call, std::span<const Type>, Relation& r) {
+void affine_relate(const Call& call, std::span<const Type> outputs, Relation& r) {
     const NormLabels l = norm_labels(call.inputs[1].sizes, LabelKind::reduce, r);
-    r.operands = {l.x, l.x, l.statistics, l.statistics, l.affine, l.affine};
+    r.operands = {l.x, l.x};
+    for (size_t input = 2; input <= rstd_of(call); ++input) r.operands.push_back(l.statistics);
+    for (size_t k = 0; k < outputs.size(); ++k) r.operands.push_back(l.affine);
 }
 void affine_params(const Call&, bool accumulate, std::vector<ParamSpec>& out) {
     out = {fixed_param(accumulate)};
@@ -106,57 +115,79 @@ uint32_t reshaped(Builder& graph, uint32_t value, const Dims& sizes) {
     return graph.type_of(value).sizes == sizes ? value : graph.view(value, Layout::dense(sizes));
 }
 
-std::vector<uint32_t> norm(Builder& graph, const Call& call, std::span<const uint32_t> in) {
+std::vector<uint32_t> norm_of(Builder& graph, const Call& call, std::span<const uint32_t> in) {
     const Dims& x = call.inputs[0].sizes;
     const size_t rows = row_count(call, x), rank = x.size();
     std::vector<uint32_t> flat;
     for (uint32_t v : in) flat.push_back(flatten(graph, v, rows, rank));
-    auto out = graph.op("layer_norm_rows", flat, {call.attr("eps")}, call.compute);
+    auto out = graph.op(call.row.name + "_rows", flat, {call.attr("eps")}, call.compute);
     const Dims s = statistics(x, rows);
-    return {reshaped(graph, out[0], x), reshaped(graph, out[1], s), reshaped(graph, out[2], s)};
+    for (size_t k = 0; k < out.size(); ++k) out[k] = reshaped(graph, out[k], k == 0 ? x : s);
+    return out;
 }
 
 void backward_shape(const Call& call, std::vector<Type>& outputs) {
-    const Type affine{call.compute, check_gradient(call), false};
-    outputs = {{call.compute, call.inputs[1].sizes, false}, affine, affine};
+    outputs.assign(call.row.outputs.size(), {call.compute, check_gradient(call), false});
+    outputs[0].sizes = call.inputs[1].sizes;
 }
 std::vector<uint32_t> backward(Builder& graph, const Call& call, std::span<const uint32_t> in) {
     const Dims& x = call.inputs[1].sizes;
     const size_t rows = row_count(call, x), rank = x.size();
     std::vector<uint32_t> flat;
     for (uint32_t v : in) flat.push_back(flatten(graph, v, rows, rank));
-    const uint32_t dx = graph.op("layer_norm_input_grad", flat, {}, call.compute)[0];
+    const std::string norm = centred(call) ? "layer_norm" : "rms_norm";
+    std::vector<uint32_t> out{reshaped(graph, graph.op(norm + "_input_grad", flat, {}, call.compute)[0], x)};
     flat.pop_back();
-    auto affine = graph.op("layer_norm_affine_grad", flat, {}, call.compute);
     const Dims a(x.begin() + rows, x.end());
-    return {reshaped(graph, dx, x), reshaped(graph, affine[0], a), reshaped(graph, affine[1], a)};
+    for (uint32_t affine : graph.op(norm + "_affine_grad", flat, {}, call.compute))
+        out.push_back(reshaped(graph, affine, a));
+    return out;
+}
+
+// What differs between both norms: their operands.
+struct Norm {
+    std::string name, doc;
+    std::vector<ArgRow> x, y, dy, gradients;    // gradients: dx and those of the affine part
+};
+
+std::vector<OpRow> rows_of(const Norm& norm) {
+    const AttrRow eps{"eps", AttrKind::real, "1e-5"};
+    std::vector<ArgRow> dy_w = norm.dy;
+    dy_w.push_back({"weight?"});
+    const std::vector<ArgRow> affine(norm.gradients.begin() + 1, norm.gradients.end());
+    return {
+        {.name = norm.name + "_rows", .doc = norm.doc + " over the last dim", .rule = Rule::whole,
+         .types = Types::floating, .inputs = norm.x, .outputs = norm.y, .attrs = {eps}, .shape = norm_shape,
+         .relate = norm_relate, .kernel = norm.name, .flops = 8},
+        {.name = norm.name + "_input_grad", .doc = "dx of " + norm.name + "_rows", .rule = Rule::whole,
+         .types = Types::floating, .inputs = dy_w, .outputs = {{"dx"}}, .shape = input_shape,
+         .relate = input_relate, .kernel = norm.name + "_backward_input", .params = no_params, .flops = 10},
+        {.name = norm.name + "_affine_grad",
+         .doc = affine.size() > 1 ? "dw = sum of dy * (x - mean) * rstd, db = sum of dy over rows"
+                                  : "dw = sum of dy * x * rstd over rows",
+         .rule = Rule::reduce, .types = Types::floating, .inputs = norm.dy, .outputs = affine,
+         .shape = affine_shape, .relate = affine_relate, .kernel = norm.name + "_backward_affine",
+         .params = affine_params, .combine = "add", .flops = 5},
+        {.name = norm.name, .doc = norm.name + "_rows over the last normalized_ndim dims",
+         .rule = Rule::compose, .types = Types::floating, .inputs = norm.x, .outputs = norm.y,
+         .attrs = {normalized_ndim, eps}, .shape = norm_shape, .compose = norm_of},
+        {.name = norm.name + "_backward",
+         .doc = affine.size() > 1 ? "dx, dw and db of layer_norm" : "dx and dw of rms_norm", .rule = Rule::compose,
+         .types = Types::floating, .inputs = dy_w, .outputs = norm.gradients, .attrs = {normalized_ndim},
+         .shape = backward_shape, .compose = backward},
+    };
 }
 
 }  // namespace
 }  // namespace nntile::ops
 
 NNTILE_ROWS(norm) {
-    const AttrRow eps{"eps", AttrKind::real, "1e-5"};
-    const std::vector<ArgRow> x{{"x"}, {"weight?"}, {"bias?"}}, y{{"y"}, {"mean"}, {"rstd"}};
-    const std::vector<ArgRow> dy{{"dy"}, {"x"}, {"mean"}, {"rstd"}};
-    std::vector<ArgRow> dy_w = dy;
-    dy_w.push_back({"weight?"});
-    return {
-        {.name = "layer_norm_rows", .doc = "y = (x - mean) * rstd * weight + bias over the last dim",
-         .rule = Rule::whole, .types = Types::floating, .inputs = x, .outputs = y, .attrs = {eps},
-         .shape = norm_shape, .relate = norm_relate, .kernel = "layer_norm", .flops = 8},
-        {.name = "layer_norm_input_grad", .doc = "dx of layer_norm_rows", .rule = Rule::whole,
-         .types = Types::floating, .inputs = dy_w, .outputs = {{"dx"}}, .shape = input_shape,
-         .relate = input_relate, .kernel = "layer_norm_backward_input", .params = no_params, .flops = 10},
-        {.name = "layer_norm_affine_grad", .doc = "dw = sum of dy * (x - mean) * rstd, db = sum of dy over rows",
-         .rule = Rule::reduce, .types = Types::floating, .inputs = dy, .outputs = {{"dw"}, {"db"}},
-         .shape = affine_shape, .relate = affine_relate, .kernel = "layer_norm_backward_affine",
-         .params = affine_params, .combine = "add", .flops = 5},
-        {.name = "layer_norm", .doc = "layer_norm_rows over the last normalized_ndim dims",
-         .rule = Rule::compose, .types = Types::floating, .inputs = x, .outputs = y,
-         .attrs = {normalized_ndim, eps}, .shape = norm_shape, .compose = norm},
-        {.name = "layer_norm_backward", .doc = "dx, dw and db of layer_norm", .rule = Rule::compose,
-         .types = Types::floating, .inputs = dy_w, .outputs = {{"dx"}, {"dw"}, {"db"}},
-         .attrs = {normalized_ndim}, .shape = backward_shape, .compose = backward},
-    };
+    std::vector<OpRow> rows = rows_of({"layer_norm", "y = (x - mean) * rstd * weight + bias",
+                                       {{"x"}, {"weight?"}, {"bias?"}}, {{"y"}, {"mean"}, {"rstd"}},
+                                       {{"dy"}, {"x"}, {"mean"}, {"rstd"}}, {{"dx"}, {"dw"}, {"db"}}});
+    for (OpRow& row : rows_of({"rms_norm", "y = x * rstd * weight, rstd = 1 / sqrt(mean of x * x + eps)",
+                               {{"x"}, {"weight?"}}, {{"y"}, {"rstd", "any"}},
+                               {{"dy"}, {"x"}, {"rstd", "any"}}, {{"dx"}, {"dw"}}}))
+        rows.push_back(std::move(row));
+    return rows;
 }

@@ -27,7 +27,8 @@ struct Pool {
             const int64_t extent = x[x.size() - rank + d];
             const int64_t room = extent + 2 * padding[d] - dilation[d] * (size[d] - 1) - 1;
             int64_t n = room < 0 ? 0 : room / stride[d] + 1;
-            if (ceil && room >= 0) {            // the last window begins inside of the image or its left padding
+            // The last window begins inside of the image or its left padding; the one there is may be larger than both.
+            if (ceil && room + stride[d] > 0) {
                 n = (room + stride[d] - 1) / stride[d] + 1;
                 if ((n - 1) * stride[d] >= extent + padding[d]) --n;
             }

@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The part of an LSTM layer that goes from step to step, for all steps at once: a task for each part of the batch.
-// Products with the inputs, and gradients of weights, are products of all steps and no part of it. Kernel dims: n, t,
-// gates (4 h), h. Gates are in PyTorch's order: i, f, g, o.
+// The part of an LSTM, GRU or plain layer that goes from step to step, for all steps at once: a task for each part of
+// the batch. Products with the inputs, and gradients of weights, are products of all steps and no part of it. Kernel
+// dims: n, t, gates, h, and of a GRU what it keeps (4 h). Gates are in PyTorch's order: i, f, g, o; r, z, n.
 #include "ops/common.hh"
 
 namespace nntile::ops {
 namespace {
 
-// (t, n, 4 h) of what the gates get from the inputs, (4 h, h) of the weight.
+// (t, n, gates) of what the gates get from the inputs, (gates, h) of the weight; so many gates are h.
 struct Sizes {
     int64_t t, n, gates, h;
 };
-Sizes sizes_of(const Call& call, const Dims& x, const Dims& w) {
-    check(x.size() == 3 && w.size() == 2 && x[2] == w[0] && w[0] == 4 * w[1], Status::invalid_argument, call.row.name,
-          ": gates (t, n, 4 h) and a weight (4 h, h) are expected, got ", text_of_dims(x), " and ", text_of_dims(w));
+Sizes sizes_of(const Call& call, const Dims& x, const Dims& w, int64_t gates = 4) {
+    check(x.size() == 3 && w.size() == 2 && x[2] == w[0] && w[0] == gates * w[1], Status::invalid_argument,
+          call.row.name, ": gates (t, n, ", gates, " h) and a weight (", gates, " h, h) are expected, got ",
+          text_of_dims(x), " and ", text_of_dims(w));
     check(product(x) > 0, Status::unsupported, call.row.name, ": a sequence without elements has no kernel");
     return {x[0], x[1], x[2], w[1]};
 }
@@ -25,8 +26,8 @@ void check_sizes(const Call& call, size_t input, const Dims& want) {
           text_of_dims(want), ", got ", text_of_dims(call.inputs[input].sizes));
 }
 
-constexpr int8_t n = 0, t = 1, g = 2, h = 3;
-const Labels of_gates{t, n, g}, of_steps{t, n, h}, of_state{n, h}, of_weight{g, h};
+constexpr int8_t n = 0, t = 1, g = 2, h = 3, k = 4;
+const Labels of_gates{t, n, g}, of_steps{t, n, h}, of_state{n, h}, of_weight{g, h}, of_kept{t, n, k};
 
 void labels(const Sizes& s, Relation& r) {
     r.labels = {{s.n, LabelKind::parallel}, {s.t, LabelKind::whole}, {s.gates, LabelKind::whole},
@@ -36,7 +37,7 @@ void labels(const Sizes& s, Relation& r) {
 // x, w, hx, cx -> y, cy, cells, gates
 Sizes forward_of(const Call& call) {
     const Sizes s = sizes_of(call, call.inputs[0].sizes, call.inputs[1].sizes);
-    for (size_t k : {2, 3}) check_sizes(call, k, {s.n, s.h});
+    for (size_t input : {2, 3}) check_sizes(call, input, {s.n, s.h});
     return s;
 }
 void forward_shape(const Call& call, std::vector<Type>& outputs) {
@@ -52,8 +53,8 @@ void forward_relate(const Call& call, std::span<const Type>, Relation& r) {
 // dy?, dcy?, w, cx, cells, gates -> dx, dhx, dcx
 Sizes backward_of(const Call& call) {
     const Sizes s = sizes_of(call, call.inputs[5].sizes, call.inputs[2].sizes);
-    for (size_t k : {0, 4}) check_sizes(call, k, {s.t, s.n, s.h});
-    for (size_t k : {1, 3}) check_sizes(call, k, {s.n, s.h});
+    for (size_t input : {0, 4}) check_sizes(call, input, {s.t, s.n, s.h});
+    for (size_t input : {1, 3}) check_sizes(call, input, {s.n, s.h});
     return s;
 }
 void backward_shape(const Call& call, std::vector<Type>& outputs) {
@@ -71,11 +72,81 @@ void params(const Call& call, bool, std::vector<ParamSpec>& out) {
     out = {fixed_param(call.attr("reverse").i)};
 }
 
+// ---- GRU: x, w, bias?, hx -> y, kept
+constexpr int64_t gru_gates = 3, gru_kept = 4;
+
+void gru_labels(const Sizes& s, Relation& r) {
+    labels(s, r);
+    r.labels.push_back({gru_kept * s.h, LabelKind::whole});
+    r.flops = 2 / static_cast<double>(gru_kept * s.h);
+}
+void gru_shape(const Call& call, std::vector<Type>& outputs) {
+    const Sizes s = sizes_of(call, call.inputs[0].sizes, call.inputs[1].sizes, gru_gates);
+    check_sizes(call, 2, {s.gates});
+    check_sizes(call, 3, {s.n, s.h});
+    outputs = {{call.compute, {s.t, s.n, s.h}, false}, {call.compute, {s.t, s.n, gru_kept * s.h}, false}};
+}
+void gru_relate(const Call& call, std::span<const Type>, Relation& r) {
+    gru_labels(sizes_of(call, call.inputs[0].sizes, call.inputs[1].sizes, gru_gates), r);
+    r.operands = {of_gates, of_weight, call.has(2) ? Labels{g} : Labels{}, of_state, of_steps, of_kept};
+}
+
+// dy, w, hx, y, kept -> dx, dadded, dhx
+Sizes gru_backward_of(const Call& call) {
+    const Dims &y = call.inputs[3].sizes, &w = call.inputs[1].sizes;
+    check(y.size() == 3 && w.size() == 2, Status::invalid_argument, call.row.name,
+          ": y (t, n, h) and a weight (3 h, h) are expected, got ", text_of_dims(y), " and ", text_of_dims(w));
+    const Sizes s = sizes_of(call, {y[0], y[1], w[0]}, w, gru_gates);
+    for (size_t input : {0, 3}) check_sizes(call, input, {s.t, s.n, s.h});
+    check_sizes(call, 2, {s.n, s.h});
+    check_sizes(call, 4, {s.t, s.n, gru_kept * s.h});
+    return s;
+}
+void gru_backward_shape(const Call& call, std::vector<Type>& outputs) {
+    const Sizes s = gru_backward_of(call);
+    const Type gates{call.compute, {s.t, s.n, s.gates}, false};
+    outputs = {gates, gates, {call.compute, {s.n, s.h}, false}};
+}
+void gru_backward_relate(const Call& call, std::span<const Type>, Relation& r) {
+    gru_labels(gru_backward_of(call), r);
+    r.operands = {of_steps, of_weight, of_state, of_steps, of_kept, of_gates, of_gates, of_state};
+}
+
+// ---- plain: x, w, hx -> y
+void rnn_shape(const Call& call, std::vector<Type>& outputs) {
+    const Sizes s = sizes_of(call, call.inputs[0].sizes, call.inputs[1].sizes, 1);
+    check_sizes(call, 2, {s.n, s.h});
+    outputs.push_back({call.compute, {s.t, s.n, s.h}, false});
+}
+void rnn_relate(const Call& call, std::span<const Type>, Relation& r) {
+    labels(sizes_of(call, call.inputs[0].sizes, call.inputs[1].sizes, 1), r);
+    r.operands = {of_gates, of_weight, of_state, of_steps};
+}
+
+// dy, w, y -> dx, dhx
+Sizes rnn_backward_of(const Call& call) {
+    const Sizes s = sizes_of(call, call.inputs[2].sizes, call.inputs[1].sizes, 1);
+    check_sizes(call, 0, {s.t, s.n, s.h});
+    return s;
+}
+void rnn_backward_shape(const Call& call, std::vector<Type>& outputs) {
+    const Sizes s = rnn_backward_of(call);
+    outputs = {{call.compute, {s.t, s.n, s.h}, false}, {call.compute, {s.n, s.h}, false}};
+}
+void rnn_backward_relate(const Call& call, std::span<const Type>, Relation& r) {
+    labels(rnn_backward_of(call), r);
+    r.operands = {of_steps, of_weight, of_steps, of_gates, of_state};
+}
+void rnn_params(const Call& call, bool, std::vector<ParamSpec>& out) {
+    out = {fixed_param(call.attr("reverse").i), fixed_param(call.attr("nonlinearity").i)};
+}
+
 }  // namespace
 }  // namespace nntile::ops
 
 NNTILE_ROWS(recurrent) {
-    const AttrRow reverse{"reverse", AttrKind::integer, "0"};
+    const AttrRow reverse{"reverse", AttrKind::integer, "0"},
+        nonlinearity{"nonlinearity", AttrKind::text, "tanh", "tanh|relu"};
     return {
         {.name = "lstm_sequence",
          .doc = "for each step: i, f, g, o = x + h @ w^T; c = sigmoid(f) * c + sigmoid(i) * tanh(g); "
@@ -88,5 +159,25 @@ NNTILE_ROWS(recurrent) {
          .outputs = {{"dx"}, {"dhx"}, {"dcx"}}, .attrs = {reverse}, .shape = backward_shape,
          .relate = backward_relate, .kernel = "lstm_sequence_backward", .kernel_dims = all_dims, .params = params,
          .flops = 2},
+        {.name = "gru_sequence",
+         .doc = "for each step: r, z = sigmoid(x + h @ w^T + bias), n = tanh(x + r * (h @ w^T + bias)), "
+                "y = h = n + z * (h - n); from the last step on with reverse",
+         .rule = Rule::whole, .types = Types::floating, .inputs = {{"x"}, {"w"}, {"bias?"}, {"hx"}},
+         .outputs = {{"y"}, {"kept"}}, .attrs = {reverse}, .shape = gru_shape, .relate = gru_relate,
+         .kernel = "gru_sequence", .kernel_dims = all_dims, .params = params},
+        {.name = "gru_sequence_backward",
+         .doc = "dx and dhx of gru_sequence, and dadded, of h @ w^T + bias", .rule = Rule::whole,
+         .types = Types::floating, .inputs = {{"dy"}, {"w"}, {"hx"}, {"y"}, {"kept"}},
+         .outputs = {{"dx"}, {"dadded"}, {"dhx"}}, .attrs = {reverse}, .shape = gru_backward_shape,
+         .relate = gru_backward_relate, .kernel = "gru_sequence_backward", .kernel_dims = all_dims, .params = params},
+        {.name = "rnn_sequence",
+         .doc = "for each step: y = h = tanh(x + h @ w^T), or relu; from the last step on with reverse",
+         .rule = Rule::whole, .types = Types::floating, .inputs = {{"x"}, {"w"}, {"hx"}}, .outputs = {{"y"}},
+         .attrs = {reverse, nonlinearity}, .shape = rnn_shape, .relate = rnn_relate, .kernel = "rnn_sequence",
+         .kernel_dims = all_dims, .params = rnn_params, .flops = 2},
+        {.name = "rnn_sequence_backward", .doc = "dx and dhx of rnn_sequence", .rule = Rule::whole,
+         .types = Types::floating, .inputs = {{"dy"}, {"w"}, {"y"}}, .outputs = {{"dx"}, {"dhx"}},
+         .attrs = {reverse, nonlinearity}, .shape = rnn_backward_shape, .relate = rnn_backward_relate,
+         .kernel = "rnn_sequence_backward", .kernel_dims = all_dims, .params = rnn_params, .flops = 2},
     };
 }

@@ -86,10 +86,11 @@ static int64_t bytes_of(std::span<const Operand> operands) {
 }
 
 void Recorder::op(const OpRow& row, std::span<const Operand> operands, size_t n_inputs,
-                  std::vector<Attr> attrs, DType compute, std::string_view where) {
+                  std::vector<Attr> attrs, DType compute, Place place) {
     std::lock_guard lock(mutex_);
     for (const Operand& o : operands) check_operand(row.name, o, this);
     begin_call(row.rule == schema::Rule::contract || row.rule == schema::Rule::compose);
+    graph_.place = place;
     const int64_t result_bytes = bytes_of(operands.subspan(n_inputs));
     if (copy_bytes(row.name, operands)) return finish_call(result_bytes);
     std::vector<Operand> permuted;
@@ -113,7 +114,7 @@ void Recorder::op(const OpRow& row, std::span<const Operand> operands, size_t n_
         if (row.rule == schema::Rule::map && row.attrs[k].name == "sizes" && !wanted.empty())
             attrs[k].ints = wanted[0].sizes;
     fresh_from_ = graph_.values.size();
-    const auto results = graph_.add(row, inputs, std::move(attrs), compute, wanted, where);
+    const auto results = graph_.add(row, inputs, std::move(attrs), compute, wanted);
     check(outputs.size() <= results.size(), Status::invalid_argument, row.name, ": ", outputs.size(),
           " outputs given, the op has ", results.size());
     for (size_t k = 0; k < outputs.size(); ++k)
@@ -121,16 +122,17 @@ void Recorder::op(const OpRow& row, std::span<const Operand> operands, size_t n_
     finish_call(result_bytes);
 }
 
-void Recorder::host(HostCall call, std::span<const Operand> operands, size_t n_inputs, std::string_view where) {
+void Recorder::host(HostCall call, std::span<const Operand> operands, size_t n_inputs, Place place) {
     std::lock_guard lock(mutex_);
     for (const Operand& o : operands) check_operand(call.name, o, this);
     begin_call(true);
+    graph_.place = place;
     SmallVector<uint32_t, 6> inputs;
     for (size_t k = 0; k < n_inputs; ++k) inputs.push_back(read_operand(operands[k]));
     std::vector<Type> wanted;
     for (const Operand& o : operands.subspan(n_inputs)) wanted.push_back({o.dtype, Dims(o.sizes), false});
     fresh_from_ = graph_.values.size();
-    const auto results = graph_.add_host(call.name, call.signature, inputs, wanted, where, call.batched);
+    const auto results = graph_.add_host(call.name, call.signature, inputs, wanted, {}, call.batched, call.axes);
     calls_.push_back(std::move(call));
     for (size_t k = 0; k < wanted.size(); ++k)
         if (operands[n_inputs + k].kind == Operand::Kind::tensor)
@@ -150,6 +152,7 @@ void Recorder::write(const Operand& target, const void* host, size_t bytes) {
     if (bytes == 0) return;
     std::lock_guard lock(mutex_);
     bury();
+    graph_.place = current_place;
     auto stored = executor_->write(target.dtype, target.sizes, host);
     Buffer& buffer = *target.buffer;
     if (target.dense() && target.fills_buffer() && !capturing_) {
@@ -191,6 +194,7 @@ void Recorder::read(const Operand& source, void* host, size_t bytes) {
     {                                           // let a graph of its own make it dense
         std::lock_guard lock(mutex_);
         flush();
+        graph_.place = current_place;
         const uint32_t v = graph_.add_view(current_value(buffer, source.dtype, &source), source.layout());
         const uint32_t dense = graph_.copy(v, source.dtype);
         Buffer target;
@@ -222,6 +226,7 @@ void Recorder::mark_outputs() {
         if (!h.buffer || h.current == no_value || keeps) continue;
         keep_names(h);
         graph_.set_output(h.current);
+        graph_.outputs.back().input = h.input;
     }
 }
 

@@ -5,7 +5,6 @@
 
 #include <atomic>
 #include <condition_variable>
-#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -14,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/host_function.hh"
 #include "base/wait.hh"
 #include "record/operand.hh"
 
@@ -23,7 +23,8 @@ struct HostCall {
     std::string name;
     uint64_t signature = 0;
     std::vector<uint8_t> batched;               // as of Graph::add_host()
-    std::function<int(int64_t batch, bool accumulate, void* const* data, char* error_text)> function;
+    graph::HostAxes axes;                       // likewise
+    HostFunction function;
 };
 
 // What runs graphs; executor.cc implements it, so that record/ needs neither tiles nor StarPU.
@@ -78,8 +79,8 @@ public:
 
     // operands: n_inputs inputs, then outputs, in the order of the row.
     void op(const graph::OpRow& row, std::span<const Operand> operands, size_t n_inputs,
-            std::vector<graph::Attr> attrs, DType compute, std::string_view where);
-    void host(HostCall call, std::span<const Operand> operands, size_t n_inputs, std::string_view where);
+            std::vector<graph::Attr> attrs, DType compute, Place place);
+    void host(HostCall call, std::span<const Operand> operands, size_t n_inputs, Place place);
     void write(const Operand& target, const void* host, size_t bytes);
     void read(const Operand& source, void* host, size_t bytes);
 

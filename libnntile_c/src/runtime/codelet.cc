@@ -50,11 +50,19 @@ int run_task(const Run& run, uint32_t index, void** buffers, char* error) {
     }
     const PlanTask& task = run.plan->tasks[index];
     if (task.host_call < 0) return run_kernel(run, index, data, error);
+    const TaskKind& kind = *task.kind;
+    const uint32_t* slot = run.plan->slots_of(index).data();
     SmallVector<void*, 16> pointers;
-    for (std::byte* d : data) pointers.push_back(d);
-    const bool accumulate = !task.kind->params.empty() && task.kind->params[0].fixed.i != 0;
-    return run.host_calls[static_cast<size_t>(task.host_call)].function(
-        product(task.kind->sizes), accumulate, pointers.data(), error);
+    for (size_t i = 0; i < kind.operands.size(); ++i)   // it only reads its inputs
+        pointers.push_back(kind.operands[i].number ? const_cast<kernels::Param*>(&run.scalars[*slot++])
+                                                   : static_cast<void*>(data[i]));
+    HostPart part{kind.sizes, {}, !kind.params.empty() && kind.params[0].fixed.i != 0};
+    int64_t start = task.index_offset;
+    for (int64_t stride : kind.index_strides) {
+        part.starts.push_back(start / stride);
+        start %= stride;
+    }
+    return run.host_calls[static_cast<size_t>(task.host_call)].function(part, pointers.data(), error);
 }
 
 Status status_of(int result) {
@@ -70,7 +78,7 @@ std::string message(const Run& run, uint32_t index, const char* text) {
     const size_t name = std::strspn(text, "abcdefghijklmnopqrstuvwxyz_");
     if (name > 0 && text[name] == ':' && text[name + 1] == ' ') text += name + 2;
     out += text_of(": ", *text ? text : "the kernel failed");
-    const std::string& where = run.plan->places[task.where];
+    const std::string where = text_of_place(run.place_of(task));
     return where.empty() ? out : out + " [" + where + "]";
 }
 
@@ -83,10 +91,11 @@ bool reads_lost_data(const Run& run, uint32_t index) {
 }
 
 // After a task that did not run or failed, what it writes is lost. Only data that it would have
-// changed in place stays as it was: parameters survive a failed step.
+// changed in place stays as it was: parameters survive a failed step. (Results that merely took the memory of an
+// operand that nobody has any more do not.)
 void mark_lost(const Run& run, uint32_t index) {
     for (const Entry& e : run.plan->entries_of(index))
-        if (e.mode != STARPU_R && run.plan->memories[e.memory].kind != MemoryKind::input)
+        if (e.mode != STARPU_R && !run.plan->memories[e.memory].survives)
             run.memory[e.memory]->lost.store(true, std::memory_order_relaxed);
 }
 
@@ -129,8 +138,12 @@ void execute(void** buffers, void* arg) {
     const int64_t begin = trace ? trace_clock() : 0;
     execute_task(*task.run, task.index, buffers);
     if (!trace) return;
-    const std::string& op = task.run->plan->tasks[task.index].kind->op;
-    trace({op.c_str(), starpu_worker_get_id(), task.run->mark, begin, trace_clock()});
+    const int64_t end = trace_clock();
+    const PlanTask& plan = task.run->plan->tasks[task.index];
+    const TaskKind& kind = *plan.kind;
+    trace({kind.op.c_str(), starpu_worker_get_id(), task.run->mark, begin, end,
+           kind.kernel ? kind.kernel->name : "host", task.run->place_of(plan), task.run->number,
+           plan.where == tile::none ? -1 : static_cast<int64_t>(plan.where), task.index, kind.bytes, kind.flops});
 }
 
 }  // namespace

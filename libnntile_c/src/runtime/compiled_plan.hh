@@ -35,6 +35,7 @@ struct TaskKind {
     starpu_codelet* codelet = nullptr;
     std::shared_ptr<const kernels::Program> program;
     std::string op;  // for messages
+    int64_t flops = 0, bytes = 0;  // for profilers; no flops are known of functions of the host
     Dims sizes, index_strides;
     std::vector<Operand> operands;
     std::vector<tile::ParamRef> params;  // scalar: the run's scalar at the next slot
@@ -56,7 +57,7 @@ struct PlanTask {
     uint32_t first_entry = 0, first_operand = 0, first_slot = 0, first_successor = 0;
     int32_t predecessors = 0;
     int32_t host_call = -1;
-    uint32_t where = 0;  // into CompiledPlan::places
+    uint32_t where = tile::none;  // the recorded node: into the places of the run, or of the plan
 };
 
 enum class MemoryKind : uint8_t { input, output, slot };
@@ -64,6 +65,7 @@ struct Memory {
     MemoryKind kind = MemoryKind::slot;
     uint32_t size_class = 0;
     uint32_t first_writer = tile::none, last_writer = tile::none;
+    bool survives = false;                   // what is there stays when a task that changes it fails
     uint32_t heads = 0, tails = 0, end = 0;  // into CompiledPlan::readers: before and after the writers
 };
 
@@ -105,7 +107,7 @@ public:
     std::vector<PlanTask> tasks;
     std::vector<Memory> memories;
     std::vector<float> seconds;          // by task, by the cost module of when the plan was made
-    std::vector<std::string> places;     // of the user's calls that recorded the tasks
+    std::vector<Place> places;           // by recorded node; only for runs that do not bring their own
     std::vector<int64_t> written_bytes;  // by entry, from the memory's start; only for sentinels
     std::vector<uint32_t> roots;         // tasks without predecessors, in the order of the schedule
     std::vector<Binding> inputs, outputs;

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "runtime/environment.hh"
 
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <thread>
 
+#include "base/environment.hh"
 #include "runtime/memory.hh"
 
 namespace nntile::runtime {
@@ -23,12 +22,6 @@ int number_of(const char* name) {
     char* end = nullptr;
     const long n = std::strtol(text, &end, 10);
     return *end == 0 && n >= 0 && n < 1 << 20 ? static_cast<int>(n) : -1;
-}
-
-int cores() {
-    cpu_set_t set;
-    if (sched_getaffinity(0, sizeof set, &set) == 0) return std::max(1, CPU_COUNT(&set));
-    return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
 
 int64_t group_limit() {
@@ -54,7 +47,7 @@ std::string fresh_folder() {
 
 int cpu_workers() {
     const int n = number_of("STARPU_NCPU");
-    return n >= 0 ? n : cores();
+    return n >= 0 ? n : available_cores();
 }
 
 int cuda_workers() { return std::max(0, number_of("STARPU_NCUDA")); }

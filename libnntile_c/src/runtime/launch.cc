@@ -127,6 +127,8 @@ void prepare(Run& run, std::shared_ptr<CompiledPlan> plan, Launch& launch) {
     run.mark = trace_mark;
     run.scalars.assign(launch.scalars.begin(), launch.scalars.end());
     run.host_calls = std::move(launch.host_calls);
+    run.places.assign(launch.places.begin(), launch.places.end());
+    run.number = engine().launches;
     run.left.store(plan->task_count() + 1, std::memory_order_relaxed);  // + 1: the launch itself
     for (size_t t = 0; t < plan->task_count(); ++t) {
         run.tasks[t].pending.store(plan->tasks[t].predecessors, std::memory_order_relaxed);
@@ -137,6 +139,11 @@ void prepare(Run& run, std::shared_ptr<CompiledPlan> plan, Launch& launch) {
 }
 
 }  // namespace
+
+Place Run::place_of(const PlanTask& task) const {
+    const std::span<const Place> all = places.empty() ? std::span<const Place>(plan->places) : places;
+    return task.where < all.size() ? all[task.where] : 0;
+}
 
 void CompiledPlan::launch(Launch launch) {
     Engine& e = engine();

@@ -27,6 +27,7 @@ struct Chains {
     std::vector<uint32_t> memory_of;  // by tile
     std::vector<bool> written;        // by memory: a task before has put something there
     std::vector<MemoryKind> kind;     // by memory
+    std::vector<bool> survives;       // by memory: an input's data, whatever fails
     std::vector<int64_t> bytes;
 
     explicit Chains(const TileGraph& graph) : memory_of(graph.memories()) {
@@ -36,11 +37,13 @@ struct Chains {
             if (m == none) {
                 m = static_cast<uint32_t>(kind.size());
                 kind.push_back(MemoryKind::slot);
+                survives.push_back(true);
                 bytes.push_back(0);
             }
             memory_of[t] = m;
             bytes[m] = std::max(bytes[m], graph.tiles[t].bytes);
             const TileRole role = graph.tiles[t].role;
+            if (role == TileRole::output && !graph.tiles[t].updates) survives[m] = false;
             if (role == TileRole::input) kind[m] = MemoryKind::input;
             else if (role == TileRole::output && kind[m] == MemoryKind::slot)
                 kind[m] = MemoryKind::output;
@@ -157,6 +160,8 @@ private:
                 final_memory[m] = static_cast<uint32_t>(plan_.external) + schedule.slot[m];
         plan_.slot_bytes = schedule.bytes;
         for (uint32_t m : chains_.memory_of) memory_of_.push_back(final_memory[m]);
+        for (size_t m = 0; m < chains_.kind.size(); ++m)
+            plan_.memories[final_memory[m]].survives = chains_.kind[m] == MemoryKind::input && chains_.survives[m];
     }
 
     void add_memory(MemoryKind kind, uint32_t size_class, const Accesses& a) {
@@ -227,7 +232,7 @@ private:
         p.kind = plan_.kinds.of(task, known ? graph_.op_names[task.node] : "", plan_.slots_read);
         p.index_offset = task.index_offset;
         p.host_call = task.host_call;
-        p.where = place_of(known ? graph_.where[task.node] : "");
+        p.where = known ? recorded(task.node) : none;
         add_entries(task);
         for (size_t s = p.first_slot; s < plan_.slots_read.size(); ++s)
             plan_.scalars = std::max<size_t>(plan_.scalars, plan_.slots_read[s] + 1);
@@ -242,10 +247,12 @@ private:
         plan_.tasks.push_back(p);
     }
 
-    uint32_t place_of(const std::string& where) {
-        const auto [at, fresh] = places_.try_emplace(where, static_cast<uint32_t>(plan_.places.size()));
-        if (fresh) plan_.places.push_back(where);
-        return at->second;
+    uint32_t recorded(uint32_t node) {
+        const uint32_t where = graph_.recorded.empty() ? node : graph_.recorded[node];
+        if (where == none || node >= graph_.where.size()) return none;
+        if (where >= plan_.places.size()) plan_.places.resize(where + 1);
+        plan_.places[where] = graph_.where[node];
+        return where;
     }
 
     // The handles of a task: a memory that several operands lie in appears once, with all their modes.
@@ -328,7 +335,6 @@ private:
     Chains chains_;
     std::vector<bool> written_;         // by tile
     std::vector<uint32_t> memory_of_;   // by tile
-    std::map<std::string, uint32_t> places_;
 };
 
 }  // namespace

@@ -19,6 +19,7 @@
 namespace nntile::runtime {
 
 class CompiledPlan;
+struct PlanTask;
 class Physical;
 struct Run;
 
@@ -143,7 +144,10 @@ struct Run {
     std::vector<HostCall> host_calls;
     std::deque<Late> late;  // entries of this run's tasks in lists of earlier runs
     std::atomic<size_t> left{0};
+    std::vector<Place> places;  // of the calls that were recorded; empty: those of the plan
     int64_t mark = 0;  // of the thread that launched it, for a profiler
+    int64_t number = 0;  // of the launch
+    Place place_of(const PlanTask& task) const;
     TaskRef self;  // keeps the state alive
     RunState* state = nullptr;
 };

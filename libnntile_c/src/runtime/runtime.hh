@@ -3,12 +3,12 @@
 #pragma once
 
 #include <atomic>
-#include <functional>
 #include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "base/host_function.hh"
 #include "graph/stored.hh"
 #include "tile/tile_graph.hh"
 
@@ -68,15 +68,14 @@ bool read_view(const Storage& storage, DType dtype, const Layout& view, void* ho
 // ---- plans (plan.cc)
 struct HostCall {
     std::string name;
-    // batch: rows of this part; accumulate: add to outputs instead of writing them; data: operands in order, nullptr
-    // if absent.
-    std::function<int(int64_t batch, bool accumulate, void* const* data, char* error_text)> function;
+    HostFunction function;
 };
 struct Launch {
     std::span<const std::shared_ptr<Storage>> inputs;   // by position in Plan's list of inputs
     std::span<const std::shared_ptr<Storage>> outputs;  // shape, cuts and names are set; launch() fills in the tiles
     std::span<const kernels::Param> scalars;            // copied
     std::vector<HostCall> host_calls;                   // moved from; kept until the run has ended
+    std::span<const Place> places = {};                 // of the nodes as they were recorded; copied
 };
 
 class Plan {

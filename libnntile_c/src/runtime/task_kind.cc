@@ -41,6 +41,11 @@ TaskKind kind_of(const tile::Task& task, const std::string& op) {
     for (const tile::Operand& o : task.operands)
         kind.operands.push_back({o.dtype, o.scalar != tile::none, o.strides});
     kind.params = task.params;
+    // What the cost module calls flops of a table, a visit or a function of the host are elements or bytes.
+    const auto work = task.kernel ? task.kernel->work : kernels::Work::table;
+    const bool counts = work != kernels::Work::table && work != kernels::Work::visits;
+    kind.flops = counts ? static_cast<int64_t>(task.flops) : 0;
+    kind.bytes = static_cast<int64_t>(task.bytes);
     return kind;
 }
 

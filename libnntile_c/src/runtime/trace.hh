@@ -6,12 +6,17 @@
 #include <chrono>
 #include <cstdint>
 
+#include "base/place.hh"
+
 namespace nntile::runtime {
 
 struct TracedTask {
     const char* op;
     int worker;
     int64_t mark, begin_ns, end_ns;
+    const char* kernel;
+    Place place;
+    int64_t run, node, task, bytes, flops;
 };
 using TraceFunction = void (*)(const TracedTask& task);
 

@@ -21,7 +21,6 @@ constexpr size_t one_call = 4;              // nodes that a call of eager mode b
 constexpr size_t one_window = 128;          // and a window of such calls, which has one product
 constexpr double worth_more = 0.92;         // likewise twice as many tiles of one call: later calls get them too
 constexpr double not_leading = 1.25;        // how much another axis than that of the rows has to be better
-constexpr double hopeless = 1.03;           // where two segments are so much worse, more are not tried
 constexpr size_t few_axes = 4;              // are tried in a round
 constexpr int rounds = 3;
 constexpr int64_t most_segments = 1024;
@@ -169,11 +168,12 @@ private:
         return trial;
     }
 
-    // The best number of segments of some axes: twice as many, as long as that gets better.
+    // The best number of segments of some axes: twice as many, as long as that gets better. Where two bring too little
+    // to be taken, more seldom bring much.
     Trial best_of(const std::vector<int>& dims) {
         const int64_t most = std::min(axes_.extent(dims[0]), most_segments);
         Trial best = at(dims, std::min<int64_t>(2, most));
-        if (best.weight > hopeless * best_.weight) return best;
+        if (best.weight > worth * best_.weight) return best;
         for (int64_t s = 4; s <= most; s *= 2) {
             Trial next = at(dims, s);
             if (next.weight >= (small_ ? worth_more : 1) * best.weight) break;
@@ -202,11 +202,12 @@ private:
                 if (&worse == &best) best = std::move(found);
             };
             for (const std::vector<int>& axes : estimate_.candidates()) {
+                if (++count > few_axes) break;
                 Trial all = best_of(axes);
-                if (axes.size() > 1 && all.weight < hopeless * best_.weight)    // others may only look like it
+                const bool leads = best.dims.empty() || all.weight < best.weight;
+                if (axes.size() > 1 && leads && all.weight < best_.weight)  // others may only look like it
                     take(at({axes[0]}, all.segments));
                 take(std::move(all));
-                if (++count == few_axes) break;
             }
             if (best.dims.empty()) return end("no other axis has work along it");
             if (best.weight > worth * best_.weight) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Automatic cuts: try one, estimate the whole graph with the cost module, undo it if it does not pay. Chosen from
-// shapes and constants, never from the number of workers: results must not depend on the machine.
+// shapes and constants, never from the number of workers that run: results must not depend on it.
 #pragma once
 
 #include <optional>

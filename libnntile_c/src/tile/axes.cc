@@ -66,11 +66,20 @@ void Axes::relate(std::string_view spec, std::span<const AxisDims> operands) {
           " terms for ", operands.size(), " operands");
 }
 
+Axes::Way& Axes::way_of(const Dims& shape, const Layout& layout) {
+    const Hash key = Hash().add_all(shape).add_all(layout.sizes).add_all(layout.strides).add(
+        static_cast<uint64_t>(layout.offset));
+    std::unique_ptr<Way>& way = ways_[key];
+    if (!way) way = std::make_unique<Way>(access_map(shape, layout));
+    return *way;
+}
+
 void Axes::link(std::span<const int> base, std::span<const int> view, const Layout& layout,
                 std::string_view where) {
     Dims shape;
     for (int d : base) shape.push_back(dims_[d].extent);
-    Path path(access_map(shape, layout));
+    Way& way = way_of(shape, layout);
+    const Path& path = way.path;
     const Merged& flat = path.flat;
     bool edge = false;
     for (size_t j = 0; j < flat.map.digits.size(); ++j) {
@@ -83,7 +92,7 @@ void Axes::link(std::span<const int> base, std::span<const int> view, const Layo
             edge = true;
     }
     if (!edge) return;
-    links_.push_back({{base.begin(), base.end()}, {view.begin(), view.end()}, std::move(path), std::string(where)});
+    links_.push_back({{base.begin(), base.end()}, {view.begin(), view.end()}, &way, std::string(where)});
     ready_ = false;
 }
 
@@ -174,16 +183,42 @@ void Axes::set_source(const Source& s) {
     state.fixed = true;
 }
 
+// What `make` gives for the cuts of some dims; one that is known is not made again.
+template <class Made>
+const Made& Axes::known(std::deque<std::pair<std::vector<Cut>, Made>>& all, std::span<const int> dims, const Path& path,
+                        Made (*make)(const Path&, std::span<const Cut>)) const {
+    for (const auto& [cuts, made] : all)
+        if (are_cut(dims, cuts)) return made;
+    std::vector<Cut> cuts = cuts_of(dims);
+    Made made = make(path, cuts);
+    return all.emplace_back(std::move(cuts), std::move(made)).second;
+}
+
+const Pushed& Axes::pushed(const Link& link) const {
+    return known(link.way->pushed, link.base, link.way->path, push);
+}
+
+const Pulled& Axes::pulled(const Link& link) const {
+    return known(link.way->pulled, link.view, link.way->path, pull);
+}
+
+bool Axes::are_cut(std::span<const int> dims, std::span<const Cut> cuts) const {
+    return std::equal(dims.begin(), dims.end(), cuts.begin(), cuts.end(), [&](int dim, const Cut& cut) {
+        const Cut& now = cut_of(dim);
+        return now.empty() ? cut == whole(dims_[dim].extent) : now == cut;
+    });
+}
+
 bool Axes::all_whole(std::span<const int> dims) const {
-    return std::all_of(dims.begin(), dims.end(), [&](int d) { return cut_of(d).empty() || is_whole(cut_of(d)); });
+    return std::all_of(dims.begin(), dims.end(), [&](int d) { return is_whole(cut_of(d)); });
 }
 
 void Axes::visit(const Link& link) {
     const bool down = !all_whole(link.base), up = !all_whole(link.view);    // whole dims have nothing to say
-    const Pushed there = down ? push(link.path, cuts_of(link.base)) : Pushed{};
-    const Pulled back = up ? pull(link.path, cuts_of(link.view)) : Pulled{};
-    for (size_t k = 0; k < there.cuts.size(); ++k) propose(link.view[k], there.cuts[k], std::nullopt);
-    for (size_t i = 0; i < back.cuts.size(); ++i) propose(link.base[i], back.cuts[i], back.ranges[i]);
+    const Pushed* there = down ? &pushed(link) : nullptr;
+    const Pulled* back = up ? &pulled(link) : nullptr;      // of the view as it was
+    for (size_t k = 0; there && k < there->cuts.size(); ++k) propose(link.view[k], there->cuts[k], std::nullopt);
+    for (size_t i = 0; back && i < back->cuts.size(); ++i) propose(link.base[i], back->cuts[i], back->ranges[i]);
 }
 
 void Axes::restart() {
@@ -272,8 +307,8 @@ bool Axes::lines_up(size_t link) const {
     const auto look = [&] {
         const Link& l = links_[link];
         if (all_whole(l.base)) return true;     // blocks of one tile, or a copy that no cut causes
-        const Pushed pushed = push(l.path, cuts_of(l.base));
-        return pushed.exact && pushed.cuts == cuts_of(l.view);
+        const Pushed& there = pushed(l);
+        return there.exact && are_cut(l.view, there.cuts);
     };
     int8_t& known = lines_up_[link];
     if (known < 0) known = look() ? 1 : 0;
@@ -297,8 +332,8 @@ std::vector<std::string> Axes::retiles() const {
     std::vector<std::string> out;
     for (const Link& link : links_) {
         Grid base = grid(link.base), view = grid(link.view);
-        if (aligned_blocks(base, link.path.map.layout, view)) continue;
-        Pieces found = tile_pieces(base, link.path.map.layout, view);
+        if (aligned_blocks(base, link.way->path.map.layout, view)) continue;
+        Pieces found = tile_pieces(base, link.way->path.map.layout, view);
         size_t tiles = static_cast<size_t>(view.tiles());
         if (!found.irregular && found.list.size() <= tiles) continue;  // folded: no copy either
         std::string line = link.where + ": " + describe(link.base) + " -> " + describe(link.view);

@@ -13,12 +13,17 @@
 // Never an error.
 #pragma once
 
+#include <deque>
+#include <memory>
 #include <set>
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
+#include "base/hash.hh"
 #include "tile/cuts.hh"
 
 namespace nntile::tile {
@@ -79,9 +84,16 @@ private:
         int64_t extent;
         int parent;
     };
+    // What a path made of cuts. Layers have views alike, and a search tries the same cuts again and again.
+    struct Way {
+        explicit Way(AccessMap of) : path(std::move(of)) {}
+        const Path path;
+        std::deque<std::pair<std::vector<Cut>, Pushed>> pushed;
+        std::deque<std::pair<std::vector<Cut>, Pulled>> pulled;
+    };
     struct Link {                       // a view between dims that are not all united
         AxisDims base, view;
-        Path path;
+        Way* way;
         std::string where;
     };
     struct Source {
@@ -98,19 +110,27 @@ private:
         int level = automatic_cut;      // of the first cut
     };
 
+    Way& way_of(const Dims& shape, const Layout& layout);
     void restart();
     State& changing(int axis);          // its state, kept for undo()
     void touched(int axis);
     bool propose(int dim, const Cut& cut, const std::optional<Range>& range);
     bool update(State& state, const Cut& cut, const std::optional<Range>& range);
     void set_source(const Source& source);
+    template <class Made>
+    const Made& known(std::deque<std::pair<std::vector<Cut>, Made>>& all, std::span<const int> dims, const Path& path,
+                      Made (*make)(const Path&, std::span<const Cut>)) const;
+    const Pushed& pushed(const Link& link) const;
+    const Pulled& pulled(const Link& link) const;
     void visit(const Link& link);
     const Cut& cut_of(int dim) const;   // empty: whole
     bool all_whole(std::span<const int> dims) const;
+    bool are_cut(std::span<const int> dims, std::span<const Cut> cuts) const;
     std::vector<Cut> cuts_of(std::span<const int> dims) const;
     std::string describe(std::span<const int> dims) const;
 
     mutable std::vector<Node> dims_;    // find() shortens paths
+    std::unordered_map<Hash, std::unique_ptr<Way>> ways_;   // by shape and layout
     std::vector<Link> links_;
     std::vector<Source> sources_;
     std::vector<std::string> notes_;

@@ -12,6 +12,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/environment.hh"
 #include "base/error.hh"
 #include "base/text.hh"
 #include "tile/tile_graph.hh"
@@ -74,8 +75,14 @@ double positive(std::string_view text) {
 
 }  // namespace
 
-Machine parse_machine(std::string_view text, std::string_view where) {
+Machine this_machine() {
     Machine machine;
+    machine.workers = available_cores();
+    return machine;
+}
+
+Machine parse_machine(std::string_view text, std::string_view where) {
+    Machine machine = this_machine();
     std::vector<std::string_view> given;
     for (int number = 1; !text.empty(); ++number) {
         const size_t end = std::min(text.find('\n'), text.size());
@@ -179,7 +186,7 @@ CostRef cost() {
     std::lock_guard lock(current_mutex);
     if (!current) {
         const char* path = std::getenv("NNTILE_COST");
-        current = std::make_shared<const Cost>(path && *path ? machine_of_file(path) : Machine{});
+        current = std::make_shared<const Cost>(path && *path ? machine_of_file(path) : this_machine());
     }
     return current;
 }

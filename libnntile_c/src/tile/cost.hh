@@ -31,8 +31,11 @@ struct Machine {
     double host_bytes = 8e9;                // byte/s of a function of the host with weight 1
 };
 
-// Names that are left out keep their defaults. Throws invalid_argument with `where`, the line and the constant for a
-// name that is unknown or comes twice, a value that is not > 0 and finite, or a line of another form.
+// The defaults, for as many workers as this process has cores.
+Machine this_machine();
+
+// Names that are left out are those of this_machine(). Throws invalid_argument with `where`, the line and the constant
+// for a name that is unknown or comes twice, a value that is not > 0 and finite, or a line of another form.
 Machine parse_machine(std::string_view text, std::string_view where = "cost file");
 std::string print(const Machine& machine);
 

@@ -26,6 +26,11 @@ Cut normal(const Cut& cut) {
 
 Cut whole(int64_t extent) { return extent > 1 ? Cut{{extent, {}}} : Cut{}; }
 
+Cut in_ranges(Cut cut) {
+    for (size_t k = 1; k < cut.size(); ++k) cut[k].positions.clear();
+    return normal(cut);
+}
+
 bool is_whole(const Cut& cut) {
     return std::all_of(cut.begin(), cut.end(), [](const Factor& f) { return f.positions.empty(); });
 }

@@ -26,6 +26,8 @@ Cut normal(const Cut& cut);
 
 Cut whole(int64_t extent);
 bool is_whole(const Cut& cut);
+// Its segments are ranges: inner factors are whole.
+Cut in_ranges(Cut cut);
 // Of one dim; invalid_argument, naming the extent, if the segments do not fill it.
 Cut cut_of_segments(int64_t extent, std::span<const int64_t> segments);
 std::string text_of(const Cut& cut);  // "24 cut (12, 12)", "4 x 6 cut (3, 3)"

@@ -11,7 +11,8 @@ Lowering::Lowering(const graph::Graph& graph, const Tiling& tiling)
     : graph_(graph), tiling_(tiling), live_(live_of(graph)), own_cuts_(graph.values.size()),
       grids_(graph.values.size()),
       tiles_(graph.values.size()), last_use_(graph.values.size(), none), is_output_(graph.values.size()),
-      overwritable_(graph.values.size()), seen_(graph.values.size()), copy_(kernels::find_kernel("copy")) {
+      overwritable_(graph.values.size()), successor_(graph.values.size(), no_value), seen_(graph.values.size()),
+      copy_(kernels::find_kernel("copy")) {
     for (uint32_t v = 0; v < graph.values.size(); ++v) own_cuts_[v] = tiling.values[v].cuts;
     for (const graph::Input& in : graph.inputs) {
         if (!in.stored || !tiling.values[in.value].as_stored) continue;
@@ -24,7 +25,10 @@ Lowering::Lowering(const graph::Graph& graph, const Tiling& tiling)
     for (uint32_t n = 0; n < graph.nodes.size(); ++n)
         for (uint32_t v : graph.nodes[n].inputs)
             if (live_.nodes[n] && v != no_value) last_use_[graph.base_of(v)] = n;
-    for (const graph::Output& o : graph.outputs) is_output_[o.value] = true;
+    for (const graph::Output& o : graph.outputs) {
+        is_output_[o.value] = true;
+        if (o.input != no_value) successor_[graph.inputs[o.input].value] = o.value;
+    }
     for (const graph::Input& in : graph.inputs) overwritable_[in.value] = in.overwritable;
 }
 
@@ -59,11 +63,13 @@ void Lowering::bind_input(const graph::Input& input) {
 Lowered Lowering::run() {
     out_.tiles.op_names.reserve(graph_.nodes.size());
     out_.tiles.where.reserve(graph_.nodes.size());
+    out_.tiles.recorded.reserve(graph_.nodes.size());
     out_.tiles.tasks.reserve(graph_.nodes.size());      // where nothing is cut
     out_.tiles.tiles.reserve(graph_.values.size());
     for (const graph::Node& node : graph_.nodes) {
         out_.tiles.op_names.push_back(graph::name_of(graph_, node));
-        out_.tiles.where.push_back(node.where == no_value ? "" : graph_.where[node.where]);
+        out_.tiles.where.push_back(node.where == no_value ? 0 : graph_.where[node.where]);
+        out_.tiles.recorded.push_back(node.where);
     }
     for (const graph::Output& o : graph_.outputs)
         if (std::find(out_.outputs.begin(), out_.outputs.end(), o.value) == out_.outputs.end())
@@ -83,7 +89,17 @@ Lowered Lowering::run() {
             default: lower_node(node_, graph_.nodes[node_]);
         }
     }
+    mark_updates();
     return std::move(out_);
+}
+
+void Lowering::mark_updates() {
+    const std::vector<uint32_t> memory = out_.tiles.memories();
+    for (const graph::Output& o : graph_.outputs) {
+        if (o.input == no_value) continue;
+        for (uint32_t t : tiles_[o.value])
+            out_.tiles.tiles[t].updates = out_.tiles.tiles[memory[t]].value == graph_.inputs[o.input].value;
+    }
 }
 
 Lowered lower(const graph::Graph& graph, const Tiling& tiling) { return Lowering(graph, tiling).run(); }

@@ -34,6 +34,7 @@ class Lowering {
 public:
     Lowering(const graph::Graph& graph, const Tiling& tiling);
     Lowered run();
+    void mark_updates();
 
 private:
     friend class NodeTasks;
@@ -105,6 +106,7 @@ private:
     std::vector<std::vector<uint32_t>> tiles_;  // by value; empty until it is made
     std::vector<uint32_t> last_use_;    // by base value: last live node that reads it
     std::vector<bool> is_output_, overwritable_;
+    std::vector<uint32_t> successor_;           // by value: the output that takes this input's place
     struct Seen {                       // an operand as some node has wanted it
         Cuts cuts;
         bool dense;

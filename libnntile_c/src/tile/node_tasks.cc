@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Tasks of a node that has a relation: one for every tile of its iteration space. Labels of kind whole are not
-// cut; partial results over cut reduce labels are accumulated in a fixed number of lanes, joined by a fixed tree, so
-// that the bits depend on nothing but the cuts.
+// Tasks of a node that has a relation: one for every tile of its iteration space. Whole labels are not cut; partial
+// results are accumulated in a fixed number of lanes, joined by a fixed tree: the bits depend on nothing but the cuts.
 #include <algorithm>
 
 #include "base/error.hh"
@@ -12,7 +11,6 @@
 #include "tile/task_parts.hh"
 
 namespace nntile::tile {
-
 using graph::no_value;
 using schema::LabelKind;
 
@@ -97,6 +95,8 @@ private:
             const size_t l = labels.size() - static_cast<size_t>(kernel_->place);
             if (label_cuts_[l].size() > 1) label_cuts_[l] = whole(labels[l].extent);
         }
+        if (is_host() && !graph_.hosts[node_.host_call].axes.empty())
+            for (Cut& cut : label_cuts_) cut = in_ranges(std::move(cut));
         iteration_ = grid_of(extents, label_cuts_);
     }
 
@@ -157,7 +157,7 @@ private:
         auto ids = all_.add_tiles(own ? v : none, grid, dtype, own ? all_.role_of(v) : TileRole::temporary);
         if (own) all_.tiles_[v] = ids;
         else if (!is_unread(k)) all_.tiles_[v] = all_.add_tiles(v, all_.grids_[v], value.dtype, all_.role_of(v));
-        if (own && (row_.rule == schema::Rule::map || k >= own_out_)) reuse_input(k, ids);
+        if (own && !is_host()) reuse_input(k, ids);
         OperandTiles made{grid, {}, own};
         for (size_t i = 0; i < ids.size(); ++i)
             made.tiles.push_back({ids[i], 0, dense_strides(grid.sizes_of(grid.segments_of(static_cast<int64_t>(i))))});
@@ -165,12 +165,12 @@ private:
         dtypes_.push_back(dtype);
     }
 
-    // An element-wise result may take the memory of an operand that nobody reads later; first the one with its name
-    // (an optimizer's p, m, v). One of an epilogue takes that of the product, or of an operand of its program.
+    // A result may take the memory of an operand that nobody reads later. One of an epilogue takes that of the product,
+    // or of an operand of its program.
     void reuse_input(size_t k, std::span<const uint32_t> ids) {
         const uint32_t out = node_.outputs[k];
         const size_t first = epilogue_ ? own_in_ : 0;
-        if (epilogue_ && is_unread(0) && size_of(dtypes_[0]) == size_of(graph_.value(out).dtype) &&
+        if (epilogue_ && k >= own_out_ && is_unread(0) && size_of(dtypes_[0]) == size_of(graph_.value(out).dtype) &&
             taken_.insert({node_.outputs[0], k}).second) {
             for (size_t t = 0; t < ids.size(); ++t) all_.out_.tiles.tiles[ids[t]].reuses = outputs_[0].tiles[t].tile;
             return;
@@ -178,26 +178,33 @@ private:
         auto fits = [&](size_t i) {
             const uint32_t v = node_.inputs[i];
             if (v == no_value || !inputs_[i] || !inputs_[i]->own || taken_.count(v)) return false;
-            if (all_.is_written(v, number_)) return false;      // it is there until the result is put into it
-            const graph::Value& value = graph_.value(v);
-            if (size_of(value.dtype) != size_of(graph_.value(out).dtype) || value.sizes != graph_.value(out).sizes)
-                return false;
-            if (!all_.dies_at(v, number_)) return false;
+            const graph::Value &value = graph_.value(v), &result = graph_.value(out);
+            if (size_of(value.dtype) != size_of(result.dtype) || value.sizes != result.sizes) return false;
+            if (all_.is_written(v, number_) || !all_.dies_at(v, number_)) return false;     // written: still there
+            const uint32_t heir = all_.successor_[v];   // has it alone: should a task fail, the data is there
+            if (heir != no_value && heir != out && all_.is_output_[out]) return false;
             for (size_t j = 0; j < n_in_; ++j)  // no other operand sees the same data in another way
                 if (j != i && node_.inputs[j] != no_value && (node_.inputs[j] != v || j < first) &&
                     graph_.base_of(node_.inputs[j]) == v)
                     return false;
             return true;
         };
+        const bool any = row_.rule == schema::Rule::map ? n_out_ == 1 || node_.program : k >= own_out_;
+        auto kin = [&](size_t i) {      // of rows that are neither maps nor programs only a namesake may be written
+            const bool free = any && i >= first && node_.inputs[i] != no_value;
+            if (free && all_.successor_[node_.inputs[i]] == out) return 2;
+            if (node_.program) return free ? 0 : -1;    // its operands have no names
+            const schema::ArgRow& operand = row_.inputs[std::min(i, row_.inputs.size() - 1)];
+            return operand.name == row_.outputs[k].name ? 1 : free ? 0 : -1;
+        };
         std::optional<size_t> found;
-        for (size_t i = 0; i < n_in_ && !found && !node_.program; ++i)
-            if (row_.inputs[i].name == row_.outputs[k].name && fits(i)) found = i;
-        for (size_t i = first; i < n_in_ && !found && (n_out_ == 1 || node_.program); ++i)
-            if (fits(i)) found = i;
+        for (int nearest : {2, 1, 0})   // whose place it takes, its namesake (an optimizer's p), any
+            for (size_t i = 0; i < n_in_ && !found; ++i)
+                if (kin(i) == nearest && fits(i)) found = i;
         if (!found) return;
-        const uint32_t v = node_.inputs[*found];
-        taken_.insert({v, k});
-        for (size_t t = 0; t < ids.size(); ++t) all_.out_.tiles.tiles[ids[t]].reuses = all_.tiles_[v][t];
+        const uint32_t from = node_.inputs[*found];
+        taken_.insert({from, k});
+        for (size_t t = 0; t < ids.size(); ++t) all_.out_.tiles.tiles[ids[t]].reuses = all_.tiles_[from][t];
     }
 
     OperandTile tile_at(const OperandTiles& tiles, size_t k, const Dims& segments) const {
@@ -318,19 +325,13 @@ private:
         return is_host() ? tile : std::min(tile, points * static_cast<double>(size_of(o.dtype)));
     }
 
-    // All that a function of the host is told: its rows of the batch, and whether it adds to its outputs.
-    Task as_host_call(Task task, bool accumulate) {
-        task.host_call = node_.host_call;
-        task.sizes = {product(task.sizes)};
-        task.flops = task.bytes * host_weight(graph_.hosts[node_.host_call].name);
-        for (Operand& o : task.operands) o.strides.clear();
-        task.params.emplace_back().fixed.i = accumulate;
-        ++all_.out_.host_calls;
-        return task;
-    }
-
     void add(const Dims& segments, const Part& part, std::span<const OperandTile> outs) {
-        if (is_host()) return all_.push(as_host_call(make_task(segments, part, outs), part.accumulate));
+        if (is_host()) {
+            Task task = make_task(segments, part, outs);
+            make_host_call(task, graph_, node_, info_, iteration_, segments, part.accumulate);
+            if (graph_.hosts[node_.host_call].axes.empty()) ++all_.out_.host_calls;     // else it is a kernel
+            return all_.push(std::move(task));
+        }
         const auto push = [&](bool ends) {
             Task task = make_task(segments, {part.first, part.accumulate, ends}, outs);
             if (!fit_kernel(task, row_, info_.relation, iteration_)) return false;

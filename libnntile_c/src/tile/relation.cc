@@ -27,6 +27,22 @@ static void relate_host(const std::vector<uint8_t>& batched, NodeSpace& space) {
     }
 }
 
+// Of one with axes these are the labels.
+static void relate_axes(const graph::HostAxes& axes, NodeSpace& space) {
+    auto& labels = space.relation.labels;
+    for (size_t k = 0; k < axes.size(); ++k) {
+        const bool in = k < space.inputs.size();
+        const schema::Type& type = in ? space.inputs[k] : space.outputs[k - space.inputs.size()];
+        auto& own = space.relation.operands.emplace_back();
+        for (size_t d = 0; d < axes[k].size(); ++d) {
+            const int64_t axis = axes[k][d];
+            while (axis >= static_cast<int64_t>(labels.size())) labels.push_back({1, schema::LabelKind::parallel});
+            if (axis >= 0) labels[axis].extent = type.sizes[d];
+            own.push_back(static_cast<int8_t>(axis));
+        }
+    }
+}
+
 // The program of an epilogue sees the result as any map sees its operands.
 static void relate_epilogue(const graph::Node& node, NodeSpace& space) {
     const graph::Own own = graph::own_of(node);
@@ -54,8 +70,11 @@ NodeSpace space_of(const graph::Graph& graph, const graph::Node& node) {
     if (node.row->relate)
         node.row->relate({*node.row, space.inputs, node.attrs, node.compute}, space.outputs, space.relation);
     if (graph::has_epilogue(node)) relate_epilogue(node, space);
-    if (node.host_call >= 0)
-        relate_host(graph.hosts[node.host_call].batched, space);
+    if (node.host_call >= 0) {
+        const graph::Graph::Host& host = graph.hosts[node.host_call];
+        if (host.axes.empty()) relate_host(host.batched, space);
+        else relate_axes(host.axes, space);
+    }
     return space;
 }
 

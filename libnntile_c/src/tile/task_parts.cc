@@ -2,6 +2,7 @@
 #include "tile/task_parts.hh"
 
 #include "graph/program.hh"
+#include "tile/cost.hh"
 #include "tile/lowering.hh"
 
 namespace nntile::tile {
@@ -56,6 +57,31 @@ void set_index(Task& task, const NodeSpace& space, const Grid& iteration, const 
         task.index_strides[i] = stride;
         task.index_offset += d.starts[segments[i]] * stride;
     }
+}
+
+void make_host_call(Task& task, const graph::Graph& graph, const graph::Node& node, const NodeSpace& space,
+                    const Grid& iteration, const Dims& segments, bool accumulate) {
+    const graph::Graph::Host& host = graph.hosts[node.host_call];
+    task.host_call = node.host_call;
+    task.flops = task.bytes * host_weight(host.name);
+    for (Operand& o : task.operands) o.strides.clear();
+    task.params.emplace_back().fixed.i = accumulate;
+    if (host.axes.empty()) {
+        task.sizes = {product(task.sizes)};
+        return;
+    }
+    const auto& labels = space.relation.labels;
+    Dims extents;
+    for (const schema::Label& label : labels) extents.push_back(label.extent);
+    task.sizes.assign(labels.size(), 1);
+    task.index_strides = dense_strides(extents);
+    Dims starts(labels.size(), 0);
+    for (size_t i = 0; i < iteration.dims.size(); ++i) {    // factors of one axis: outer ones first
+        const GridDim& d = iteration.dims[i];
+        task.sizes[d.dim] *= d.size(segments[i]);
+        starts[d.dim] = starts[d.dim] * d.extent + d.starts[segments[i]];
+    }
+    for (size_t l = 0; l < labels.size(); ++l) task.index_offset += starts[l] * task.index_strides[l];
 }
 
 bool fit_kernel(Task& task, const schema::OpRow& row, const schema::Relation& relation, const Grid& iteration) {

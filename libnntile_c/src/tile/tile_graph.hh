@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/place.hh"
 #include "kernels/kernel.hh"
 
 namespace nntile::tile {
@@ -30,6 +31,7 @@ struct Tile {
     // An output or temporary that overwrites another tile in place: all earlier uses of `reuses` are over when
     // this tile is first written (tasks are in such an order). The plan gives both the same memory.
     uint32_t reuses = none;
+    bool updates = false;       // an output in the memory of the input whose place it takes, which a failed task leaves
 };
 
 struct Operand {
@@ -56,7 +58,7 @@ struct Task {
     std::vector<ParamRef> params;
     std::shared_ptr<const kernels::Program> program;    // map
     // Host function: index of the run's host call; kernel == nullptr then, sizes are the rows of its part of the batch,
-    // and params[0] says whether it adds to its outputs.
+    // or its part of each axis, which begins at index_offset; params[0] says whether it adds to its outputs.
     int32_t host_call = -1;
     int64_t index_offset = 0;
     Dims index_strides;
@@ -68,7 +70,8 @@ struct TileGraph {
     std::vector<Tile> tiles;
     std::vector<Task> tasks;
     std::vector<std::string> op_names;  // by graph node: "gelu", for messages and traces
-    std::vector<std::string> where;     // by graph node: user's line, may be empty
+    std::vector<Place> where;           // by graph node: user's line
+    std::vector<uint32_t> recorded;     // by graph node: the one that was recorded; empty: itself
 
     // By tile: the first tile of its chain of `reuses`; tiles of one chain live in the same memory.
     std::vector<uint32_t> memories() const;

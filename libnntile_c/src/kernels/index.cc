@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Elements read and written by index. The last dims are those of the table that indices lead into; an index is data, so
+// a wrong one is an error of the task; nothing outside of the table is touched.
+#include <algorithm>
+#include <cinttypes>
+#include <cstring>
+#include <limits>
+
+#include "base/error.hh"
+#include "kernels/convert.hh"
+#include "kernels/functions.hh"
+#include "kernels/space.hh"
+
+namespace nntile::kernels {
+namespace {
+
+// Index tensors, one for each of the table's dims.
+struct Indices {
+    const Args& args;
+    const char* name;                   // of the op, for the error
+    Status refused;                     // PyTorch's class for a wrong index depends on the op
+    std::span<const Block> blocks;
+    const int64_t *sizes, *strides;     // of the table's dims
+    bool wrap;                          // a negative index counts from the end
+
+    // The place that one index leads to, without a branch but that of the error; -1: out of range.
+    template <class I>
+    int64_t place_of(I given) const {
+        const int64_t index = given + (wrap && given < 0 ? sizes[0] : 0);
+        return static_cast<uint64_t>(index) < static_cast<uint64_t>(sizes[0]) ? index * strides[0] : -1;
+    }
+
+    // Sets `place`, in elements, from the offsets of the index tensors; or says what is wrong.
+    int lead(const int64_t* offsets, int64_t* place) const {
+        *place = 0;
+        for (size_t k = 0; k < blocks.size(); ++k) {
+            const Block& b = blocks[k];
+            int64_t index = b.dtype == DType::i64 ? reinterpret_cast<const int64_t*>(b.data)[offsets[k]]
+                                                  : reinterpret_cast<const int32_t*>(b.data)[offsets[k]];
+            const int64_t given = index;
+            if (wrap && index < 0) index += sizes[k];
+            if (index < 0 || index >= sizes[k])
+                return fail_task(args, static_cast<int>(refused),
+                                 "%s: index %" PRId64 " is out of bounds for a dim of size %" PRId64, name, given,
+                                 sizes[k]);
+            *place += index * strides[k];
+        }
+        return 0;
+    }
+};
+
+// A space with the table's dims left out. Operands: those given, then the index tensors.
+int outer_space(const Args& args, size_t first, size_t last, std::span<const int64_t* const> strides, bool sorted,
+                Space& space) {
+    Dims sizes(args.sizes);
+    for (size_t d = 0; d < sizes.size(); ++d)
+        if (d < first || d >= last) sizes[d] = 1;
+    Args outer = args;
+    outer.sizes = sizes;
+    if (sorted) return space.make(outer, strides, {0, 1});
+    return space.make(outer, strides, {});
+}
+
+using Strides = SmallVector<const int64_t*, 8>;
+
+// The usual case: n elements of one index tensor. False: one of them is wrong.
+template <class T, class I>
+bool gather_run(const Indices& indices, const T* x, const I* index, T* y, int64_t from, int64_t step, int64_t to,
+                int64_t n) {
+    constexpr int64_t piece = 128;      // checked, then moved: neither loop has a branch
+    int64_t places[piece];
+    for (int64_t first = 0; first < n; first += piece) {
+        const int64_t some = std::min(piece, n - first);
+        int64_t wrong = 0;
+        for (int64_t j = 0; j < some; ++j) wrong |= places[j] = indices.place_of(index[(first + j) * step]);
+        if (wrong < 0) return false;
+        const T* source = x + first * from;
+        T* target = y + first * to;
+        if (from == 0 && to == 1)
+            for (int64_t j = 0; j < some; ++j) target[j] = source[places[j]];
+        else
+            for (int64_t j = 0; j < some; ++j) target[j * to] = source[j * from + places[j]];
+    }
+    return true;
+}
+
+template <class T>
+int gather_of(const Args& args, const Indices& indices, const Space& s) {
+    const T* x = reinterpret_cast<const T*>(args.blocks.front().data);
+    T* y = reinterpret_cast<T*>(args.blocks.back().data);
+    const int last = s.dims - 1;
+    const int64_t n = s.sizes[last], to = s.strides[0][last], from = s.strides[1][last];
+    const size_t count = indices.blocks.size();
+    bool one = true;                    // index for a whole run
+    for (size_t k = 0; k < count; ++k) one = one && (n == 1 || s.strides[2 + k][last] == 0);
+    Walk walk(s, last);
+    int64_t place;
+    do {
+        const T* row = x + walk.offset[1];
+        T* out = y + walk.offset[0];
+        if (one) {
+            if (int status = indices.lead(walk.offset + 2, &place)) return status;
+            row += place;
+            if (to == 1 && from == 1) std::memcpy(out, row, static_cast<size_t>(n) * sizeof(T));
+            else
+                for (int64_t j = 0; j < n; ++j) out[j * to] = row[j * from];
+            continue;
+        }
+        int64_t at[max_operands];
+        std::copy_n(walk.offset + 2, count, at);
+        if (count == 1 && indices.strides[0] >= 0) {
+            const Block& b = indices.blocks[0];
+            const int64_t step = s.strides[2][last];
+            const bool wide = b.dtype == DType::i64;
+            const auto* narrow = reinterpret_cast<const int32_t*>(b.data) + at[0];
+            const auto* index = reinterpret_cast<const int64_t*>(b.data) + at[0];
+            if (wide ? gather_run(indices, row, index, out, from, step, to, n)
+                     : gather_run(indices, row, narrow, out, from, step, to, n))
+                continue;               // else the loop below says what is wrong
+        }
+        for (int64_t j = 0; j < n; ++j) {
+            if (int status = indices.lead(at, &place)) return status;
+            out[j * to] = row[j * from + place];
+            for (size_t k = 0; k < count; ++k) at[k] += s.strides[2 + k][last];
+        }
+    } while (walk.next());
+    return 0;
+}
+
+// ---- scatter
+
+enum { put, put_add, put_mul, put_amin, put_amax };
+
+template <int mode, class T>
+T joined(T y, T x, T alpha) {
+    if constexpr (mode == put_add) return y + alpha * x;
+    else if constexpr (mode == put_mul) return y * x;
+    else if constexpr (mode == put_amin) return y != y || y < x ? y : x;
+    else if constexpr (mode == put_amax) return y != y || y > x ? y : x;
+    else return x;
+}
+
+// What joined() leaves as it is.
+template <class T>
+T neutral(int mode, DType dtype) {
+    if (mode == put_mul) return 1;
+    if (mode == put_add || mode == put) return 0;
+    if (std::numeric_limits<T>::has_infinity)
+        return mode == put_amin ? std::numeric_limits<T>::infinity() : -std::numeric_limits<T>::infinity();
+    const int bits = static_cast<int>(size_of(dtype)) * 8;
+    if (dtype == DType::boolean) return mode == put_amin;
+    if (dtype == DType::u8) return mode == put_amin ? 255 : 0;
+    const int64_t high = static_cast<int64_t>(~uint64_t{0} >> (65 - bits));
+    return static_cast<T>(mode == put_amin ? high : -high - 1);
+}
+
+// Points of `own` are those of the result, those of `more` come to them one after the other: in row-major order, so
+// that the bits depend on no cut.
+template <class T>
+struct Scatter {
+    static constexpr Compute compute = std::is_same_v<T, float>    ? compute_f32
+                                       : std::is_same_v<T, double> ? compute_f64
+                                                                   : compute_i64;
+    const Args& args;
+    const Indices& indices;
+    const Space &own, &more;
+    Block x, y;
+    T alpha;
+    static constexpr int64_t piece = 256;
+    T values[piece];
+
+    template <int mode>
+    int line(const int64_t* offsets, const Space& s, int dim) {
+        const int64_t n = s.sizes[dim], to = s.strides[0][dim], from = s.strides[1][dim];
+        const size_t count = indices.blocks.size();
+        const bool plain = y.dtype == dtype_of(compute);
+        const Convert load = loader(x.dtype, compute), read = loader(y.dtype, compute),
+                      store = storer(compute, y.dtype);
+        const int64_t bytes = size_of(y.dtype);
+        int64_t at[max_operands];
+        std::copy_n(offsets + 2, count, at);
+        bool one = true;
+        for (size_t k = 0; k < count; ++k) one = one && (n == 1 || s.strides[2 + k][dim] == 0);
+        int64_t place = 0;
+        if (one)
+            if (int status = indices.lead(at, &place)) return status;
+        for (int64_t first = 0; first < n; first += piece) {
+            const int64_t some = std::min(piece, n - first);
+            load(x.data + (offsets[1] + first * from) * size_of(x.dtype), values, from, some);
+            T* out = reinterpret_cast<T*>(y.data);
+            if (one && plain) {
+                out += offsets[0] + place + first * to;
+                for (int64_t j = 0; j < some; ++j) out[j * to] = joined<mode>(out[j * to], values[j], alpha);
+                continue;
+            }
+            if (plain && !one && count == 1 && indices.strides[0] >= 0 && indices.blocks[0].dtype == DType::i64) {
+                const auto* index = reinterpret_cast<const int64_t*>(indices.blocks[0].data) + at[0];
+                const int64_t step = s.strides[2][dim];
+                int64_t j = 0;
+                for (; j < some && (place = indices.place_of(index[j * step])) >= 0; ++j) {
+                    T& element = out[offsets[0] + place + (first + j) * to];
+                    element = joined<mode>(element, values[j], alpha);
+                }
+                at[0] += j * step;
+                if (j == some) continue;
+                return indices.lead(at, &place);
+            }
+            for (int64_t j = 0; j < some; ++j) {
+                if (!one) {
+                    if (int status = indices.lead(at, &place)) return status;
+                    for (size_t k = 0; k < count; ++k) at[k] += s.strides[2 + k][dim];
+                }
+                const int64_t target = offsets[0] + place + (first + j) * to;
+                if (plain) {
+                    out[target] = joined<mode>(out[target], values[j], alpha);
+                    continue;
+                }
+                std::byte* element = y.data + target * bytes;
+                T before{};
+                if (mode != put) read(element, &before, 1, 1);
+                before = joined<mode>(before, values[j], alpha);
+                store(&before, element, 1, 1);
+            }
+        }
+        return 0;
+    }
+
+    // The loop over the dim that lies closest in x is the inner one.
+    template <int mode>
+    int run() {
+        const int a = own.dims - 1, b = more.dims - 1;
+        const auto step = [](const Space& s, int d) { return s.sizes[d] == 1 ? INT64_MAX : std::abs(s.strides[1][d]); };
+        const bool inner_is_own = step(own, a) <= step(more, b);
+        const Space &outer = inner_is_own ? more : own, &inner = inner_is_own ? own : more;
+        Walk first(outer, outer.dims);
+        do {
+            Walk second(inner, inner.dims - 1);
+            do {
+                int64_t offsets[max_operands];
+                for (int k = 0; k < outer.operands; ++k) offsets[k] = first.offset[k] + second.offset[k];
+                if (int status = line<mode>(offsets, inner, inner.dims - 1)) return status;
+            } while (second.next());
+        } while (first.next());
+        return 0;
+    }
+    int run(int64_t mode) {
+        switch (mode) {
+            case put_add: return run<put_add>();
+            case put_mul: return run<put_mul>();
+            case put_amin: return run<put_amin>();
+            case put_amax: return run<put_amax>();
+            default: return run<put>();
+        }
+    }
+};
+
+template <class T>
+int scatter_of(const Args& args, const Indices& indices, const Space& own, const Space& more) {
+    const int64_t mode = args.params[3].i, with_own = args.params[4].i;
+    const Block &x = args.blocks[1], &y = args.blocks.back();
+    if (!with_own) {                    // what is there does not count
+        const T none = neutral<T>(static_cast<int>(mode), y.dtype);
+        auto* data = reinterpret_cast<std::byte*>(const_cast<T*>(&none));
+        const Block nothing{data, dtype_of(Scatter<T>::compute), nullptr};
+        Space flat_own = own, flat_more = more;
+        std::fill_n(flat_own.strides[1], max_dims, 0);
+        std::fill_n(flat_more.strides[1], max_dims, 0);
+        if (int status = Scatter<T>{args, indices, flat_own, flat_more, nothing, y, T(1), {}}.run(put)) return status;
+    }
+    const double alpha = y.dtype == DType::boolean ? args.params[5].f != 0 : args.params[5].f;
+    return Scatter<T>{args, indices, own, more, x, y, static_cast<T>(alpha), {}}.run(mode);
+}
+
+}  // namespace
+
+int gather(const Args& args) {
+    const size_t count = args.blocks.size() - 2, rank = args.sizes.size() - count;
+    const bool of_dim = args.params[0].i;
+    const Block &x = args.blocks.front(), &y = args.blocks.back();
+    const Indices indices{args, of_dim ? "gather" : "index", of_dim ? Status::runtime : Status::index_error,
+                          args.blocks.subspan(1, count), args.sizes.data() + rank, x.strides + rank,
+                          args.params[1].i != 0};
+    Strides strides{y.strides, x.strides};
+    for (const Block& b : indices.blocks) strides.push_back(b.strides);
+    Space s;
+    if (int status = outer_space(args, 0, rank, strides, true, s)) return status;
+    if (s.empty()) return 0;
+    switch (size_of(y.dtype)) {
+        case 1: return gather_of<uint8_t>(args, indices, s);
+        case 2: return gather_of<uint16_t>(args, indices, s);
+        case 4: return gather_of<uint32_t>(args, indices, s);
+        default: return gather_of<uint64_t>(args, indices, s);
+    }
+}
+
+int scatter(const Args& args) {
+    const size_t count = args.blocks.size() - 3, rank = args.sizes.size() - count;
+    const size_t own_dims = rank - static_cast<size_t>(args.params[2].i);
+    const bool of_dim = args.params[0].i;
+    const Block &base = args.blocks[0], &x = args.blocks[1], &y = args.blocks.back();
+    if (base.data != y.data) {
+        Dims sizes(args.sizes);
+        for (size_t d = own_dims; d < rank; ++d) sizes[d] = 1;
+        const Block pair[] = {base, y};
+        Args whole = args;
+        whole.sizes = sizes;
+        whole.blocks = pair;
+        if (int status = copy(whole)) return status;
+    }
+    const Indices indices{args, of_dim ? "scatter" : "index_put",
+                          of_dim ? Status::runtime : Status::index_error, args.blocks.subspan(2, count),
+                          args.sizes.data() + rank, y.strides + rank, args.params[1].i != 0};
+    Strides strides{y.strides, x.strides};
+    for (const Block& b : indices.blocks) strides.push_back(b.strides);
+    Space own, more;
+    if (int status = outer_space(args, 0, own_dims, strides, true, own)) return status;
+    if (int status = outer_space(args, own_dims, rank, strides, false, more)) return status;
+    if (own.empty() || more.empty()) return 0;
+    switch (compute_of(y.dtype)) {
+        case compute_f32: return scatter_of<float>(args, indices, own, more);
+        case compute_f64: return scatter_of<double>(args, indices, own, more);
+        default: return scatter_of<int64_t>(args, indices, own, more);
+    }
+}
+
+}  // namespace nntile::kernels

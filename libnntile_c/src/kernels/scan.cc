@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Sums, products, log-sum-exps and extremes of all elements up to each. The last dim is scanned, whole, in its order.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "base/error.hh"
+#include "kernels/convert.hh"
+#include "kernels/functions.hh"
+#include "kernels/space.hh"
+
+namespace nntile::kernels {
+namespace {
+
+enum { sum, product, logsumexp };
+
+// All rows side by side along the dim that lies closest, in groups: memory is read as it lies, whichever dim is
+// scanned. body(number in the group, first row's offsets, step t, rows).
+constexpr int64_t group = 64;
+
+struct Rows {
+    Space space;
+    int64_t d = 0;
+    SmallVector<int64_t, 3> steps;      // of each operand along the scanned dim
+
+    int make(const Args& args, size_t operands) {
+        const size_t last = args.sizes.size() - 1;
+        Dims sizes(args.sizes);
+        d = sizes[last];
+        sizes[last] = 1;
+        Args rows = args;
+        rows.sizes = sizes;
+        const int64_t* strides[3];
+        for (size_t k = 0; k < operands; ++k) {
+            strides[k] = args.blocks[k].strides;
+            steps.push_back(strides[k][last]);
+        }
+        return space.make(rows, {strides, operands}, {0});
+    }
+    // begin(rows) for a group of rows, then step(t, offsets, strides from row to row) for each place.
+    template <class Body>
+    void each(Body&& body) {
+        if (space.empty()) return;
+        const int inner = space.dims - 1;
+        int64_t strides[3] = {}, offsets[3];
+        for (int k = 0; k < space.operands; ++k) strides[k] = space.strides[k][inner];
+        Walk walk(space, inner);
+        do {
+            for (int64_t first = 0; first < space.sizes[inner]; first += group) {
+                for (int k = 0; k < space.operands; ++k) offsets[k] = walk.offset[k] + first * strides[k];
+                body(offsets, strides, std::min(group, space.sizes[inner] - first));
+            }
+        } while (walk.next());
+    }
+};
+
+// A total of floats is a double, as on the CPU.
+template <int op, class T>
+T joined(T total, T x) {
+    if (op == sum) return total + x;
+    if (op == product) return total * x;
+    if constexpr (std::is_floating_point_v<T>) {
+        const T low = std::min(total, x), high = std::max(total, x);
+        if (std::isnan(total) || std::isnan(x)) return total + x;
+        if (low == high && std::isinf(high)) return high;
+        return high + std::log1p(std::exp(low - high));
+    }
+    return x;
+}
+
+template <int op, class T>
+int scan_of(const Args& args) {
+    constexpr Compute compute = std::is_same_v<T, double> ? compute_f64 : compute_i64;
+    const Block &x = args.blocks[0], &y = args.blocks[1];
+    Rows rows;
+    if (int status = rows.make(args, 2)) return status;
+    const Convert load = loader(x.dtype, compute), store = storer(compute, y.dtype);
+    const T first = op == product ? T(1) : op == sum ? T(0) : -std::numeric_limits<T>::infinity();
+    rows.each([&](const int64_t* offsets, const int64_t* strides, int64_t n) {
+        const std::byte* from = x.data + offsets[0] * size_of(x.dtype);
+        std::byte* to = y.data + offsets[1] * size_of(y.dtype);
+        T totals[group];
+        std::fill_n(totals, n, first);
+        if (n == 1 || std::abs(rows.steps[0]) < std::abs(strides[0])) {     // pieces of a few rows: sums that do not
+            constexpr int64_t few = 4;                                      // wait for each other
+            T pieces[few][group];
+            for (int64_t r = 0; r < n; r += few) {
+                const int64_t count = std::min(few, n - r);
+                for (int64_t t = 0; t < rows.d; t += group) {
+                    const int64_t some = std::min(group, rows.d - t);
+                    for (int64_t k = 0; k < count; ++k)
+                        load(from + (t * rows.steps[0] + (r + k) * strides[0]) * size_of(x.dtype), pieces[k],
+                             rows.steps[0], some);
+                    T running[few];
+                    std::copy_n(totals + r, count, running);
+                    if (count == few)
+                        for (int64_t j = 0; j < some; ++j)
+                            for (int64_t k = 0; k < few; ++k)
+                                pieces[k][j] = running[k] = joined<op>(running[k], pieces[k][j]);
+                    else
+                        for (int64_t k = 0; k < count; ++k)
+                            for (int64_t j = 0; j < some; ++j)
+                                pieces[k][j] = running[k] = joined<op>(running[k], pieces[k][j]);
+                    std::copy_n(running, count, totals + r);
+                    for (int64_t k = 0; k < count; ++k)
+                        store(pieces[k], to + (t * rows.steps[1] + (r + k) * strides[1]) * size_of(y.dtype),
+                              rows.steps[1], some);
+                }
+            }
+            return;
+        }
+        T values[group];
+        for (int64_t t = 0; t < rows.d; ++t) {
+            load(from + t * rows.steps[0] * size_of(x.dtype), values, strides[0], n);
+            for (int64_t j = 0; j < n; ++j) totals[j] = joined<op>(totals[j], values[j]);
+            store(totals, to + t * rows.steps[1] * size_of(y.dtype), strides[1], n);
+        }
+    });
+    return 0;
+}
+
+// Of equals the last one; nan stays.
+template <class T>
+int extreme_of(const Args& args) {
+    constexpr Compute compute = std::is_same_v<T, double> ? compute_f64 : compute_i64;
+    const bool largest = args.params[0].i;
+    const Block &x = args.blocks[0], &y = args.blocks[1], &indices = args.blocks[2];
+    Rows rows;
+    if (int status = rows.make(args, 3)) return status;
+    const Convert load = loader(x.dtype, compute), store = storer(compute, y.dtype);
+    rows.each([&](const int64_t* offsets, const int64_t* strides, int64_t n) {
+        T best[group], values[group];
+        int64_t places[group] = {};
+        for (int64_t t = 0; t < rows.d; ++t) {
+            load(x.data + (offsets[0] + t * rows.steps[0]) * size_of(x.dtype), values, strides[0], n);
+            for (int64_t j = 0; j < n; ++j) {
+                const T v = values[j];
+                if (t == 0 || v != v || (best[j] == best[j] && (largest ? v >= best[j] : v <= best[j]))) {
+                    best[j] = v;
+                    places[j] = t;
+                }
+            }
+            store(best, y.data + (offsets[1] + t * rows.steps[1]) * size_of(y.dtype), strides[1], n);
+            storer(compute_i64, indices.dtype)(
+                places, indices.data + (offsets[2] + t * rows.steps[2]) * size_of(indices.dtype), strides[2], n);
+        }
+    });
+    return 0;
+}
+
+}  // namespace
+
+int scan(const Args& args) {
+    const bool floats = is_floating(args.blocks[1].dtype);
+    switch (args.params[0].i) {
+        case sum: return floats ? scan_of<sum, double>(args) : scan_of<sum, int64_t>(args);
+        case product: return floats ? scan_of<product, double>(args) : scan_of<product, int64_t>(args);
+        default: return scan_of<logsumexp, double>(args);
+    }
+}
+int cumulative_extreme(const Args& args) {
+    return is_floating(args.blocks[1].dtype) ? extreme_of<double>(args) : extreme_of<int64_t>(args);
+}
+
+}  // namespace nntile::kernels

@@ -1,0 +1,278 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""torch_nntile.profile(): tasks, tables, Chrome's format, the page."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+import torch
+
+import torch_nntile
+from torch_nntile.errors import InvalidArgumentError, InvalidStateError
+
+
+class _Net(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = torch.nn.ModuleList([torch.nn.Linear(48, 48), torch.nn.Linear(48, 4)])
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for layer in self.layers:
+            x = torch.tanh(layer(x))
+        return x
+
+
+def _step(net: _Net, x: torch.Tensor) -> None:
+    net.zero_grad()
+    net(x).square().sum().backward()
+
+
+@pytest.fixture(scope="module")
+def profiled(runtime: None) -> Any:
+    net, x = _Net().to("nntile"), torch.randn(64, 48, device="nntile")
+    for _ in range(2):  # the first one makes plans
+        with torch_nntile.profile() as p:
+            _step(net, x)
+    return p
+
+
+def test_tasks_are_inside_of_the_block(profiled: Any) -> None:
+    p = profiled
+    assert p.tasks
+    assert p.workers >= 1
+    assert all(0 <= t.worker < p.workers for t in p.tasks)
+    assert all(0 <= t.start <= t.end <= p.seconds for t in p.tasks)
+    assert [t.start for t in p.tasks] == sorted(t.start for t in p.tasks)
+    for worker in range(p.workers):  # it runs one at a time
+        own = [t for t in p.tasks if t.worker == worker]
+        assert all(a.end <= b.start for a, b in pairwise(own))
+    busy = sum(t.seconds for t in p.tasks)
+    assert p.idle_seconds == pytest.approx(p.workers * p.seconds - busy)
+
+
+def test_second_profile_plans_nothing(profiled: Any) -> None:
+    stats = profiled.stats
+    assert stats.lowerings == 0
+    assert stats.graphs == stats.plan_hits > 0
+    assert stats.tasks == len(profiled.tasks)
+
+
+def test_bytes_and_flops_of_a_product() -> None:
+    n = 32
+    x = torch.randn(n, n, device="nntile")
+    torch.mm(x, x)
+    with torch_nntile.profile() as p:
+        torch.mm(x, x)
+    products = [t for t in p.tasks if t.kernel == "gemm"]
+    assert sum(t.flops for t in products) == 2 * n**3
+    assert sum(t.bytes for t in products) >= 3 * n * n * 4
+    assert {t.op for t in products} == {"matmul"}
+
+
+def test_function_of_the_host_has_no_flops() -> None:
+    x = torch.randn(4, 4, device="nntile")
+    with torch_nntile.profile() as p:
+        torch.linalg.matrix_exp(x)
+    host = [t for t in p.tasks if t.kernel == "host"]
+    assert host
+    assert all(t.flops == 0 for t in host)
+
+
+def test_modules_forward_and_backward(profiled: Any) -> None:
+    found = {(t.module, t.backward) for t in profiled.tasks if t.kernel == "gemm"}
+    assert found == {
+        ("_Net.layers.0", False),
+        ("_Net.layers.0", True),
+        ("_Net.layers.1", False),
+        ("_Net.layers.1", True),
+    }
+    assert {t.module for t in profiled.tasks if t.op == "tanh"} == {"_Net"}
+    assert not torch.nn.modules.module._global_forward_hooks, "hooks stay after the profile"
+
+
+@pytest.mark.parametrize("by", ["op", "module", "kernel", "line"])
+def test_summary_adds_up(profiled: Any, by: str) -> None:
+    rows = profiled.rows(by)
+    assert sum(row.tasks for row in rows) == len(profiled.tasks)
+    assert sum(row.share for row in rows) == pytest.approx(1)
+    assert [r.seconds for r in rows] == sorted((r.seconds for r in rows), reverse=True)
+    lines = profiled.summary(by).splitlines()
+    assert lines[0].split() == [by, "calls", "tasks", "ms", "share", "GFLOP/s", "GB/s"]
+    assert len(lines) == len(rows) + 2
+    assert lines[-1].startswith("idle: ")
+    if by == "line":
+        assert any(re.search(r"test_profile\.py:\d+", line) for line in lines)
+    if by == "op":
+        (tanh,) = (row for row in rows if row.name == "tanh")
+        assert tanh.calls == 2
+
+
+def test_summary_by_an_unknown_column(profiled: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"by must be one of 'op', .*, got 'colour'"):
+        profiled.summary(by="colour")
+
+
+def test_profile_inside_a_profile() -> None:
+    x = torch.ones(4, device="nntile")
+    with torch_nntile.profile() as p:
+        inner = torch_nntile.profile()
+        with pytest.raises(RuntimeError, match="profile: a profile is on already"):
+            inner.__enter__()
+        torch.cosh(x)
+    assert "cosh" in {t.op for t in p.tasks}, "the inner one ended the outer one"
+
+
+def test_results_before_the_end() -> None:
+    with torch_nntile.profile() as p, pytest.raises(InvalidStateError, match="it has not ended"):
+        p.summary()
+
+
+def test_error_in_the_block_ends_the_profile() -> None:
+    with pytest.raises(ZeroDivisionError), torch_nntile.profile():
+        _ = 1 / 0
+    table, index = torch.zeros(3, 2, device="nntile"), torch.tensor([5], device="nntile")
+    with pytest.raises(IndexError, match="index 5 is out of range"), torch_nntile.profile() as p:
+        torch.nn.functional.embedding(index, table)
+    assert p.tasks
+    with torch_nntile.profile() as p:
+        pass
+    assert p.tasks == []
+    assert p.summary().splitlines()[-1].startswith("idle: ")
+
+
+def test_nothing_is_noted_without_a_profile(profiled: Any) -> None:
+    before = len(profiled.tasks)
+    torch.ones(5, device="nntile").sinh().cpu()
+    with torch_nntile.profile() as p:
+        torch.ones(5, device="nntile").cosh()
+    assert "sinh" not in {t.op for t in p.tasks}
+    assert len(profiled.tasks) == before
+
+
+def test_graph_mode() -> None:
+    x = torch.randn(16, 16, device="nntile")
+    torch_nntile.modes.set_mode(1)
+    try:
+        with torch_nntile.profile() as p:
+            y = torch.tanh(x @ x)
+            torch_nntile.run()
+        assert any("matmul" in t.op for t in p.tasks)
+        assert {t.run for t in p.tasks} == {p.tasks[0].run}
+        assert all("test_profile.py" in t.line for t in p.tasks)
+    finally:
+        torch_nntile.modes.set_mode(0)
+    assert y.shape == (16, 16)
+
+
+def test_beside_torch_profiler() -> None:
+    from torch.profiler import ProfilerActivity
+    from torch.profiler import profile as torch_profile
+
+    x = torch.randn(16, 16, device="nntile")
+    with torch_profile(activities=[ProfilerActivity.CPU, ProfilerActivity.PrivateUse1]) as other:
+        with torch_nntile.profile() as p:
+            x @ x
+        x.sinh()
+        torch.nntile.synchronize()  # type: ignore[attr-defined]
+    assert [t.op for t in p.tasks if t.kernel == "gemm"] == ["matmul"]
+    seen = {e.name for e in other.events() if e.device_type.name == "NNTILE"}
+    assert {"matmul", "sinh"} <= seen, "the end of one profile ended the other"
+
+
+def test_chrome_trace(profiled: Any, tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    profiled.save(path)
+    trace = json.loads(path.read_text())
+    assert set(trace) == {"traceEvents", "displayTimeUnit"}
+    events = trace["traceEvents"]
+    for event in events:
+        assert {"name", "ph", "pid", "tid", "ts"} <= set(event)
+        assert isinstance(event["name"], str)
+        assert event["name"]
+        assert isinstance(event["pid"], int)
+        assert isinstance(event["tid"], int)
+        assert isinstance(event["ts"], (int, float))
+        assert event["ph"] in {"M", "X", "C"}
+    timed = [e for e in events if e["ph"] != "M"]
+    assert [e["ts"] for e in timed] == sorted(e["ts"] for e in timed)
+    assert events[: len(events) - len(timed)] == [e for e in events if e["ph"] == "M"]
+    spans = [e for e in events if e["ph"] == "X"]
+    for event in spans:
+        assert isinstance(event["dur"], (int, float))
+        assert event["dur"] >= 0
+        assert 0 <= event["ts"] + event["dur"] <= profiled.seconds * 1e6 + 1, "not in microseconds"
+    names = {e["tid"]: e["args"]["name"] for e in events if e["name"] == "thread_name"}
+    assert {e["tid"] for e in spans} <= set(names)
+    assert [names[k] for k in range(profiled.workers)] == [
+        f"worker {k}" for k in range(profiled.workers)
+    ]
+    assert any(name.startswith("host: recording") for name in names.values())
+    tasks = [e for e in spans if e["cat"] == "task"]
+    longest = max(profiled.tasks, key=lambda t: t.seconds)
+    assert len(tasks) == len(profiled.tasks)
+    assert max(e["dur"] for e in tasks) == pytest.approx(longest.seconds * 1e6, abs=0.01)
+    assert any(e["cat"] == "record" and e["name"] == "aten::addmm" for e in spans)
+
+
+def test_saving_where_nothing_can_be_written(profiled: Any, tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        profiled.save(tmp_path / "no" / "trace.json")
+
+
+class _Page(HTMLParser):
+    """Balanced tags, and no resource from outside."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.seen: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.append(tag)
+        for name, value in attrs:
+            assert name not in {"src", "href"}, (tag, value)
+        if tag != "meta":
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.append(tag)
+
+
+def test_page(profiled: Any, tmp_path: Path) -> None:
+    path = tmp_path / "report.html"
+    profiled.html(path)
+    text = path.read_text()
+    page = _Page()
+    page.feed(text)
+    assert page.open == []
+    assert "script" not in page.seen
+    assert page.seen.count("svg") == 2
+    assert page.seen.count("table") == 4
+    drawings = re.findall(r"<svg.*?</svg>", text, re.DOTALL)
+    gantt = ElementTree.fromstring(drawings[0])
+    bars = [e for e in gantt.iter() if e.tag.endswith("rect")]
+    assert len(bars) == len(profiled.tasks) + len(profiled.calls)
+    assert all(90 <= float(bar.get("x", "0")) <= 960 for bar in bars)
+    assert profiled._repr_html_() in text
+
+
+def test_names_are_escaped_in_the_page() -> None:
+    class Odd(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.sinh(x)
+
+    Odd.__name__ = "<b>&"
+    with torch_nntile.profile() as p:
+        Odd()(torch.ones(3, device="nntile"))
+    assert "<b>&" not in p._repr_html_()
+    assert "&lt;b&gt;&amp;" in p._repr_html_()

@@ -1,0 +1,312 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Indexing, and what is made of it: x[i, :, mask], x[i] = v, take(), scatter_reduce().
+
+Sizes that depend on data (the elements of a mask, nonzero()) are read by the host, as item() is:
+that is no function of the host, and runs with cpu_fallback=False as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+__all__ = ["COMPOSITIONS", "OWN_OPS"]
+
+_INDEX_DTYPES = (torch.int64, torch.int32, torch.bool, torch.uint8)
+
+
+# ---- indexing with tensors
+
+
+def _resolved(
+    self: Tensor, indices: Sequence[Tensor | None]
+) -> tuple[Tensor, list[Tensor], list[int]]:
+    """`self`, index tensors without masks, and which dims of `self` they lead into."""
+    found: list[Tensor] = []
+    dims: list[int] = []
+    dim = 0
+    for index in indices:
+        if index is None:
+            dim += 1
+            continue
+        if index.dtype not in _INDEX_DTYPES:
+            raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
+        if index.dtype not in (torch.bool, torch.uint8):
+            found.append(index.to(self.device))
+            dims.append(dim)
+            dim += 1
+            continue
+        if index.dim() == 0:
+            self, index = self.unsqueeze(dim), index.unsqueeze(0)
+        for j in range(index.dim()):
+            if dim + j >= self.dim() or index.shape[j] != self.shape[dim + j]:
+                raise IndexError(
+                    f"The shape of the mask {list(index.shape)} at index {j} does not match the shape "
+                    f"of the indexed tensor {list(self.shape)} at index {dim + j}"
+                )
+        if index.dim() > 1 and self.is_contiguous():  # one index instead of several, and a view
+            self, index = self.flatten(dim, dim + index.dim() - 1), index.reshape(-1)
+        places = index.cpu().nonzero().to(self.device)
+        for j in range(index.dim()):
+            found.append(places[:, j])
+            dims.append(dim)
+            dim += 1
+    if dim > self.dim():
+        raise IndexError(
+            f"too many indices for tensor of dimension {self.dim()} (got {len(indices)})"
+        )
+    try:
+        torch.broadcast_shapes(*(index.shape for index in found))
+    except RuntimeError:
+        shapes = ", ".join(str(list(index.shape)) for index in found)
+        raise IndexError(
+            "shape mismatch: indexing tensors could not be broadcast together with shapes " + shapes
+        ) from None
+    return self, found, dims
+
+
+def index(self: Tensor, indices: Sequence[Tensor | None]) -> Tensor:
+    table, found, dims = _resolved(self, indices)
+    if not found:
+        return table.clone()
+    result: Tensor = torch.ops.nntile.index(table, found, dims)
+    return result
+
+
+def _only_mask(self: Tensor, indices: Sequence[Tensor | None]) -> Tensor | None:
+    """The mask that is the one index, as one of all dims of `self`; or None."""
+    given = [(k, index) for k, index in enumerate(indices) if index is not None]
+    if len(given) != 1 or given[0][1].dtype not in (torch.bool, torch.uint8):
+        return None
+    k, mask = given[0]
+    end = k + mask.dim()
+    if mask.dim() == 0 or self.shape[k:end] != mask.shape:
+        return None
+    return mask.to(self.device).bool().reshape(mask.shape + (1,) * (self.dim() - end))
+
+
+def index_put_impl_(
+    self: Tensor,
+    indices: Sequence[Tensor | None],
+    values: Tensor,
+    accumulate: bool = False,
+    unsafe: bool = False,
+) -> Tensor:
+    if values.dtype != self.dtype:
+        raise RuntimeError(
+            "Index put requires the source and destination dtypes match, got "
+            f"{str(self.dtype).removeprefix('torch.')} for the destination and "
+            f"{str(values.dtype).removeprefix('torch.')} for the source."
+        )
+    if values.device != self.device and values.numel() == 1:
+        values = values.to(self.device)
+    if self.is_complex():  # pairs of real numbers: what is copied or added is each by itself
+        pairs = (torch.view_as_real(x) for x in (self, values))
+        index_put_impl_(next(pairs), indices, next(pairs), accumulate)
+        return self
+    mask = _only_mask(self, indices) if values.numel() == 1 else None
+    if mask is not None:  # nothing has to know how many elements that are
+        value = values.reshape(())
+        if not accumulate:
+            return self.masked_fill_(mask, value)
+        return self.copy_(torch.where(mask, self + value, self))
+    table, found, dims = _resolved(self, indices)
+    if not found:
+        return self.add_(values) if accumulate else self.copy_(values)
+    if values.dim() > table.dim() + max(index.dim() for index in found) - 1:
+        values = values.reshape(values.shape[-table.dim() :])
+    torch.ops.nntile.index_put_(table, values, found, dims, "sum" if accumulate else "put")
+    return self
+
+
+def take(self: Tensor, index: Tensor) -> Tensor:
+    if index.dtype != torch.int64:
+        raise RuntimeError(f"take(): Expected a long tensor for index, but got {index.dtype}")
+    if not self.numel() and index.numel():
+        raise IndexError("take(): tried to take from an empty tensor")
+    result: Tensor = torch.ops.nntile.index(self.reshape(-1), [index], [0])
+    return result.contiguous()
+
+
+def put_(self: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
+    if index.dtype != torch.int64 or source.dtype != self.dtype:
+        raise RuntimeError(
+            f"put_(): Expected a long index and a source of dtype {self.dtype}, got {index.dtype} "
+            f"and {source.dtype}"
+        )
+    if source.numel() != index.numel():
+        raise RuntimeError(
+            "put_(): Expected source and index to have the same number of elements, but got "
+            f"source.numel() = {source.numel()}, index.numel() = {index.numel()}"
+        )
+    if not self.numel() and index.numel():
+        raise IndexError("put_(): Expected self to be non-empty")
+    if self.is_complex():
+        flat = self.reshape(-1)
+        index_put_impl_(flat, [index.reshape(-1)], source.reshape(-1), accumulate)
+        return self if self.is_contiguous() else self.copy_(flat.view(self.shape))
+    flat = self.reshape(-1)
+    mode = "sum" if accumulate else "put"
+    torch.ops.nntile.index_put_(flat, source.reshape(-1), [index.reshape(-1)], [0], mode)
+    return self if self.is_contiguous() else self.copy_(flat.view(self.shape))
+
+
+def masked_scatter_(self: Tensor, mask: Tensor, source: Tensor) -> Tensor:
+    """The n-th element of the mask gets the n-th of source; too short a one is an error of the task."""
+    if mask.dtype != torch.bool or source.dtype != self.dtype:
+        raise RuntimeError(
+            "masked_scatter_: expected a bool mask and a source of the dtype of self, got "
+            f"{mask.dtype} and {source.dtype} for {self.dtype}"
+        )
+    mask = mask.expand(self.shape)
+    number = mask.reshape(-1).cumsum(0) - 1
+    number = torch.where(mask.reshape(-1), number, 0)
+    flat = source.reshape(-1)
+    if not flat.numel():
+        if bool(mask.any()):
+            raise RuntimeError(
+                "masked_scatter: expected self and source to have same number of elements"
+            )
+        return self
+    chosen = torch.gather(flat, 0, number).view(self.shape)
+    return self.copy_(torch.where(mask, chosen, self))
+
+
+def scatter_reduce(
+    self: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
+) -> Tensor:
+    if reduce != "mean":
+        result: Tensor = torch.ops.nntile.scatter_reduce(
+            self, dim, index, src, reduce, include_self
+        )
+        return result
+    if self.dtype == torch.bool:
+        raise NotImplementedError("scatter_reduce: the mean of bools is not implemented for 'Bool'")
+    total = torch.ops.nntile.scatter_reduce(self, dim, index, src, "sum", include_self)
+    begin = torch.ones_like(self) if include_self else torch.zeros_like(self)
+    count = begin.scatter_add(dim, index, torch.ones_like(src))
+    return _divided(total, count)
+
+
+def index_reduce(
+    self: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True
+) -> Tensor:
+    if reduce != "mean":
+        result: Tensor = torch.ops.nntile.index_reduce(
+            self, dim, index, source, reduce, include_self
+        )
+        return result
+    total = torch.ops.nntile.index_reduce(self, dim, index, source, "sum", include_self)
+    begin = torch.ones_like(self) if include_self else torch.zeros_like(self)
+    return _divided(total, begin.index_add(dim, index, torch.ones_like(source)))
+
+
+def _divided(total: Tensor, count: Tensor) -> Tensor:
+    count = count.clamp_min(1)
+    return total / count if total.is_floating_point() else total // count
+
+
+def scatter_mode(self: Tensor, dim: int, index: Tensor, src: Tensor, *, reduce: str) -> Tensor:
+    names = {"add": "sum", "multiply": "prod"}
+    if reduce not in names:
+        raise RuntimeError("reduce argument must be either add or multiply.")
+    result: Tensor = torch.ops.nntile.scatter_reduce(self, dim, index, src, names[reduce], True)
+    return result
+
+
+def scatter_value_mode(
+    self: Tensor, dim: int, index: Tensor, value: float | int, *, reduce: str
+) -> Tensor:
+    src = torch.full(index.shape, value, dtype=self.dtype, device=self.device)
+    return scatter_mode(self, dim, index, src, reduce=reduce)
+
+
+def unfold_backward(
+    grad_in: Tensor, input_sizes: Sequence[int], dim: int, size: int, step: int
+) -> Tensor:
+    """Of unfold(): windows of `size`, `step` apart along dim, are the last dim of its result."""
+    dx = grad_in.new_zeros(input_sizes)
+    if not input_sizes:
+        return dx.add_(grad_in.reshape(()))
+    dim %= len(input_sizes)
+    starts = torch.arange(grad_in.shape[dim], device=grad_in.device) * step
+    places = starts.unsqueeze(1) + torch.arange(size, device=grad_in.device)
+    torch.ops.nntile.index_put_(dx, grad_in.movedim(-1, dim + 1), [places], [dim], "sum")
+    return dx
+
+
+# ---- sizes that depend on data: the host reads
+
+
+def nonzero(self: Tensor) -> Tensor:
+    return self.cpu().nonzero().to(self.device)
+
+
+def nonzero_static(self: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
+    return torch.nonzero_static(self.cpu(), size=size, fill_value=fill_value).to(self.device)
+
+
+def repeat_interleave(repeats: Tensor, *, output_size: int | None = None) -> Tensor:
+    found = torch.repeat_interleave(repeats.cpu(), output_size=output_size)
+    return found.to(repeats.device)
+
+
+def _indices(name: str) -> Callable[..., Tensor]:
+    """triu_indices, tril_indices: numbers that the call says."""
+
+    def made(row: int, col: int, offset: int = 0, **options: Any) -> Tensor:
+        device = options.pop("device", None)
+        options = {k: v for k, v in options.items() if v is not None and k != "pin_memory"}
+        found: Tensor = getattr(torch, name)(row, col, offset, device="cpu", **options)
+        return found.to(device)
+
+    return made
+
+
+COMPOSITIONS: dict[str, Callable[..., Any]] = {
+    "index.Tensor": index,
+    "_index_put_impl_": index_put_impl_,
+    "take": take,
+    "put_": put_,
+    "masked_scatter_": masked_scatter_,
+    "scatter_reduce.two": scatter_reduce,
+    "index_reduce": index_reduce,
+    "scatter.reduce": scatter_mode,
+    "scatter.value_reduce": scatter_value_mode,
+    "unfold_backward": unfold_backward,
+    "nonzero": nonzero,
+    "nonzero_static": nonzero_static,
+    "repeat_interleave.Tensor": repeat_interleave,
+    "triu_indices": _indices("triu_indices"),
+    "tril_indices": _indices("tril_indices"),
+}
+
+
+def _indexed(self: Tensor, indices: list[Tensor], dims: list[int]) -> Tensor:
+    given: list[Tensor | None] = [None] * (max(dims) + 1)
+    for dim, index in zip(dims, indices, strict=True):
+        given[dim] = index
+    result: Tensor = torch.ops.aten.index.Tensor(self, given)
+    return result
+
+
+OWN_OPS: dict[str, Callable[..., Any] | None] = {
+    "index(Tensor self, Tensor[] indices, int[] dims) -> Tensor": _indexed,
+    "index_put_(Tensor(a!) self, Tensor values, Tensor[] indices, int[] dims, str mode) -> Tensor(a!)": (
+        lambda self, values, indices, dims, mode: self
+    ),
+    "scatter_reduce(Tensor self, int dim, Tensor index, Tensor src, str mode, bool include_self) -> Tensor": (
+        lambda self, dim, index, src, mode, include_self: torch.scatter_reduce(
+            self, dim, index, src, mode, include_self=include_self
+        )
+    ),
+    "index_reduce(Tensor self, int dim, Tensor index, Tensor source, str mode, bool include_self)"
+    " -> Tensor": (
+        lambda self, dim, index, source, mode, include_self: torch.index_reduce(
+            self, dim, index, source, "amax" if mode == "sum" else mode, include_self=include_self
+        )
+    ),
+}

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""RMS norm as rows, where PyTorch's formula is a chain of five ops and their gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd import forward_ad
+
+from torch_nntile.decomp_attention import is_batched
+from torch_nntile.decomp_train import wide
+
+__all__ = ["AUTOGRAD", "DIFFERENTIABLE", "OWN_OPS"]
+
+
+def rms_norm(
+    input: Tensor,
+    normalized_shape: Sequence[int],
+    weight: Tensor | None = None,
+    eps: float | None = None,
+) -> Tensor:
+    """Over the last dims, those of normalized_shape; eps: that of float32, or float64, if None.
+
+    Operands of two dtypes, layouts that the result takes over, and what PyTorch refuses take its formula.
+    """
+    tensors = (input, *(() if weight is None else (weight,)))
+    dims = len(normalized_shape)
+    fast = (
+        input.is_floating_point()
+        and 0 < dims <= input.dim()
+        and input.numel() > 0
+        and input.shape[-dims:] == tuple(normalized_shape)
+        and input.is_contiguous()
+        and (weight is None or (weight.dtype, weight.shape) == (input.dtype, input.shape[-dims:]))
+        and forward_ad._current_level < 0
+        and all(x.device == input.device and not is_batched(x) for x in tensors)
+    )
+    if not fast:
+        formula = torch.ops.aten.rms_norm.default.decompose
+        result: Tensor = formula(input, normalized_shape, weight, eps)
+        return result
+    if eps is None:
+        eps = torch.finfo(wide(input).dtype).eps
+    result, _ = torch.ops.nntile.rms_norm(input, normalized_shape, weight, eps)
+    return result
+
+
+def _meta(
+    input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None, eps: float
+) -> tuple[Tensor, Tensor]:
+    rows = input.dim() - len(normalized_shape)
+    shape = (*input.shape[:rows], *[1] * len(normalized_shape))
+    return input.new_empty(input.shape), input.new_empty(shape, dtype=wide(input).dtype)
+
+
+def _backward_meta(
+    grad_out: Tensor,
+    input: Tensor,
+    normalized_shape: Sequence[int],
+    rstd: Tensor,
+    weight: Tensor | None,
+) -> tuple[Tensor, Tensor]:
+    return input.new_empty(input.shape), input.new_empty(normalized_shape)
+
+
+def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+    input, ctx.normalized_shape, weight, ctx.eps = inputs
+    ctx.mark_non_differentiable(output[1])
+    ctx.set_materialize_grads(False)
+    ctx.save_for_backward(input, weight, output[1])
+
+
+def _gradients(ctx: Any, grad: Tensor | None, _: Any) -> tuple[Tensor | None, ...]:
+    if grad is None:
+        return None, None, None, None
+    input, weight, rstd = ctx.saved_tensors
+    if not torch.is_grad_enabled():
+        dx, dweight = torch.ops.nntile.rms_norm_backward(
+            grad, input, ctx.normalized_shape, rstd, weight
+        )
+        return dx, None, None if weight is None else dweight, None
+    # Gradients of gradients, by the formula.
+    dims = list(range(-len(ctx.normalized_shape), 0))
+    x = wide(input)
+    y = x * torch.rsqrt((x * x).mean(dims, keepdim=True) + ctx.eps)
+    y = (y if weight is None else y * weight).to(input.dtype)
+    wanted = [t for t in (input, weight) if t is not None and t.requires_grad]
+    found = iter(torch.autograd.grad(y, wanted, grad, create_graph=True))
+    first, second = (
+        next(found) if t is not None and t.requires_grad else None for t in (input, weight)
+    )
+    return first, None, second, None
+
+
+def _groups_meta(
+    input: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    mean = input.new_empty(input.shape[:2], dtype=wide(input).dtype)
+    return input.new_empty(input.shape), mean, torch.empty_like(mean)
+
+
+def _groups_backward_meta(
+    grad_out: Tensor, input: Tensor, mean: Tensor, rstd: Tensor, weight: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor]:
+    sums = input.new_empty(input.shape[:3], dtype=wide(input).dtype)
+    return input.new_empty(input.shape), sums, torch.empty_like(sums)
+
+
+OWN_OPS: dict[str, Callable[..., Any] | None] = {
+    # Of images, groups, channels of a group, pixels; native_group_norm() calls them.
+    "group_norm(Tensor input, Tensor? weight, Tensor? bias, float eps)"
+    " -> (Tensor, Tensor, Tensor)": _groups_meta,
+    "group_norm_backward(Tensor grad_out, Tensor input, Tensor mean, Tensor rstd, Tensor? weight)"
+    " -> (Tensor, Tensor, Tensor)": _groups_backward_meta,
+    "rms_norm(Tensor input, int[] normalized_shape, Tensor? weight, float eps)"
+    " -> (Tensor, Tensor)": _meta,
+    "rms_norm_backward(Tensor grad_out, Tensor input, int[] normalized_shape, Tensor rstd, "
+    "Tensor? weight) -> (Tensor, Tensor)": _backward_meta,
+}
+
+# Of own ops: the gradients, and what of a call they need.
+AUTOGRAD: dict[str, tuple[Callable[..., Any], Callable[..., None]]] = {
+    "rms_norm": (_gradients, _setup)
+}
+
+DIFFERENTIABLE: dict[str, Callable[..., Any]] = {"rms_norm": rms_norm}

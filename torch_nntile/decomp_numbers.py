@@ -1,0 +1,329 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Random numbers of other distributions, counts, norms of weights, and small formulas."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+__all__ = ["COMPOSITIONS", "OWN_OPS"]
+
+Number = float | int | bool
+
+
+# ---- random numbers: made of uniform and normal ones
+
+
+def _uniform(self: Tensor, generator: torch.Generator | None) -> Tensor:
+    """In (0, 1], so that it has a logarithm."""
+    dtype = torch.float64 if self.dtype == torch.float64 else torch.float32
+    drawn = torch.empty(self.shape, dtype=dtype, device=self.device)
+    return 1 - drawn.uniform_(0, 1, generator=generator)
+
+
+def _refuse(name: str, self: Tensor, fits: bool, what: str) -> None:
+    if not fits:
+        raise RuntimeError(f"{name} expects {what}")
+    if not self.is_floating_point():
+        raise RuntimeError(f"{name} is not implemented for {self.dtype}")
+
+
+def exponential_(
+    self: Tensor, lambd: float = 1, *, generator: torch.Generator | None = None
+) -> Tensor:
+    _refuse("exponential_", self, lambd > 0, f"lambda > 0.0, but found lambda={lambd}")
+    return self.copy_(-torch.log(_uniform(self, generator)) / lambd)
+
+
+def log_normal_(
+    self: Tensor, mean: float = 1, std: float = 2, *, generator: torch.Generator | None = None
+) -> Tensor:
+    _refuse("log_normal_", self, std > 0, f"std > 0.0, but found std={std}")
+    return self.copy_(torch.empty_like(self).normal_(mean, std, generator=generator).exp())
+
+
+def geometric_(self: Tensor, p: float, *, generator: torch.Generator | None = None) -> Tensor:
+    if not 0 < p < 1:
+        raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p}")
+    return self.copy_(
+        torch.ceil(torch.log(_uniform(self, generator)) / math.log1p(-p)).clamp_min(1)
+    )
+
+
+def normal(
+    mean: Tensor | float, std: Tensor | float, *, generator: torch.Generator | None = None
+) -> Tensor:
+    given = [x for x in (mean, std) if isinstance(x, Tensor)]
+    if isinstance(std, Tensor):
+        if std.is_complex():
+            raise RuntimeError("normal expects standard deviation to be non-complex")
+        if std.numel() and bool((std < 0).any()):
+            raise RuntimeError("normal expects all elements of std >= 0.0")
+    elif std < 0:
+        raise RuntimeError(f"normal expects std >= 0.0, but found std {std}")
+    shape = torch.broadcast_shapes(*(x.shape for x in given))
+    drawn = torch.empty(shape, dtype=given[0].dtype, device=given[0].device)
+    return drawn.normal_(0, 1, generator=generator) * std + mean
+
+
+def multinomial(
+    self: Tensor,
+    num_samples: int,
+    replacement: bool = False,
+    *,
+    generator: torch.Generator | None = None,
+) -> Tensor:
+    """As PyTorch: the largest of p / q, where q are exponential, or by cumulative sums."""
+    if not 0 < self.dim() <= 2:
+        raise RuntimeError("prob_dist must be 1 or 2 dim")
+    if not self.is_floating_point():
+        raise RuntimeError(
+            "multinomial only supports floating-point dtypes for input, got: " + str(self.dtype)
+        )
+    if num_samples <= 0:
+        raise RuntimeError("cannot sample n_sample <= 0 samples")
+    if not replacement and num_samples > self.shape[-1]:
+        raise RuntimeError(
+            "cannot sample n_sample > prob_dist.size(-1) samples without replacement"
+        )
+    if not self.numel():
+        return torch.empty((*self.shape[:-1], num_samples), dtype=torch.int64, device=self.device)
+    good = ((self >= 0) & (self < math.inf)).all() & (self.sum(-1) > 0).all()
+    if not bool(good):  # read, as on other devices
+        if bool(((self >= 0) & (self < math.inf)).all()):
+            raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
+        raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
+    if num_samples == 1 or not replacement:
+        score = self / torch.empty_like(self).exponential_(1, generator=generator)
+        found: Tensor = (
+            score.argmax(-1, keepdim=True) if num_samples == 1 else score.topk(num_samples, -1)[1]
+        )
+        return found
+    total = self.double().cumsum(-1)
+    total = total / total[..., -1:]
+    drawn = torch.empty((*self.shape[:-1], num_samples), dtype=torch.float64, device=self.device)
+    found = torch.searchsorted(total, drawn.uniform_(0, 1, generator=generator), right=True)
+    return found.clamp_max(self.shape[-1] - 1)
+
+
+# ---- formulas
+
+
+def polygamma(n: int, self: Tensor) -> Tensor:
+    if n < 0:
+        raise RuntimeError("polygamma(n, x) does not support negative n.")
+    if n == 0:
+        return torch.digamma(self)
+    if n == 1:
+        result: Tensor = torch.ops.nntile.trigamma(self)
+        return result
+    x = self if self.is_floating_point() else self.to(torch.get_default_dtype())
+    sign = 1.0 if n % 2 else -1.0
+    series: Tensor = torch.ops.nntile.zeta(torch.full_like(x, n + 1), x)
+    return series * (sign * math.gamma(n + 1))
+
+
+def _of_wide_numbers(name: str) -> Callable[..., Tensor]:
+    """A row whose kernel of the CPU takes no floats of 16 bits."""
+
+    def checked(self: Tensor, *others: Tensor) -> Tensor:
+        if any(x.dtype in (torch.float16, torch.bfloat16) for x in (self, *others)):
+            raise NotImplementedError(f"{name} is not implemented for {self.dtype}")
+        result: Tensor = getattr(torch.ops.nntile, name)(self, *others)
+        return result
+
+    return checked
+
+
+def zeta(self: Tensor, other: Tensor) -> Tensor:
+    return _of_wide_numbers("zeta")(self, other)
+
+
+def spherical_bessel_j0(self: Tensor) -> Tensor:
+    if self.dtype in (torch.float16, torch.bfloat16):
+        raise NotImplementedError(
+            f"special_spherical_bessel_j0 is not implemented for {self.dtype}"
+        )
+    x = self if self.is_floating_point() else self.to(torch.get_default_dtype())
+    y = torch.where(x == 0, 1, x.sin() / x)
+    return y.masked_fill(x.isinf(), 0)
+
+
+def nansum(
+    self: Tensor,
+    dim: int | Sequence[int] | None = None,
+    keepdim: bool = False,
+    *,
+    dtype: torch.dtype | None = None,
+) -> Tensor:
+    dims = list(dim) if isinstance(dim, Sequence) else dim
+    known = self.masked_fill(self.isnan(), 0) if self.is_floating_point() else self
+    return torch.sum(known, dims, keepdim, dtype=dtype)
+
+
+def linalg_cross(self: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
+    if self.dim() != other.dim():
+        raise RuntimeError(
+            "linalg.cross: inputs must have the same number of dimensions, but got "
+            f"{self.dim()} and {other.dim()}"
+        )
+    if self.size(dim) != 3 or other.size(dim) != 3:
+        raise RuntimeError(
+            f"linalg.cross: inputs dimension {dim} must have length 3. Got {self.size(dim)} "
+            f"and {other.size(dim)}"
+        )
+    a, b = torch.broadcast_tensors(self, other)
+    (a0, a1, a2), (b0, b1, b2) = a.unbind(dim), b.unbind(dim)
+    return torch.stack((a1 * b2 - a2 * b1, a2 * b0 - a0 * b2, a0 * b1 - a1 * b0), dim)
+
+
+def aminmax(
+    self: Tensor, *, dim: int | None = None, keepdim: bool = False
+) -> tuple[Tensor, Tensor]:
+    if dim is None and not self.numel():
+        raise RuntimeError(
+            "aminmax(): cannot compute aminmax over an empty dimension as the operation has no identity."
+        )
+    dims = list(range(self.dim())) if dim is None else [dim]
+    return self.amin(dims, keepdim), self.amax(dims, keepdim)
+
+
+def addbmm(
+    self: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1
+) -> Tensor:
+    """One product: the batch joins the dim that is summed."""
+    if batch1.dim() != 3 or batch2.dim() != 3:
+        raise RuntimeError("batch1 and batch2 must be 3D tensors")
+    if batch1.shape[0] != batch2.shape[0] or batch1.shape[2] != batch2.shape[1]:
+        raise RuntimeError(
+            f"batch1 {list(batch1.shape)} and batch2 {list(batch2.shape)} do not match"
+        )
+    first = batch1.transpose(0, 1).reshape(batch1.shape[1], -1)
+    return torch.addmm(self, first, batch2.reshape(-1, batch2.shape[2]), beta=beta, alpha=alpha)
+
+
+def addbmm_(self: Tensor, batch1: Tensor, batch2: Tensor, **factors: Number) -> Tensor:
+    """As on the CPU it gets the size of the result."""
+    result = addbmm(self, batch1, batch2, **factors)
+    if self.shape != result.shape:
+        self.resize_(result.shape)
+    return self.copy_(result)
+
+
+def zeros(
+    size: Sequence[int],
+    *,
+    dtype: torch.dtype | None = None,
+    layout: torch.layout | None = None,
+    device: torch.device | None = None,
+    pin_memory: bool | None = None,
+) -> Tensor:
+    """A tensor that PyTorch keeps without memory; a formula of its gradients asks for one."""
+    return torch.zeros(size, dtype=dtype, device=device)
+
+
+def norm(
+    self: Tensor,
+    p: Number | None,
+    dim: Sequence[int],
+    keepdim: bool = False,
+    *,
+    dtype: torch.dtype | None = None,
+) -> Tensor:
+    found: Tensor = torch.linalg.vector_norm(
+        self, 2 if p is None else p, list(dim) or None, keepdim, dtype=dtype
+    )
+    return found
+
+
+def weight_norm(v: Tensor, g: Tensor, dim: int = 0) -> tuple[Tensor, Tensor]:
+    """g * v / |v|, where |v| is that of each slice along dim; and |v|."""
+    others = [d for d in range(v.dim()) if d != dim % v.dim()]
+    norms = torch.linalg.vector_norm(v, 2, others, keepdim=True)
+    return v * (g / norms), norms
+
+
+def weight_norm_backward(
+    grad_w: Tensor, saved_v: Tensor, saved_g: Tensor, saved_norms: Tensor, dim: int
+) -> tuple[Tensor, Tensor]:
+    others = [d for d in range(saved_v.dim()) if d != dim % saved_v.dim()]
+    along = (grad_w * saved_v).sum(others, keepdim=True) / saved_norms
+    dv = (grad_w - saved_v * (along / saved_norms)) * (saved_g / saved_norms)
+    return dv, along
+
+
+def histc(self: Tensor, bins: int = 100, min: Number = 0, max: Number = 0) -> Tensor:
+    """Counts of bins of equal width; also of integers, as on other accelerators."""
+    if bins <= 0:
+        raise RuntimeError("bins must be > 0")
+    if self.dtype == torch.bool or self.is_complex():
+        raise NotImplementedError(f"histc is not implemented for {self.dtype}")
+    x = self.reshape(-1) if self.is_floating_point() else self.reshape(-1).double()
+    low: Any = float(min)
+    high: Any = float(max)
+    if not x.numel():
+        return self.new_zeros(bins)
+    if low == high:
+        low, high = x.min(), x.max()
+        high, low = torch.where(low == high, high + 1, high), torch.where(low == high, low - 1, low)
+        if not bool((low > -math.inf) & (high < math.inf)):
+            raise RuntimeError(f"range of [{float(low)}, {float(high)}] is not finite")
+    elif not (math.isfinite(low) and math.isfinite(high)):
+        raise RuntimeError(f"range of [{low}, {high}] is not finite")
+    elif low > high:
+        raise RuntimeError("max must be larger than min")
+    inside = (x >= low) & (x <= high)
+    place = torch.floor((x - low) * bins / (high - low)).clamp(0, bins - 1)
+    place = torch.where(inside, place, 0).long()
+    return x.new_zeros(bins).index_add(0, place, inside.to(x.dtype)).to(self.dtype)
+
+
+def logspace(start: Number, end: Number, steps: int, base: float = 10.0, **options: Any) -> Tensor:
+    """The CPU's own numbers, as of linspace()."""
+    device = options.pop("device", None)
+    options.pop("pin_memory", None)
+    return torch.logspace(start, end, steps, base, device="cpu", **options).to(device)
+
+
+COMPOSITIONS: dict[str, Callable[..., Any]] = {
+    "exponential_": exponential_,
+    "log_normal_": log_normal_,
+    "geometric_": geometric_,
+    "normal.Tensor_float": normal,
+    "normal.float_Tensor": normal,
+    "normal.Tensor_Tensor": normal,
+    "multinomial": multinomial,
+    "polygamma": polygamma,
+    "special_zeta": zeta,
+    "histc": histc,
+    "special_modified_bessel_i0": _of_wide_numbers("bessel_i0"),
+    "special_modified_bessel_i1": _of_wide_numbers("bessel_i1"),
+    "special_spherical_bessel_j0": spherical_bessel_j0,
+    "addbmm_": addbmm_,
+    "addbmm": addbmm,
+    "aminmax": aminmax,
+    "_efficientzerotensor": zeros,
+    "logspace": logspace,
+    "nansum": nansum,
+    "linalg_cross": linalg_cross,
+    "norm.ScalarOpt_dim": norm,
+    "norm.ScalarOpt_dim_dtype": norm,
+    "_weight_norm_interface": weight_norm,
+    "_weight_norm_interface_backward": weight_norm_backward,
+}
+OWN_OPS: dict[str, Callable[..., Any] | None] = {
+    "zeta(Tensor self, Tensor other) -> Tensor": lambda self, other: torch.special.zeta(
+        self, other
+    ),
+    **{
+        f"bessel_i{n}(Tensor self) -> Tensor": (
+            lambda self, n=n: getattr(torch.special, f"modified_bessel_i{n}")(self)
+        )
+        for n in (0, 1)
+    },
+    "trigamma(Tensor self) -> Tensor": lambda self: torch.polygamma(1, self),
+}

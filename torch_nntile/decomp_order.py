@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What needs an order: searching, membership, medians, cumulative extremes, rolling."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from torch_nntile.decomp_index import take
+
+__all__ = ["COMPOSITIONS", "OWN_OPS"]
+
+_FEW = 64  # values that isin() compares with one by one
+
+
+def searchsorted(
+    sorted_sequence: Tensor,
+    self: Tensor,
+    *,
+    out_int32: bool = False,
+    right: bool = False,
+    side: str | None = None,
+    sorter: Tensor | None = None,
+) -> Tensor:
+    if side not in (None, "left", "right"):
+        raise RuntimeError(
+            f"torch.searchsorted(): side can only be 'left' or 'right' but got {side}"
+        )
+    if right and side == "left":
+        raise RuntimeError(
+            "torch.searchsorted(): side and right can't be set to opposites, got side of left "
+            "while right was True"
+        )
+    if sorter is not None and sorter.dtype != torch.int64:
+        raise RuntimeError(
+            f"torch.searchsorted(): sorter must be a tensor of long dtype but got dtype {sorter.dtype}"
+        )
+    result: Tensor = torch.ops.nntile.searchsorted(
+        sorted_sequence, self, out_int32, right or side == "right", sorter
+    )
+    return result
+
+
+def searchsorted_number(sorted_sequence: Tensor, self: float | int, **options: Any) -> Tensor:
+    value = torch.full((), self, dtype=sorted_sequence.dtype, device=sorted_sequence.device)
+    return searchsorted(sorted_sequence, value, **options)
+
+
+def bucketize(
+    self: Tensor, boundaries: Tensor, *, out_int32: bool = False, right: bool = False
+) -> Tensor:
+    if boundaries.dim() != 1:
+        raise RuntimeError(
+            f"bucketize: boundaries tensor must be 1 dimension, but got dim({boundaries.dim()})"
+        )
+    return searchsorted(boundaries, self, out_int32=out_int32, right=right)
+
+
+def isin(
+    elements: Tensor, test_elements: Tensor, *, assume_unique: bool = False, invert: bool = False
+) -> Tensor:
+    for x in (elements, test_elements):
+        if x.dtype == torch.bool:
+            raise RuntimeError("Unsupported input type encountered for isin(): Bool")
+    if not test_elements.numel():
+        return torch.full_like(elements, invert, dtype=torch.bool)
+    test = test_elements.reshape(-1)
+    if test.numel() <= _FEW:
+        found = (elements.unsqueeze(-1) == test).any(-1)
+    else:
+        dtype = torch.result_type(elements, test)
+        values, ordered = elements.to(dtype), test.to(dtype).sort()[0]
+        place = searchsorted(ordered, values).clamp_max(test.numel() - 1)
+        found = take(ordered, place) == values
+    return ~found if invert else found
+
+
+def isin_number(
+    element: float | int,
+    test_elements: Tensor,
+    *,
+    assume_unique: bool = False,
+    invert: bool = False,
+) -> Tensor:
+    found = (test_elements == element).any()
+    return ~found if invert else found
+
+
+def _cumulative(name: str) -> Callable[..., None]:
+    """_cummax_helper, _cummin_helper: into tensors that the caller made."""
+
+    def helper(self: Tensor, values: Tensor, indices: Tensor, dim: int) -> None:
+        found, places = getattr(torch.ops.nntile, name)(self, dim)
+        values.copy_(found)
+        indices.copy_(places)
+
+    return helper
+
+
+def isin_of_number(
+    elements: Tensor,
+    test_element: float | int,
+    *,
+    assume_unique: bool = False,
+    invert: bool = False,
+) -> Tensor:
+    test = torch.full(
+        (), test_element, device=elements.device, dtype=torch.result_type(elements, test_element)
+    )
+    return isin(elements, test, invert=invert)
+
+
+def roll(self: Tensor, shifts: Any, dims: Any = ()) -> Tensor:
+    shifts = [shifts] if isinstance(shifts, int) else list(shifts)
+    dims = [dims] if isinstance(dims, int) else list(dims)
+    if not dims and len(shifts) == 1:
+        return roll(self.reshape(-1), shifts, [0]).view(self.shape)
+    if len(shifts) != len(dims) or not shifts:
+        raise RuntimeError(
+            f"shifts and dimensions must align. shifts: {len(shifts)}, dims:{len(dims)}"
+            if shifts
+            else "`shifts` required"
+        )
+    result = self
+    for shift, dim in zip(shifts, dims, strict=True):
+        size = result.size(dim)
+        first = shift % size if size else 0
+        if first:
+            parts = (result.narrow(dim, size - first, first), result.narrow(dim, 0, size - first))
+            result = torch.cat(parts, dim)
+    return result.clone() if result is self else result
+
+
+def kthvalue(self: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+    size = self.size(dim) if self.dim() else 1
+    if not 1 <= k <= size:
+        raise RuntimeError(f"kthvalue(): selected number k out of range for dimension {dim}")
+    values, places = torch.ops.nntile.kthvalue(self, k, dim)
+    return (
+        (values, places)
+        if keepdim or not self.dim()
+        else (values.squeeze(dim), places.squeeze(dim))
+    )
+
+
+def median_dim(self: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+    """A nan is the median of its row."""
+    if self.dim() and not self.size(dim):
+        raise IndexError(f"median(): Expected reduction dim {dim} to have non-zero size.")
+    if not self.dim():
+        return self.clone(), torch.zeros_like(self, dtype=torch.int64)
+    middle = (self.size(dim) - 1) // 2
+    values, places = (x.narrow(dim, middle, 1) for x in torch.sort(self, dim=dim, stable=True))
+    if not keepdim:
+        values, places = values.squeeze(dim), places.squeeze(dim)
+    if not self.is_floating_point():
+        return values.contiguous(), places.contiguous()
+    odd = self.isnan()
+    any_odd, first = odd.any(dim, keepdim), odd.to(torch.uint8).argmax(dim, keepdim)
+    return values.masked_fill(any_odd, torch.nan), torch.where(any_odd, first, places)
+
+
+def median(self: Tensor) -> Tensor:
+    if not self.numel():
+        return self.new_full((), torch.nan if self.is_floating_point() else 0)
+    return median_dim(self.reshape(-1), 0)[0]
+
+
+def nanmedian_dim(self: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+    if not self.is_floating_point() or not self.dim():
+        return median_dim(self, dim, keepdim)
+    if not self.size(dim):
+        raise IndexError(f"median(): Expected reduction dim {dim} to have non-zero size.")
+    values, places = torch.sort(self, dim=dim, stable=True)
+    count = (~self.isnan()).sum(dim, keepdim=True)
+    middle = ((count - 1) // 2).clamp_min(0)
+    value, place = values.gather(dim, middle), places.gather(dim, middle)
+    return (value, place) if keepdim else (value.squeeze(dim), place.squeeze(dim))
+
+
+def nanmedian(self: Tensor) -> Tensor:
+    if not self.numel():
+        return median(self)
+    return nanmedian_dim(self.reshape(-1), 0)[0]
+
+
+COMPOSITIONS: dict[str, Callable[..., Any]] = {
+    "searchsorted.Tensor": searchsorted,
+    "searchsorted.Scalar": searchsorted_number,
+    "bucketize.Tensor": bucketize,
+    "isin.Tensor_Tensor": isin,
+    "isin.Tensor_Scalar": isin_of_number,
+    "isin.Scalar_Tensor": isin_number,
+    "_logcumsumexp": lambda self, dim: torch.ops.nntile.logcumsumexp(self, dim),
+    "_cummax_helper": _cumulative("cummax"),
+    "_cummin_helper": _cumulative("cummin"),
+    "roll": roll,
+    "kthvalue": kthvalue,
+    "median.dim": median_dim,
+    "median": median,
+    "nanmedian.dim": nanmedian_dim,
+    "nanmedian": nanmedian,
+}
+
+
+def _searched(
+    sequence: Tensor, self: Tensor, out_int32: bool, right: bool, sorter: Tensor | None
+) -> Tensor:
+    return torch.empty_like(
+        self, dtype=torch.int32 if out_int32 else torch.int64, memory_format=torch.contiguous_format
+    )
+
+
+def _like(self: Tensor, dim: int) -> Tensor:
+    return torch.empty_like(self, memory_format=torch.contiguous_format)
+
+
+def _like_with_places(self: Tensor, dim: int) -> tuple[Tensor, Tensor]:
+    return _like(self, dim), self.new_empty(self.shape, dtype=torch.int64)
+
+
+def _kth(self: Tensor, k: int, dim: int) -> tuple[Tensor, Tensor]:
+    sizes = list(self.shape)
+    if sizes:
+        sizes[dim] = 1
+    return self.new_empty(sizes), self.new_empty(sizes, dtype=torch.int64)
+
+
+OWN_OPS: dict[str, Callable[..., Any] | None] = {
+    **{
+        f"{name}(Tensor self, int dim) -> (Tensor, Tensor)": _like_with_places
+        for name in ("cummax", "cummin")
+    },
+    "kthvalue(Tensor self, int k, int dim) -> (Tensor, Tensor)": _kth,
+    "logcumsumexp(Tensor self, int dim) -> Tensor": _like,
+    "searchsorted(Tensor sequence, Tensor self, bool out_int32, bool right, Tensor? sorter)"
+    " -> Tensor": _searched,
+}

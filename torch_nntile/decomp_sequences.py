@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The steps of a recurrent layer as an op, and its gradients: of LSTM, GRU and plain layers.
+
+x: (steps, batch, gates), what the gates get from the inputs. weight: (gates, hidden). Gates are in
+PyTorch's order, and a step reads the states of the one before it, (batch, hidden).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+__all__ = ["AUTOGRAD", "OWN_OPS"]
+
+
+# ---- LSTM: its op, and the gradients
+
+
+def _weight_gradient(dgates: Tensor, y: Tensor, hx: Tensor, reverse: bool) -> Tensor:
+    """Each step has read what the one before it gave."""
+    first, later, before = (-1, dgates[:-1], y[1:]) if reverse else (0, dgates[1:], y[:-1])
+    found = dgates[first].t() @ hx
+    if len(y) > 1:
+        found = torch.addmm(found, later.flatten(0, 1).t(), before.flatten(0, 1))
+    return found
+
+
+def _by_steps(
+    formula: Callable[..., tuple[Tensor, ...]],
+    operands: Sequence[Tensor | None],
+    grads: Sequence[Tensor | None],
+) -> list[Tensor | None]:
+    """Gradients of gradients, by a formula that has them."""
+    given = [
+        (out, grad) for out, grad in zip(formula(*operands), grads, strict=True) if grad is not None
+    ]
+    wanted = [t for t in operands if t is not None and t.requires_grad]
+    if not given or not wanted:
+        return [None] * len(operands)
+    outs, slopes = zip(*given, strict=True)
+    found = iter(torch.autograd.grad(outs, wanted, slopes, create_graph=True, allow_unused=True))
+    return [next(found) if t is not None and t.requires_grad else None for t in operands]
+
+
+def _stacked(steps: list[Tensor], reverse: bool) -> Tensor:
+    return torch.stack(steps[::-1] if reverse else steps)
+
+
+def _lstm_meta(
+    self: Tensor, weight: Tensor, hx: Tensor, cx: Tensor, reverse: bool
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    steps = self.new_empty(*self.shape[:2], weight.shape[1])
+    return steps, torch.empty_like(cx), torch.empty_like(steps), self.new_empty(self.shape)
+
+
+def _lstm_backward_meta(
+    grad_y: Tensor | None,
+    grad_cy: Tensor | None,
+    weight: Tensor,
+    cx: Tensor,
+    cells: Tensor,
+    gates: Tensor,
+    reverse: bool,
+) -> tuple[Tensor, Tensor, Tensor]:
+    return gates.new_empty(gates.shape), cx.new_empty(cx.shape), cx.new_empty(cx.shape)
+
+
+def _lstm_setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+    *operands, ctx.reverse = inputs
+    y, _, cells, gates = output
+    ctx.mark_non_differentiable(cells, gates)
+    ctx.set_materialize_grads(False)
+    ctx.save_for_backward(*operands, y, cells, gates)
+
+
+def _lstm_gradients(
+    ctx: Any, grad_y: Tensor | None, grad_cy: Tensor | None, *_: Any
+) -> tuple[Tensor | None, ...]:
+    x, weight, hx, cx, y, cells, gates = ctx.saved_tensors
+    if torch.is_grad_enabled():
+
+        def formula(x: Tensor, weight: Tensor, hx: Tensor, cx: Tensor) -> tuple[Tensor, ...]:
+            h, c, steps = hx, cx, []
+            for gates in reversed(x) if ctx.reverse else x:
+                i, f, g, o = (gates + h @ weight.t()).chunk(4, 1)
+                c = f.sigmoid() * c + i.sigmoid() * g.tanh()
+                h = o.sigmoid() * c.tanh()
+                steps.append(h)
+            return _stacked(steps, ctx.reverse), c
+
+        return *_by_steps(formula, (x, weight, hx, cx), (grad_y, grad_cy)), None
+    if grad_y is None and grad_cy is None:
+        return None, None, None, None, None
+    dx, dhx, dcx = torch.ops.nntile.lstm_sequence_backward(
+        grad_y, grad_cy, weight, cx, cells, gates, ctx.reverse
+    )
+    wanted = ctx.needs_input_grad[1]
+    return dx, _weight_gradient(dx, y, hx, ctx.reverse) if wanted else None, dhx, dcx, None
+
+
+# ---- GRU: likewise
+
+
+def _gru_meta(
+    self: Tensor, weight: Tensor, bias: Tensor | None, hx: Tensor, reverse: bool
+) -> tuple[Tensor, Tensor]:
+    hidden = weight.shape[1]
+    return self.new_empty(*self.shape[:2], hidden), self.new_empty(*self.shape[:2], 4 * hidden)
+
+
+def _gru_backward_meta(
+    grad_y: Tensor, weight: Tensor, hx: Tensor, y: Tensor, kept: Tensor, reverse: bool
+) -> tuple[Tensor, Tensor, Tensor]:
+    gates = (*y.shape[:2], weight.shape[0])
+    return y.new_empty(gates), y.new_empty(gates), hx.new_empty(hx.shape)
+
+
+def _gru_setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+    *operands, ctx.reverse = inputs
+    ctx.mark_non_differentiable(output[1])
+    ctx.set_materialize_grads(False)
+    ctx.save_for_backward(*operands, *output)
+
+
+def _gru_gradients(ctx: Any, grad_y: Tensor | None, _: Any) -> tuple[Tensor | None, ...]:
+    x, weight, bias, hx, y, kept = ctx.saved_tensors
+    if grad_y is None:
+        return None, None, None, None, None
+    if torch.is_grad_enabled():
+
+        def formula(
+            x: Tensor, weight: Tensor, bias: Tensor | None, hx: Tensor
+        ) -> tuple[Tensor, ...]:
+            h, steps = hx, []
+            for gates in reversed(x) if ctx.reverse else x:
+                r, z, n = gates.chunk(3, 1)
+                of_r, of_z, of_n = F.linear(h, weight, bias).chunk(3, 1)
+                fresh = (n + (r + of_r).sigmoid() * of_n).tanh()
+                h = fresh + (z + of_z).sigmoid() * (h - fresh)
+                steps.append(h)
+            return (_stacked(steps, ctx.reverse),)
+
+        return *_by_steps(formula, (x, weight, bias, hx), (grad_y,)), None
+    dx, dadded, dhx = torch.ops.nntile.gru_sequence_backward(
+        grad_y, weight, hx, y, kept, ctx.reverse
+    )
+    wanted = ctx.needs_input_grad
+    return (
+        dx,
+        _weight_gradient(dadded, y, hx, ctx.reverse) if wanted[1] else None,
+        dadded.sum((0, 1)) if wanted[2] else None,
+        dhx,
+        None,
+    )
+
+
+# ---- plain layers: likewise
+
+
+def _rnn_meta(self: Tensor, weight: Tensor, hx: Tensor, reverse: bool, nonlinearity: int) -> Tensor:
+    return self.new_empty(self.shape)
+
+
+def _rnn_backward_meta(
+    grad_y: Tensor, weight: Tensor, y: Tensor, reverse: bool, nonlinearity: int
+) -> tuple[Tensor, Tensor]:
+    return y.new_empty(y.shape), y.new_empty(y.shape[1:])
+
+
+def _rnn_setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    *operands, ctx.reverse, ctx.nonlinearity = inputs
+    ctx.save_for_backward(*operands, output)
+
+
+def _rnn_gradients(ctx: Any, grad_y: Tensor) -> tuple[Tensor | None, ...]:
+    x, weight, hx, y = ctx.saved_tensors
+    if torch.is_grad_enabled():
+
+        def formula(x: Tensor, weight: Tensor, hx: Tensor) -> tuple[Tensor, ...]:
+            h, steps = hx, []
+            for gates in reversed(x) if ctx.reverse else x:
+                h = gates + h @ weight.t()
+                h = h.relu() if ctx.nonlinearity else h.tanh()
+                steps.append(h)
+            return (_stacked(steps, ctx.reverse),)
+
+        return *_by_steps(formula, (x, weight, hx), (grad_y,)), None, None
+    dx, dhx = torch.ops.nntile.rnn_sequence_backward(
+        grad_y, weight, y, ctx.reverse, ctx.nonlinearity
+    )
+    wanted = ctx.needs_input_grad[1]
+    return dx, _weight_gradient(dx, y, hx, ctx.reverse) if wanted else None, dhx, None, None
+
+
+OWN_OPS: dict[str, Callable[..., Any] | None] = {
+    "lstm_sequence(Tensor self, Tensor weight, Tensor hx, Tensor cx, bool reverse)"
+    " -> (Tensor, Tensor, Tensor, Tensor)": _lstm_meta,
+    "lstm_sequence_backward(Tensor? grad_y, Tensor? grad_cy, Tensor weight, Tensor cx, "
+    "Tensor cells, Tensor gates, bool reverse) -> (Tensor, Tensor, Tensor)": _lstm_backward_meta,
+    "gru_sequence(Tensor self, Tensor weight, Tensor? bias, Tensor hx, bool reverse)"
+    " -> (Tensor, Tensor)": _gru_meta,
+    "gru_sequence_backward(Tensor grad_y, Tensor weight, Tensor hx, Tensor y, Tensor kept, "
+    "bool reverse) -> (Tensor, Tensor, Tensor)": _gru_backward_meta,
+    "rnn_sequence(Tensor self, Tensor weight, Tensor hx, bool reverse, int nonlinearity)"
+    " -> Tensor": _rnn_meta,
+    "rnn_sequence_backward(Tensor grad_y, Tensor weight, Tensor y, bool reverse, "
+    "int nonlinearity) -> (Tensor, Tensor)": _rnn_backward_meta,
+}
+
+# Of own ops: the gradients, and what of a call they need.
+AUTOGRAD: dict[str, tuple[Callable[..., Any], Callable[..., None]]] = {
+    "lstm_sequence": (_lstm_gradients, _lstm_setup),
+    "gru_sequence": (_gru_gradients, _gru_setup),
+    "rnn_sequence": (_rnn_gradients, _rnn_setup),
+}

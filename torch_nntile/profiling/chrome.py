@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A profile in the format of Chrome's traces, which Perfetto and chrome://tracing open."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch_nntile.profiling.events import Events
+
+__all__ = ["chrome_trace"]
+
+_HOST = 1000  # the number of the first row of the host; workers have theirs
+
+
+def _micro(seconds: float) -> float:
+    return round(seconds * 1e6, 3)
+
+
+def _row(number: int, name: str) -> list[dict[str, Any]]:
+    common = {"ph": "M", "pid": 0, "tid": number, "ts": 0}
+    return [
+        {"name": "thread_name", "args": {"name": name}, **common},
+        {"name": "thread_sort_index", "args": {"sort_index": number}, **common},
+    ]
+
+
+def chrome_trace(events: Events, workers: int) -> dict[str, Any]:
+    """Times in microseconds since the profile began, in their order.
+
+    A row for each worker; for each thread of the host one of what it recorded, with its waits; a
+    curve of the bytes of storages.
+    """
+    first: list[dict[str, Any]] = [
+        {"name": "process_name", "ph": "M", "pid": 0, "tid": 0, "ts": 0, "args": {"name": "nntile"}}
+    ]
+    for worker in range(workers):
+        first += _row(worker, f"worker {worker}")
+    for thread in sorted({call.thread for call in events.calls}):
+        first += _row(_HOST + thread, f"host: recording, thread {thread}")
+    timed: list[dict[str, Any]] = []
+    for task in events.tasks:
+        timed.append(
+            {
+                "name": task.op,
+                "cat": "task",
+                "ph": "X",
+                "pid": 0,
+                "tid": task.worker,
+                "ts": _micro(task.start),
+                "dur": _micro(task.seconds),
+                "args": {
+                    "kernel": task.kernel,
+                    "line": task.line,
+                    "backward": task.backward,
+                    "module": task.module,
+                    "run": task.run,
+                    "node": task.node,
+                    "bytes": task.bytes,
+                    "flops": task.flops,
+                },
+            }
+        )
+    for call in events.calls:
+        common = {"pid": 0, "tid": _HOST + call.thread}
+        timed.append(
+            {
+                "name": call.op,
+                "cat": "wait" if call.waits else "record",
+                "ph": "X",
+                "ts": _micro(call.start),
+                "dur": _micro(call.end - call.start),
+                "args": {"line": call.line, "module": call.module},
+                **common,
+            }
+        )
+        memory = {"bytes": call.memory}
+        timed.append(
+            {"name": "storages", "ph": "C", "ts": _micro(call.end), "args": memory, **common}
+        )
+    timed.sort(key=lambda event: event["ts"])
+    return {"traceEvents": first + timed, "displayTimeUnit": "ms"}

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What a profile has seen, as Python objects. Times are in seconds since the profile began."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch_nntile import _c, places
+
+__all__ = ["Call", "Events", "Task", "collect"]
+
+_RECORDED = -1  # nntile_stub_event.row; the other one of the host is -2
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A task that a worker has run."""
+
+    op: str  #: that it is a part of: "matmul", "aten::foo" on the host, "add+relu" where ops are one
+    kernel: str  #: "gemm", "map"; "host": PyTorch's kernel of the CPU
+    worker: int  #: by number, from 0
+    start: float
+    end: float
+    line: str  #: "model.py:14"; "" where it is not known
+    backward: bool  #: it belongs to the backward pass of what stands there
+    module: str  #: "GPT.layers.3.attn"; "" outside of a module
+    run: int  #: tasks that were launched together have the same
+    node: int  #: number of the recorded call in its graph
+    task: int  #: number in the run
+    bytes: int  #: that it reads and writes
+    flops: int  #: 0: none, or not known
+
+    @property
+    def seconds(self) -> float:
+        return self.end - self.start
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call that the host recorded, or a wait of the host for tasks ("wait")."""
+
+    op: str  #: "aten::add.Tensor"
+    thread: int
+    start: float
+    end: float
+    line: str
+    backward: bool
+    module: str
+    memory: int  #: bytes of all storages when it ended
+    waits: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Events:
+    """Each list is in the order of the starts."""
+
+    tasks: list[Task]
+    calls: list[Call]
+
+
+_BACKWARD = 1 << 31
+_NOT_BACKWARD = ~_BACKWARD
+
+
+def collect(begin_ns: int) -> Events:
+    """All of the last profile; it has ended."""
+    slot = _c.new("nntile_stub_event const **")
+    count = int(_c.get("nntile_stub_profile_events", slot))
+    texts: dict[int, tuple[str, str]] = {}
+    names: dict[bytes, str] = {}
+
+    def place(number: int) -> tuple[str, str]:
+        if number not in texts:
+            texts[number] = (places.line_of(number), places.module_of(number))
+        return texts[number]
+
+    def name(pointer: object) -> str:
+        raw = _c.ffi.string(pointer)
+        return names.setdefault(raw, raw.decode())
+
+    tasks, calls = [], []
+    for k in range(count):
+        e = slot[0][k]
+        line, module = place(e.place & _NOT_BACKWARD)
+        backward = bool(e.place & _BACKWARD)
+        start, end = (e.begin_ns - begin_ns) * 1e-9, (e.end_ns - begin_ns) * 1e-9
+        if e.row < 0:
+            waits = e.row != _RECORDED
+            call = (name(e.name), e.thread, start, end, line, backward, module, e.memory, waits)
+            calls.append(Call(*call))
+            continue
+        numbers = (e.run, e.node, e.task, e.bytes, e.flops)
+        where = (line, backward, module)
+        tasks.append(Task(name(e.name), name(e.kernel), e.row, start, end, *where, *numbers))
+    tasks.sort(key=lambda t: (t.start, t.worker))
+    calls.sort(key=lambda c: (c.start, -c.end))
+    return Events(tasks, calls)

@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`with torch_nntile.profile() as p:` what workers and the host did in a block."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+
+import torch
+
+from torch_nntile import _c, modes, places
+from torch_nntile.errors import InvalidStateError
+from torch_nntile.profiling import chrome, report, table
+from torch_nntile.profiling.events import Call, Events, Task, collect
+
+__all__ = ["last", "profile"]
+
+_last: profile | None = None
+
+
+def last() -> profile | None:
+    """The profile that ended last."""
+    return _last
+
+
+def _workers(tasks: list[Task]) -> int:
+    stats = _c.new_struct("nntile_context_stats")
+    if _c.get("nntile_context_active"):
+        _c.call("nntile_context_stats_get", stats)
+    return max([int(stats.ncpu) + int(stats.ncuda), *(task.worker + 1 for task in tasks)])
+
+
+def _difference(before: modes.Stats, after: modes.Stats) -> modes.Stats:
+    names = [name for name in modes.Stats.__slots__ if name != "plans"]  # those there are now
+    changed = {name: getattr(after, name) - getattr(before, name) for name in names}
+    return modes.Stats(**changed, plans=after.plans)
+
+
+class profile:  # noqa: N801 (it reads as a verb)
+    """Notes each task that the block launches, and each call that records one.
+
+    The block's end waits for what it launched; in graph mode that is what `run()` or a read of the
+    host has submitted. In eager mode each op is a graph of its own meanwhile: nothing is fused
+    across ops, and the first profile of a step makes the plans of these graphs, so look at a
+    later one. Results can be used once the block has ended.
+
+    Raises:
+        RuntimeError: at the begin of a block inside of another one; also a task's error, at the
+            end (at the begin: of a task that was launched before).
+
+    Attributes:
+        tasks: `Task`s in the order of their starts.
+        calls: `Call`s of the host that recorded, and its waits.
+        seconds: how long the block took, with the wait at its end.
+        workers: how many there are.
+        stats: counters of `torch_nntile.stats()` for the block alone.
+    """
+
+    def __init__(self) -> None:
+        self._events: Events | None = None
+        self._begin = self._end = 0
+        self._workers = 0
+        self._stats = modes.Stats(*(0 for _ in modes.Stats.__slots__))
+        self._stop_watching: Callable[[], None] | None = None
+
+    def __enter__(self) -> profile:
+        torch.nntile.synchronize()  # type: ignore[attr-defined]
+        if not _c.get("nntile_stub_profile_begin"):
+            raise InvalidStateError("profile: a profile is on already, and there can be only one")
+        self._events = None
+        self._stats = modes.stats()
+        self._stop_watching = places.watch_modules()
+        self._begin = time.time_ns()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        global _last
+        try:
+            torch.nntile.synchronize()  # type: ignore[attr-defined]
+        except Exception:
+            if error is None:  # else that is what the user has to hear of
+                raise
+        finally:
+            _c.get("nntile_stub_profile_end")
+            self._end = time.time_ns()
+            if self._stop_watching is not None:
+                self._stop_watching()
+            self._stats = _difference(self._stats, modes.stats())
+            self._events = collect(self._begin)
+            self._workers = _workers(self._events.tasks)
+            _last = self
+
+    def _seen(self) -> Events:
+        if self._events is None:
+            raise InvalidStateError("profile: it has not ended; use its results after the block")
+        return self._events
+
+    @property
+    def tasks(self) -> list[Task]:
+        return self._seen().tasks
+
+    @property
+    def calls(self) -> list[Call]:
+        return self._seen().calls
+
+    @property
+    def workers(self) -> int:
+        self._seen()
+        return self._workers
+
+    @property
+    def stats(self) -> modes.Stats:
+        self._seen()
+        return self._stats
+
+    @property
+    def seconds(self) -> float:
+        self._seen()
+        return (self._end - self._begin) * 1e-9
+
+    @property
+    def idle_seconds(self) -> float:
+        """Seconds in which workers had nothing to do, summed over them."""
+        return max(0.0, self.workers * self.seconds - sum(task.seconds for task in self.tasks))
+
+    def rows(self, by: str = "op") -> list[table.Row]:
+        """The rows of `summary()`."""
+        return table.rows_by(self.tasks, by)
+
+    def summary(self, by: str = "op") -> str:
+        """A table of the tasks, the longest first; its last line is about idle workers.
+
+        Args:
+            by: "op", "module", "kernel" or "line". Ops of a backward pass belong to the module of
+                the forward op.
+        """
+        return "\n".join((*table.as_text(self.rows(by), by), self.idle_line()))
+
+    def idle_line(self) -> str:
+        """How long workers had nothing to do, and why: the last line of `summary()`."""
+        total = self.workers * self.seconds
+        share = self.idle_seconds / total if total > 0 else 0.0
+        nothing = max(0.0, self.seconds - table.covered((t.start, t.end) for t in self.tasks))
+        waits = table.covered((c.start, c.end) for c in self.calls if c.waits)
+        return (
+            f"idle: {self.idle_seconds * 1e3:.3f} ms of {self.workers} workers ({share:.1%} of "
+            f"{self.seconds * 1e3:.3f} ms each); no task ran for {nothing * 1e3:.3f} ms; "
+            f"the host waited for {waits * 1e3:.3f} ms"
+        )
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write a trace that Perfetto and chrome://tracing open."""
+        trace = chrome.chrome_trace(self._seen(), self.workers)
+        Path(path).write_text(json.dumps(trace), encoding="utf-8")
+
+    def html(self, path: str | os.PathLike[str]) -> None:
+        """Write one page: tasks by worker, the tables, memory. It needs nothing else."""
+        Path(path).write_text(report.page(self), encoding="utf-8")
+
+    def _repr_html_(self) -> str:
+        return report.body(self)
