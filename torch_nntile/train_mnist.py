@@ -7,12 +7,14 @@ python -m torch_nntile.train_mnist --compare-torch
 from __future__ import annotations
 
 import argparse
+import contextlib
 import copy
 import hashlib
 import statistics
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 
 import torch
 from torch import Tensor, nn
@@ -22,10 +24,19 @@ import torch_nntile
 from torch_nntile import mnist_data, train_report
 from torch_nntile.models import DeepReLU
 from torch_nntile.train_report import Run
-from torch_nntile.training import SGD, train_full_batch_step
+from torch_nntile.training import (
+    SGD,
+    Adam,
+    AdamW,
+    load_checkpoint,
+    save_checkpoint,
+    train_full_batch_step,
+)
+from torch_nntile.training.step import full_batch_loss
 
 LOSS_TOLERANCE = 1e-5
-WEIGHT_TOLERANCE = 1e-6
+WEIGHT_TOLERANCE = 1e-6  # of SGD; where a gradient is all but zero, Adam's step is its sign
+OPTIMIZERS = {"sgd": (SGD, 0.1), "adam": (Adam, 1e-3), "adamw": (AdamW, 1e-3)}  # default lr
 
 
 def parse_tiling(text: str) -> tuple[str, int | list[int] | str]:
@@ -57,12 +68,16 @@ def make_parser() -> argparse.ArgumentParser:
     add("--data", choices=mnist_data.NAMES, default="mnist", help="data set (default: %(default)s)")
     add("--data-dir", help="folder with the IDX files, or where to download them to")
     add("--epochs", type=positive, default=5)
-    add("--lr", type=float, default=0.1)
+    add("--optimizer", choices=OPTIMIZERS, default="sgd")
+    add("--lr", type=float, help="default: 0.1 of sgd, 0.001 of the others")
     add("--seed", type=int, default=42, help="of the weights (default: %(default)s)")
     add("--hidden-dim", type=positive, default=256)
     add("--depth", type=positive, default=4, help="number of hidden layers")
     add("--batch-size", type=positive, help="images a step (default: all); a remainder is left out")
     add("--runtime-mode", choices=("eager", "graph"), default="eager")
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument("--capture", action="store_true", help="record a step, then replay it")
+    how.add_argument("--compile", action="store_true", help="torch.compile the model")
     add("--ncpu", type=int, default=-1, help="CPU workers (default: STARPU_NCPU, else one a core)")
     add("--ncuda", type=int, default=-1, help="CUDA workers (default: STARPU_NCUDA, else none)")
     add(
@@ -77,6 +92,16 @@ def make_parser() -> argparse.ArgumentParser:
     add("--restrict-cuda", action="store_true", help="run kernels on CUDA workers only")
     add("--compare-torch", action="store_true", help="train on device 'cpu' too and compare")
     add("--output-dir", help="where to write losses.png and run.json")
+    add(
+        "--profile",
+        metavar="DIR",
+        help="write report.html and trace.json of a step of the last epoch",
+    )
+    add(
+        "--resume",
+        metavar="FILE",
+        help="checkpoint that is written after each epoch, and gone on from if it is there",
+    )
     add("--verbose", action="store_true")
     return parser
 
@@ -105,35 +130,103 @@ def batches(
         )
 
 
+def make_step(
+    model: nn.Module, optimizer: torch.optim.Optimizer, options: argparse.Namespace, device: str
+) -> Callable[[Tensor, Tensor], float]:
+    """A step of training as the options ask for it; gives the loss before it."""
+    if device == "nntile" and options.capture:
+
+        @torch_nntile.capture
+        def captured(x: Tensor, y: Tensor) -> Tensor:
+            return full_batch_loss(model, optimizer, x, y)
+
+        return lambda x, y: captured(x, y).item()
+    if device == "nntile" and options.compile:
+        model.compile(backend="nntile")
+    return lambda x, y: train_full_batch_step(model, optimizer, x, y)
+
+
 def train(
     model: nn.Module, images: mnist_data.Images, options: argparse.Namespace, device: str
 ) -> Run:
     """Train on a device, epoch by epoch, then test."""
     run = Run(device)
     model.to(device)
-    optimizer = (SGD if device == "nntile" else torch.optim.SGD)(model.parameters(), options.lr)
+    kind, _ = OPTIMIZERS[options.optimizer]
+    if device == "cpu":
+        kind = getattr(torch.optim, kind.__name__)
+    optimizer = kind(model.parameters(), options.lr)
+    resume(run, model, optimizer, options)
+    step = make_step(model, optimizer, options, device)
     whole = options.batch_size is None
     data = list(batches(images, None, device)) if whole else None
     if device == "nntile":
         set_axes(
             model, data[0] if data else next(batches(images, options.batch_size, device)), options
         )
-    progress = tqdm(range(options.epochs), desc=device, unit="epoch", file=sys.stderr)
-    for _ in progress:
-        losses = []
+    progress = tqdm(
+        range(len(run.losses), options.epochs), desc=device, unit="epoch", file=sys.stderr
+    )
+    page = torch_nntile.profile() if device == "nntile" and options.profile else None
+    for epoch in progress:
+        losses: list[float] = []
         for x, y in data or batches(images, options.batch_size, device):
             if device == "nntile" and not whole:
                 name_mnist_axis_groups(model, x, y)
+            looked_at = page if epoch == options.epochs - 1 and not losses else None
             start = time.perf_counter()
-            losses.append(train_full_batch_step(model, optimizer, x, y))
-            if device == "nntile":
-                torch_nntile.wait()
+            with looked_at or contextlib.nullcontext():
+                losses.append(step(x, y))
+                if device == "nntile":
+                    torch_nntile.wait()
             run.step_seconds.append(time.perf_counter() - start)
         run.losses.append(statistics.fmean(losses))
         progress.set_postfix(loss=f"{run.losses[-1]:.6f}", step=f"{run.step_seconds[-1]:.3f} s")
+        if options.resume:
+            state = {"model": model, "optimizer": optimizer}
+            save_checkpoint(options.resume, **state, losses=run.losses, told=told(options))
     run.accuracy = accuracy(model, images, device)
     run.weights_sha256 = fingerprint(model)
+    if page is not None:
+        write_profile(page, Path(options.profile))
     return run
+
+
+def told(options: argparse.Namespace) -> dict[str, object]:
+    """What a run that goes on must have been told alike."""
+    names = ("data", "seed", "optimizer", "lr", "batch_size")
+    return {name: getattr(options, name) for name in names}
+
+
+def resume(
+    run: Run, model: nn.Module, optimizer: torch.optim.Optimizer, options: argparse.Namespace
+) -> None:
+    """Go on from the checkpoint, if there is one."""
+    if not options.resume or not Path(options.resume).exists():
+        return
+    try:
+        rest = load_checkpoint(options.resume, model=model, optimizer=optimizer)
+    except RuntimeError as error:  # of another model, cut short
+        raise ValueError(str(error)) from error
+    before = rest.get("told", {})
+    for name, value in told(options).items():
+        if before.get(name) != value:
+            raise ValueError(f"{options.resume}: of {name} {before.get(name)}, not {value}")
+    run.losses = rest["losses"]
+    if len(run.losses) >= options.epochs:
+        raise ValueError(
+            f"{options.resume}: has {len(run.losses)} epochs; --epochs {options.epochs} adds none"
+        )
+    print(f"going on after {len(run.losses)} epochs")
+
+
+def write_profile(page: torch_nntile.profile, folder: Path) -> None:
+    """Of the first step of the last epoch: plans are known there."""
+    folder.mkdir(parents=True, exist_ok=True)
+    page.save(folder / "trace.json")
+    page.html(folder / "report.html")
+    print(page.summary("module"))
+    print(f"wrote {folder / 'report.html'} and {folder / 'trace.json'}")
 
 
 def set_axes(model: nn.Module, batch: tuple[Tensor, Tensor], options: argparse.Namespace) -> None:
@@ -168,6 +261,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Returns the exit code: 0, 1 if --compare-torch finds a difference, 2 for wrong arguments."""
     parser = make_parser()
     options = parser.parse_args(argv)
+    if options.resume and options.compare_torch:
+        parser.error("--resume goes on with one device's training: not with --compare-torch")
+    if options.lr is None:
+        options.lr = OPTIMIZERS[options.optimizer][1]
     try:
         return run_all(options)
     except (ValueError, FileNotFoundError) as error:
@@ -208,28 +305,28 @@ def run_all(options: argparse.Namespace) -> int:
             train_report.write(options, images, runs, difference)
     finally:
         torch_nntile.shutdown_context()
-    return 0 if difference is None else verdict(runs, difference)
+    if difference is None:
+        return 0
+    return verdict(runs, difference if options.optimizer == "sgd" else None)
 
 
-def verdict(runs: list[Run], weight_difference: float) -> int:
-    """0 if both devices agree; prints which limit was crossed otherwise."""
+def verdict(runs: list[Run], weight_difference: float | None) -> int:
+    """0 if both devices agree; prints which limit was crossed otherwise. None is not looked at."""
     ours, theirs = (run.losses for run in runs)
     loss_difference = max(abs(a - b) for a, b in zip(ours, theirs, strict=True))
+    looked_at = [("losses", loss_difference, LOSS_TOLERANCE)]
+    if weight_difference is not None:
+        looked_at.append(("weights", weight_difference, WEIGHT_TOLERANCE))
     failed = [
         f"{what} differ by {value:.2e}, more than {limit:.0e}"
-        for what, value, limit in (
-            ("losses", loss_difference, LOSS_TOLERANCE),
-            ("weights", weight_difference, WEIGHT_TOLERANCE),
-        )
+        for what, value, limit in looked_at
         if not value <= limit  # nan is a failure too
     ]
     for text in failed:
         print(text, file=sys.stderr)
     if not failed:
-        print(
-            f"devices agree: losses within {LOSS_TOLERANCE:.0e}, "
-            f"weights within {WEIGHT_TOLERANCE:.0e}"
-        )
+        within = ", ".join(f"{what} within {limit:.0e}" for what, _, limit in looked_at)
+        print(f"devices agree: {within}")
     return 1 if failed else 0
 
 

@@ -14,6 +14,21 @@ from torch_nntile.training.loss import cross_entropy
 __all__ = ["train_full_batch_step"]
 
 
+def full_batch_loss(
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    x: Tensor,
+    y: Tensor,
+    loss_fn: Callable[[Tensor, Tensor], Tensor] = cross_entropy,
+) -> Tensor:
+    """The same step without a read, so that it can be captured."""
+    optimizer.zero_grad()
+    loss = loss_fn(model(x), y)
+    loss.backward()
+    optimizer.step()
+    return loss
+
+
 def train_full_batch_step(
     model: nn.Module,
     optimizer: torch.optim.Optimizer,
@@ -32,10 +47,7 @@ def train_full_batch_step(
     """
     if name_axes is not None:
         name_axes(model, x, y)
-    optimizer.zero_grad()
-    loss = loss_fn(model(x), y)
-    loss.backward()
-    optimizer.step()
+    loss = full_batch_loss(model, optimizer, x, y, loss_fn)
     if loss.device.type == "nntile" and modes.runtime_mode() == "graph":
         modes.compile_graph()
         modes.run()
