@@ -38,9 +38,34 @@ ELSEWHERE = {
         "test_pooling.py",
     ),
     **dict.fromkeys(
-        ("nntile::lstm_sequence", "nntile::lstm_sequence_backward"), "test_recurrent.py"
+        (
+            f"nntile::{kind}_sequence{way}"
+            for kind in ("lstm", "gru", "rnn")
+            for way in ("", "_backward")
+        ),
+        "test_recurrent.py",
     ),
-    "nntile::channel_sums": "batch norm: test_memory_formats.py and test_layers.py",
+    **dict.fromkeys(
+        ("nntile::cross_entropy", "nntile::cross_entropy_backward"), "test_cross_entropy.py"
+    ),
+    "nntile::channel_sums": "norms and variances: test_layers.py and test_norms.py",
+    **dict.fromkeys(
+        (f"nntile::{kind}_norm{way}" for kind in ("rms", "group") for way in ("", "_backward")),
+        "test_norms.py",
+    ),
+    **dict.fromkeys(
+        ("nntile::index", "nntile::index_put_", "nntile::scatter_reduce", "nntile::index_reduce"),
+        "test_indexing.py",
+    ),
+    **dict.fromkeys(
+        (f"nntile::{name}" for name in ("logcumsumexp", "cummax", "cummin", "kthvalue")),
+        "test_order.py",
+    ),
+    "nntile::searchsorted": "test_order.py",
+    **dict.fromkeys(
+        ("nntile::trigamma", "nntile::zeta", "nntile::bessel_i0", "nntile::bessel_i1"),
+        "polygamma and others: test_op_db.py",
+    ),
     "nntile::nll_loss": "samples of nll_loss_forward with more dims",
     "nntile::nll_loss_backward": "likewise",
     "nntile::binary_cross_entropy": "test_compositions.py and test_answers_of_cpu.py",
@@ -86,6 +111,14 @@ def is_differentiable(example: strategies.Example) -> bool:
     return True
 
 
+def well_conditioned(example: strategies.Example) -> None:
+    """Halves inputs of erfinv from 0.9 to 1: 1 - erf(x) loses bits there, on the CPU as here."""
+    for x in example.inputs:
+        if x.is_floating_point():
+            data = x.new_empty(0).set_(x.untyped_storage())  # x may be expanded
+            data[(data.abs() > 0.9) & (data.abs() < 1)] /= 2
+
+
 def dtypes_of(example: strategies.Example, device: str) -> list[torch.dtype]:
     results = example.call(*(moved(x, device) for x in example.inputs))
     return [x.dtype for x in pytree.tree_leaves(results) if x is not None]
@@ -103,6 +136,10 @@ def test_element_wise_row(name: str, row: aten.Row, data: st.DataObject) -> None
         assume(False)  # PyTorch refuses this dtype; test_errors.py looks at what is refused
     if name == "aten::gelu.out":  # the CPU leaves a strided out= of gelu as it was
         assume(all(x.is_contiguous() for x in example.inputs))
+    if name == "aten::angle.out":  # an out= that the CPU resizes is laid as its input, Meta's is not
+        assume(all(x.is_contiguous() for x in example.inputs))
+    if row.op == "erfinv":
+        well_conditioned(example)
     if row.op == "gelu":  # oneDNN's gelu of inf is nan, that of the CPU's own loop is inf
         assume(not any(x.isinf().any() for x in example.inputs))
     assume(on_cpu == dtypes_of(example, "meta"))  # else PyTorch's own devices do not agree
