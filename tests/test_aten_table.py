@@ -100,3 +100,12 @@ def test_rows_are_what_the_dispatcher_calls() -> None:
     assert torch_nntile.runtime_mode() in ("eager", "graph")
     for name, _ in forms():
         assert torch._C._dispatch_has_kernel_for_dispatch_key(name, "PrivateUse1"), name
+
+
+def test_every_op_has_a_call_to_time() -> None:
+    """tests/bench/rows.py times them, the op reference shows it."""
+    from bench.row_calls import call_of
+
+    served = {row.op for row in aten.ROWS}
+    missing = {op for op in served if call_of(op) is None}
+    assert not missing, f"bench/row_calls.py has no call of {sorted(missing)}"

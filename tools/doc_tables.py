@@ -6,11 +6,14 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import torch_nntile
 from torch_nntile import _c, aten, context
 from torch_nntile.schemas import siblings
+
+ROOT = Path(__file__).resolve().parent.parent
 
 RULES = {
     "map": "Element by element. The tiles of all operands line up; one task for each tile.",
@@ -25,6 +28,23 @@ RULES = {
     "bits": "Copies bytes from one whole tile to another.",
     "compose": "Recorded as other ops; it has no task of its own.",
 }
+DIMS = (
+    "Of a call that the tests try (`tests/tile/cuts_of_rows.txt`). `cut`: each tile is a task of its "
+    "own; `parts`: each gives a partial result; `whole`: tiles are gathered before; `-`: a dim of one "
+    "element."
+)
+_CUTS = dict(
+    line.split(": ", 1)
+    for line in (ROOT / "tests" / "tile" / "cuts_of_rows.txt").read_text().splitlines()
+)
+def _times() -> tuple[str, dict[str, tuple[str, float, float]]]:
+    """(machine, op -> (call, our milliseconds, PyTorch's)): tests/bench/rows.py --write."""
+    head, *lines = (ROOT / "tests" / "bench" / "rows.tsv").read_text().splitlines()
+    cells = (line.split("\t") for line in lines)
+    return head.lstrip("# "), {op: (call, float(a), float(b)) for op, call, a, b in cells}
+
+
+_MACHINE, _TIMES = _times()
 TYPES = {
     "any": "any dtype",
     "index": "an integer dtype",
@@ -97,9 +117,28 @@ def _dtypes(op: int) -> str:
     return f"T is one of {', '.join(taken)}."
 
 
+def _tiles(cuts: str) -> str:
+    """Of a line of `cuts_of_rows.txt`: "x cut whole, y cut"."""
+    rows: list[tuple[str, ...]] = []
+    for operand in cuts.split(", "):
+        name, *dims = operand.split()
+        rows.append((f"`{name}`", ", ".join(dims) or "no dims"))
+    return _table(("operand", "dims"), rows) + f"\n\n{DIMS}"
+
+
+def _time(op: str) -> str:
+    call, ours, theirs = _TIMES[op]
+    return (
+        f"`{call}`, float32: {ours:.2f} ms, CPU PyTorch {theirs:.2f} ms, ratio {ours / theirs:.2f} "
+        f"(two workers, two threads; {_MACHINE})."
+    )
+
+
 def _op_page(op: int, overloads: list[str]) -> str:
     rule = _text("nntile_op_rule", op)
     served = [f"* `{name}`" for name in overloads] or ["None: other ops are made of it."]
+    name = _text("nntile_op_name", op)
+    cuts = {"Tiles": _tiles(_CUTS[name])} if name in _CUTS else {}
     sections = {
         "Formula": f"```text\n{_text('nntile_op_doc', op)}\n```",
         "Inputs": _operands(op, "input"),
@@ -107,10 +146,12 @@ def _op_page(op: int, overloads: list[str]) -> str:
         "Attributes": _attributes(op),
         "Dtypes": _dtypes(op),
         "Rule": f"`{rule}`. {RULES[rule]}",
+        **cuts,
+        **({"Time": _time(name)} if name in _TIMES else {}),
         "PyTorch overloads": "\n".join(served),
     }
     body = "\n\n".join(f"## {title}\n\n{text}" for title, text in sections.items())
-    return f"# {_text('nntile_op_name', op)}\n\n{body}\n\n[All ops](README.md)\n"
+    return f"# {name}\n\n{body}\n\n[All ops](README.md)\n"
 
 
 def op_pages() -> Iterator[tuple[str, str]]:
@@ -122,9 +163,9 @@ def op_pages() -> Iterator[tuple[str, str]]:
         served = overloads.get(name, [])
         yield f"{name}.md", _op_page(op, served)
         doc = _text("nntile_op_doc", op)
-        rows.append(
-            (f"[{name}]({name}.md)", f"`{doc}`", _text("nntile_op_rule", op), str(len(served)))
-        )
+        ratio = f"{_TIMES[name][1] / _TIMES[name][2]:.2f}" if name in _TIMES else ""
+        rule = _text("nntile_op_rule", op)
+        rows.append((f"[{name}]({name}.md)", f"`{doc}`", rule, ratio, str(len(served))))
     count, total = op_counts()
     rules = "\n".join(f"* `{name}`: {text}" for name, text in RULES.items())
     yield (
@@ -132,7 +173,9 @@ def op_pages() -> Iterator[tuple[str, str]]:
         f"# Ops\n\n{count} ops serve {total} overloads of PyTorch (in-place, `out=` and foreach "
         "forms included). Compositions of these, and PyTorch's own decompositions, serve more; what "
         "is left runs on the host, as a task.\n\n"
-        + _table(("op", "formula", "rule", "overloads"), rows)
+        + _table(("op", "formula", "rule", "time", "overloads"), rows)
+        + "\n\ntime: our time for a call of about a million float32 numbers beside CPU PyTorch's; the "
+        "page of an op says which call. "
         + f"\n\nThe rule says how an op is cut into tasks.\n\n{rules}\n",
     )
 

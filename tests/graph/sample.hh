@@ -62,7 +62,8 @@ inline std::optional<Sample> sample_of(const schema::OpRow& row, const Family& f
     return std::nullopt;
 }
 inline std::optional<Sample> sample_of(const schema::OpRow& row) {
-    const Family families[] = {{{{4, 4}, {4}, {}, {4, 1}}, {{4, 4}, {4, 1}, {0}, {}}},
+    const Family families[] = {{{{2, 4, 4}, {2, 4}, {4}}, {{1}, {}}},                                        // batches
+                               {{{4, 4}, {4}, {}, {4, 1}}, {{4, 4}, {4, 1}, {0}, {}}},
                                {{{2, 2, 4, 4}, {2, 2, 1, 1}, {2}}, {}, {{2, 2, 4, 4}, {2, 2, 1, 1}}},    // images
                                {{{4, 3, 8}, {8, 2}, {3, 2}, {4, 3, 2}}, {}, {{}}},                       // LSTM
                                {{{4, 3, 6}, {6, 2}, {6}, {3, 2}, {4, 3, 2}, {4, 3, 8}}, {}, {{}}},       // GRU

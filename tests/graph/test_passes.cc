@@ -25,7 +25,7 @@ struct Case {
     std::string title, before, after;
 };
 
-std::string path_of(const std::string& pass) { return std::string(PASS_TEXTS "/") + pass + ".txt"; }
+std::string path_of(const std::string& pass) { return std::string(EXPECTED "/") + pass + ".txt"; }
 
 std::vector<Case> cases_of(const std::string& pass) {
     std::ifstream file(path_of(pass));
