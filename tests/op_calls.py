@@ -13,6 +13,8 @@ from parity import data_of, moved
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
+from torch_nntile.conformance.calls import into_out
+
 __all__ = ["Call", "calls_of", "dtype_of", "entries", "into_out", "plain", "refused", "written"]
 
 
@@ -107,19 +109,3 @@ def refused(call: Call, tensors: list[Tensor]) -> bool:
 def written(function: Callable[..., Any]) -> Callable[..., Any]:
     """The in-place form on a copy: op_db's sample may be used again, and a leaf is not written."""
     return lambda x, *args, **kwargs: function(x.clone(), *args, **kwargs)
-
-
-def into_out(op: Any) -> Callable[..., Any]:
-    """The out= form, into outputs of the right shape and into empty ones."""
-
-    def call(*args: Any, **kwargs: Any) -> Any:
-        expected = op(*args, **kwargs)
-        several = not isinstance(expected, Tensor)
-        found = []
-        for make in (lambda x: torch.full_like(x, 7), lambda x: x.new_empty(0)):
-            outs = pytree.tree_map(make, expected)
-            result = op(*args, **kwargs, out=tuple(outs) if several else outs)
-            found += [result, outs]
-        return [tuple(x) if isinstance(x, (tuple, list)) else x for x in found]
-
-    return call

@@ -23,6 +23,7 @@ from torch.utils import _pytree as pytree
 
 import torch_nntile
 from torch_nntile import aten, modes
+from torch_nntile.conformance.calls import data_of, moved
 
 __all__ = [
     "FACTORS",
@@ -137,19 +138,6 @@ def runtime_mode(mode: str) -> Iterator[None]:
         yield
     finally:
         modes.set_mode(modes.number_of(before))
-
-
-def data_of(tensor: Tensor) -> Tensor:
-    """The dense tensor that `tensor` is a view of: itself if it is none."""
-    base = tensor if tensor._base is None else tensor._base
-    assert base.storage_offset() == 0 and base.is_contiguous(), "inputs are views of dense tensors"
-    return base
-
-
-def moved(tensor: Tensor, device: str) -> Tensor:
-    """A copy on a device with the same layout on the same data, borders included."""
-    data = data_of(tensor).detach().clone().to(device)
-    return data.as_strided(tensor.size(), tensor.stride(), tensor.storage_offset())
 
 
 @dataclass

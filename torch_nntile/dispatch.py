@@ -69,6 +69,12 @@ def set_cpu_fallback(allowed: bool) -> None:
     _c.get("nntile_stub_fallback_mode", _WARN if allowed else _ERROR)
 
 
+def active() -> set[str]:
+    """Overloads whose compositions run at the moment, in this thread."""
+    names: set[str] = _inside.__dict__.get("names", set())
+    return names
+
+
 def register() -> None:
     """Register all kernels. Called once, at import."""
     _define_own_ops()

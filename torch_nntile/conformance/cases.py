@@ -9,6 +9,8 @@ as the CPU. Random results have shapes, dtypes and a range.
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import math
 import warnings
 from collections.abc import Callable, Iterator
@@ -16,26 +18,40 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from op_calls import into_out
-from op_db_calls import (
+from torch import Tensor
+from torch.utils import _pytree as pytree
+
+from torch_nntile.conformance.calls import (
     DTYPES,
     NARROWER,
     WIDER,
     Outcome,
     Sample,
+    Watch,
     apart,
     as_dtype,
     draws,
+    into_out,
     leaves_of,
     run,
     samples_of,
     strided_only,
     wider,
 )
-from torch import Tensor
-from torch.utils import _pytree as pytree
 
-__all__ = ["DTYPES", "EXCEPTIONS", "Verdict", "names", "settle", "verdicts"]
+__all__ = [
+    "DTYPES",
+    "EXCEPTIONS",
+    "LEFT_OUT",
+    "Verdict",
+    "entries",
+    "excepted",
+    "is_by_element",
+    "judge",
+    "names",
+    "settle",
+    "verdicts",
+]
 
 # Cases (words of "float32 backward 3" that must be in it) where the CPU is no measure, and why.
 EXCEPTIONS: tuple[tuple[str, str, str], ...] = (
@@ -89,7 +105,9 @@ class Verdict:
     text: str = ""
 
 
+@functools.cache
 def entries() -> dict[str, Any]:
+    """Entries of op_db by name and variant; PyTorch needs seconds, and expecttest, to make them."""
     from torch.testing._internal.common_methods_invocations import op_db
 
     return {f"{op.name}.{op.variant_test_name}".rstrip("."): op for op in op_db}
@@ -178,8 +196,9 @@ class Nearness:
 
     def reference(self, k: int, expected: Tensor) -> Tensor:
         wide = self.wide[k] if self.eps and k < len(self.wide) else None
-        usable = wide is not None and wide.shape == expected.shape
-        usable = usable and (wide.is_complex() or not expected.is_complex())
+        if wide is None or wide.shape != expected.shape:
+            return expected
+        usable = wide.is_complex() or not expected.is_complex()
         return comparable(wide).to(expected.dtype) if usable else expected
 
     def amplified(self, k: int, by_element: bool) -> float:
@@ -196,7 +215,7 @@ class Nearness:
 
 
 def sample_text(found: Tensor, expected: Tensor, where: Tensor) -> str:
-    k = where.reshape(-1).nonzero()[0].item()
+    k = int(where.reshape(-1).nonzero()[0].item())
     several = f"{int(where.sum())} of {where.numel()}"
     return f"{several}, [{k}] {found.reshape(-1)[k]} for {expected.reshape(-1)[k]}"
 
@@ -218,7 +237,8 @@ def compare(
         return "value", f"{len(found.tensors)} results, expected {len(expected.tensors)}"
     for k, (x, y) in enumerate(zip(found.tensors, expected.tensors, strict=True)):
         if x is None or y is None:
-            if x is not y and (x if y is None else y).any():
+            given = x if x is not None else y
+            if given is not None and given.any():
                 return "value", f"result {k} is {x}, expected {y}"
             continue
         if text := difference(x, y, near, k, by_element):
@@ -265,14 +285,19 @@ def forms(op: Any, dtype: torch.dtype) -> Iterator[tuple[str, Callable[..., Any]
         yield "out", into_out(op.op), False
 
 
+def is_by_element(op: Any, sample: Sample, grad: bool) -> bool:
+    """Whether each element has an error of its own; gradients of what was expanded are sums."""
+    from torch.testing._internal.opinfo.core import BinaryUfuncInfo, UnaryUfuncInfo
+
+    summed = grad and len({x.shape for x in leaves_of(sample)}) > 1
+    return isinstance(op, (UnaryUfuncInfo, BinaryUfuncInfo)) and not summed
+
+
 def verdicts(
     name: str, dtype: torch.dtype, most: int, begin: Callable[[str], None]
 ) -> Iterator[Verdict]:
     """All cases of an entry; `begin` is told of each before it runs."""
-    from torch.testing._internal.opinfo.core import BinaryUfuncInfo, UnaryUfuncInfo
-
     op = entries()[name]
-    by_element = isinstance(op, (UnaryUfuncInfo, BinaryUfuncInfo))
     short = str(dtype).removeprefix("torch.")
     samples = samples_of(op, dtype, most)
     for form, function, grad in forms(op, dtype):
@@ -285,8 +310,8 @@ def verdicts(
             if excepted(name, case):
                 continue
             begin(case)
-            summed = grad and len({x.shape for x in leaves_of(sample)}) > 1
-            kind, text = judge(function, sample, grad, by_element and not summed, name)
+            by_element = is_by_element(op, sample, grad)
+            kind, text = judge(function, sample, grad, by_element, name)
             if kind:
                 yield Verdict(case, kind, text)
     if dtype == torch.float32 and op.error_inputs_func is not None:
@@ -294,15 +319,21 @@ def verdicts(
 
 
 def judge(
-    function: Callable[..., Any], sample: Sample, grad: bool, by_element: bool, name: str
+    function: Callable[..., Any],
+    sample: Sample,
+    grad: bool,
+    by_element: bool,
+    name: str,
+    watch: Watch = contextlib.nullcontext,
 ) -> tuple[str, str]:
+    """Kind and text of a verdict; nothing where there is nothing to compare."""
     torch.manual_seed(1)
     expected = run(function, sample, "cpu", grad)
     if not strided_only(expected.tensors):
         return "", ""
     if grad and not any(x.requires_grad for x in leaves_of(sample)):
         return "", ""
-    found = run(function, sample, "nntile", grad)
+    found = run(function, sample, "nntile", grad, watch)
     if name.rpartition(".")[2].startswith(UNINITIALISED):
         return compare_random(found, [expected]) if expected.error else ("random", "")
     if draws(function, sample):

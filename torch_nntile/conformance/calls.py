@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from parity import moved
 from torch import Tensor
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -24,8 +23,11 @@ __all__ = [
     "Sample",
     "apart",
     "as_dtype",
+    "data_of",
     "draws",
+    "into_out",
     "leaves_of",
+    "moved",
     "run",
     "samples_of",
     "strided_only",
@@ -61,6 +63,19 @@ def on(device: str, leaf: Any) -> Any:
     if isinstance(leaf, torch.device) or (isinstance(leaf, str) and leaf == "cpu"):
         return torch.device(device)
     return leaf
+
+
+def data_of(tensor: Tensor) -> Tensor:
+    """The dense tensor that `tensor` is a view of: itself if it is none."""
+    base = tensor if tensor._base is None else tensor._base
+    assert base.storage_offset() == 0 and base.is_contiguous(), "inputs are views of dense tensors"
+    return base
+
+
+def moved(tensor: Tensor, device: str) -> Tensor:
+    """A copy on a device with the same layout on the same data, borders included."""
+    data = data_of(tensor).detach().clone().to(device)
+    return data.as_strided(tensor.size(), tensor.stride(), tensor.storage_offset())
 
 
 def copied(x: Tensor, device: str) -> Tensor:
@@ -134,15 +149,44 @@ def strided_only(values: Any) -> bool:
 # ---- calls
 
 
-def run(function: Callable[..., Any], sample: Sample, device: str, grad: bool) -> Outcome:
+def into_out(op: Any) -> Callable[..., Any]:
+    """The out= form, into outputs of the right shape and into empty ones."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        expected = op(*args, **kwargs)
+        several = not isinstance(expected, Tensor)
+        found = []
+        for make in (lambda x: torch.full_like(x, 7), lambda x: x.new_empty(0)):
+            outs = pytree.tree_map(make, expected)
+            result = op(*args, **kwargs, out=tuple(outs) if several else outs)
+            found += [result, outs]
+        return [tuple(x) if isinstance(x, (tuple, list)) else x for x in found]
+
+    return call
+
+
+Watch = Callable[[], contextlib.AbstractContextManager[Any]]
+
+
+def run(
+    function: Callable[..., Any],
+    sample: Sample,
+    device: str,
+    grad: bool,
+    watch: Watch = contextlib.nullcontext,
+) -> Outcome:
+    """`watch` is around the call on a device that is not the CPU; with `grad`, around the gradients."""
     try:
         args, kwargs = pytree.tree_map(lambda x: on(device, x), sample)
         pairs = zip(leaves_of(sample), leaves_of((args, kwargs)), strict=True)
         leaves = [new.requires_grad_() for old, new in pairs if grad and old.requires_grad]
-        with torch.device(device) if device != "cpu" else contextlib.nullcontext():
+        watched = watch if device != "cpu" else contextlib.nullcontext
+        here = torch.device(device) if device != "cpu" else contextlib.nullcontext()
+        with here, contextlib.nullcontext() if grad else watched():
             result = function(*args, **kwargs)
         found: list[Any] = leaves_of(result)
-        found = list(gradients(found, leaves)) if grad else found
+        if grad:
+            found = list(gradients(found, leaves, watched))
         if not grad:
             found += [torch.tensor(x) for x in pytree.tree_leaves(result) if is_number(x)]
         outcome = Outcome([None if x is None else x.detach().cpu() for x in found])
@@ -160,7 +204,9 @@ def is_number(x: Any) -> bool:
     return isinstance(x, (bool, int, float, complex))
 
 
-def gradients(results: list[Tensor], leaves: list[Tensor]) -> tuple[Tensor | None, ...]:
+def gradients(
+    results: list[Tensor], leaves: list[Tensor], watch: Watch = contextlib.nullcontext
+) -> tuple[Tensor | None, ...]:
     outputs = [x for x in results if x.requires_grad]
     if not outputs or not leaves:
         return ()
@@ -171,13 +217,17 @@ def gradients(results: list[Tensor], leaves: list[Tensor]) -> tuple[Tensor | Non
         .to(x.device, x.dtype)
         for x in outputs
     ]
-    return torch.autograd.grad(outputs, leaves, cotangents, allow_unused=True)
+    with watch():
+        return torch.autograd.grad(outputs, leaves, cotangents, allow_unused=True)
 
 
 class Draws(TorchDispatchMode):
     """Whether an op was called that draws random numbers."""
 
-    drew = False
+    drew: bool = False
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         self.drew |= torch.Tag.nondeterministic_seeded in func.tags
@@ -187,4 +237,4 @@ class Draws(TorchDispatchMode):
 def draws(function: Callable[..., Any], sample: Sample) -> bool:
     with Draws() as seen:
         run(function, sample, "cpu", False)
-    return seen.drew
+    return bool(seen.drew)

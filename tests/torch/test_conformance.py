@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""docs/reference/op_support.md: no entry of it is worse today, and a step back would be seen."""
+
+from __future__ import annotations
+
+import copy
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from torch_nntile.conformance import __main__ as command_line
+from torch_nntile.conformance import marks, page, runner
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "op_support.md"
+# Of each kind some: element by element, reductions, products, layers, indexing, the host, and what is no use.
+SAMPLE = (
+    *("add", "abs", "where", "clamp", "sum", "amax", "std", "softmax", "cumsum", "mm", "addmm"),
+    *("linalg.vector_norm", "nn.functional.layer_norm", "nn.functional.conv2d", "cat", "gather"),
+    *("nn.functional.cross_entropy", "nn.functional.embedding", "nn.functional.gelu", "sort"),
+    *("nn.functional.scaled_dot_product_attention", "index_select", "linalg.det", "expand"),
+    *("bernoulli", "jiterator_unary"),
+)
+
+
+def lines_of(names: Iterable[str], dtypes: Iterable[torch.dtype]) -> list[str]:
+    def found(name: str, dtype: torch.dtype) -> Iterator[str]:
+        for case, mark, text in marks.marks(name, dtype, 1, lambda case: None):
+            yield f"{name}\t{case}\t{mark}\t{' '.join(text.split())}"
+
+    return [line for name in names for dtype in dtypes for line in found(name, dtype)]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_sample_is_as_good_as_the_page_says() -> None:
+    """In this process: the others are named where one crashes."""
+    found = page.table_of(lines_of(SAMPLE, (torch.float32, torch.int64)), ())
+    assert found.keys() == {*SAMPLE}
+    assert {"R", "C", "H"} <= {mark for entry in found.values() for mark in entry.marks.values()}
+    assert page.steps_back(found, page.parse(PAGE.read_text())) == []
+
+
+@pytest.mark.slow
+def test_all_is_as_good_as_the_page_says() -> None:
+    command = [sys.executable, "-m", "torch_nntile.conformance", "--check", str(PAGE)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_page_says_what_was_written_and_nothing_by_hand() -> None:
+    table = page.parse(PAGE.read_text())
+    assert len(table) > 650
+    assert page.render(table) == PAGE.read_text()
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "found"),
+    [("R", "C", 1), ("C", "H", 1), ("H", "U", 1), ("U", "X", 1), ("C", "R", 0), ("X", "H", 0)],
+)
+def test_a_worsened_line_is_seen(before: str, now: str, found: int) -> None:
+    key = ("float32", "backward")
+    table = {
+        "abs": page.Entry({key: before, ("int64", "forward"): "R"}),
+        "mm": page.Entry({key: "R"}),
+    }
+    read = page.parse(page.render(table))
+    assert read == table
+    worse = copy.deepcopy(table)
+    worse["abs"].marks[key] = now
+    steps = page.steps_back(worse, read)
+    assert len(steps) == found
+    assert all(step.startswith(f"abs float32 backward: {now}, was {before}") for step in steps)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_check_ends_with_one_for_a_worsened_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run_all(entries: list[tuple[str, str]], log: runner.Log, *_: Any, **__: Any) -> None:
+        for line in lines_of([name for name, _ in entries], [torch.float32]):
+            log.add(line)
+
+    monkeypatch.setattr(runner, "run_all", run_all)
+    wrong, arguments = tmp_path / "page.md", ["--ops", "linalg.det", "--dtypes", "float32"]
+    ends = []
+    for mark in "RH":
+        wrong.write_text(page.render({"linalg.det": page.Entry({("float32", "forward"): mark})}))
+        monkeypatch.setattr(sys, "argv", ["conformance", *arguments, "--check", str(wrong)])
+        ends.append(command_line.main())
+    assert ends == [1, 0]
+    step = "linalg.det float32 forward: H, was R: host: `linalg_lu_factor_ex`"
+    assert capsys.readouterr().out.splitlines()[0] == step
+
+
+def test_lines_of_a_log_become_a_table() -> None:
+    lines = [
+        "abs\tfloat32 forward 0\tR\t",
+        "abs\tfloat32 forward 1\tH\tabs, neg",
+        "abs\tfloat32 backward 0\tU\tRuntimeError: of | <this> at 0x12ab and /home/me/x.py",
+        "neg\tint64: int64 forward 1\tcrash\tstatus -11",
+    ]
+    table = page.table_of(lines, {("abs", "float32"), ("neg", "int64"), ("mm", "bool")})
+    assert table["abs"].marks == {("float32", "forward"): "H", ("float32", "backward"): "U"}
+    reason = "U float32 backward: RuntimeError: of / this at ... and ..."
+    assert table["abs"].notes == f"host: `abs`, `neg`; {reason}"
+    assert table["neg"].marks == {("int64", "forward"): "X"}
+    assert table["mm"] == page.Entry()
+    assert page.parse(page.render(table)) == table
+
+
+def test_a_log_is_taken_up_where_it_ends(tmp_path: Path, monkeypatch: Any) -> None:
+    path = tmp_path / "log"
+    path.write_text(
+        "abs\tfloat32 forward 0\tR\t\nabs\tfloat32\tdone\t\nmm\tfloat32 forward 0\tR\t\nmm\tfl"
+    )
+    log = runner.Log(path, resume=True)
+    assert log.done == {("abs", "float32")} and log.lines == ["abs\tfloat32 forward 0\tR\t"]
+    started: list[Any] = []
+
+    def process(todo: Any, *_: Any) -> None:
+        started.extend(todo)
+        todo.clear()
+
+    monkeypatch.setattr(runner, "one_process", process)
+    runner.run_all([("abs", "float32"), ("mm", "float32")], log, samples=1, jobs=1, what="marks")
+    assert started == [("mm", "float32")]
+
+
+def test_no_page_is_an_error() -> None:
+    with pytest.raises(ValueError, match="no table of ops"):
+        page.parse("# Something else\n")
+    with pytest.raises(ValueError, match="no line of a table"):
+        page.parse(page.render({"abs": page.Entry()}).replace("| ·· |", "| ?? |", 1))
+
+
+def test_marks_are_in_order() -> None:
+    assert [marks.worse(b, a) for a, b in zip("RCHUX", "CHUX–", strict=True)] == [True] * 5
+    assert not marks.worse(marks.NONE, "R") and not marks.worse("X", marks.NONE)
