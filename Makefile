@@ -2,7 +2,7 @@
 # Each target first sees to its set-up; the second time that takes no time.
 PYTHON = .venv/bin/python
 
-.PHONY: setup mnist test test-all fuzz bench lint abi sanitize wheel clean
+.PHONY: setup mnist test test-all fuzz bench lint abi sanitize docs wheel clean
 
 mnist: setup
 	$(PYTHON) -m torch_nntile.train_mnist --compare-torch --output-dir runs/mnist
@@ -28,6 +28,9 @@ abi: setup
 
 sanitize: setup
 	@sh tools/sanitize.sh
+
+docs: setup
+	@sh tools/docs.sh
 
 wheel: setup
 	PATH="$(CURDIR)/.venv/bin:$$PATH" $(PYTHON) -m pip wheel --no-build-isolation --no-deps -w dist .

@@ -10,8 +10,11 @@ from pathlib import Path
 
 import check_layers
 import doc_tables
+import error_messages
 import make_docs
 import pytest
+
+from torch_nntile import errors
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted(
@@ -26,6 +29,41 @@ def test_outputs_are_what_the_code_prints(page: str) -> None:
     text = (ROOT / page).read_text()
     found = list(make_docs.differences({page: make_docs.with_outputs(page, text)}))
     assert not found, f"{ADVICE}\n{found[0]}"
+
+
+def test_tutorials_print_what_they_show() -> None:
+    texts = {page: (ROOT / page).read_text() for page in make_docs.TUTORIALS}
+    found = list(make_docs.differences(make_docs.all_with_outputs(texts)))
+    assert not found, f"{ADVICE}\n{found[0]}"
+
+
+@pytest.mark.parametrize("page", make_docs.SHELL)
+def test_commands_print_what_the_page_shows(page: str) -> None:
+    text = (ROOT / page).read_text()
+    found = list(make_docs.differences({page: make_docs.with_shell_outputs(page, text)}))
+    assert not found, f"{ADVICE}\n{found[0]}"
+
+
+def test_a_page_with_code_is_one_that_runs() -> None:
+    coded = {page for page in PAGES if re.search(r"^```python$", (ROOT / page).read_text(), re.M)}
+    assert coded == {*make_docs.RUN, *make_docs.TUTORIALS}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_c_in_a_page_stands_in_an_example(page: str) -> None:
+    programs = [path.read_text() for path in ROOT.glob("examples/c/*")]
+    for code in re.findall(r"^```c\n(.*?)^```$", (ROOT / page).read_text(), re.M | re.DOTALL):
+        assert any(code in program for program in programs), f"{page}: in no example:\n{code}"
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.startswith("docs/tutorials/")])
+def test_a_tutorial_is_short_and_leads_on(page: str) -> None:
+    text = (ROOT / page).read_text()
+    number = int(Path(page).name[:2])
+    assert len(text.splitlines()) <= 120
+    assert text.startswith(f"# {number}. ")
+    following = [Path(p).name for p in PAGES if p.startswith(f"docs/tutorials/{number + 1:02}_")]
+    assert all(f"]({name})" in text for name in following)
 
 
 def test_generated_pages_are_those_of_the_tables() -> None:
@@ -92,3 +130,24 @@ def test_the_command_explains_itself() -> None:
     command = [sys.executable, str(ROOT / "tools" / "make_docs.py"), "--help"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert "--check" in done.stdout
+
+
+def test_messages_of_the_page_on_errors_are_those_of_the_sources() -> None:
+    sources = error_messages.messages(ROOT)
+    text = (ROOT / "docs/guides/errors.md").read_text().partition("## Installation")[2]
+    cells = re.findall(r"^\| (?!message)([^|]+) \| \S", text, re.M)
+    quoted = [message for cell in cells for message in re.findall(r"`([^`]+)`", cell)]
+    assert len(quoted) > 80
+    unknown = [message for message in quoted if not error_messages.is_said(message, sources)]
+    assert not unknown, f"no source says {unknown}"
+    assert not error_messages.is_said("profile: there can be … only two", sources)
+
+
+def test_classes_of_errors_are_on_the_page() -> None:
+    text = (ROOT / "docs/guides/errors.md").read_text()
+    for name in errors.__all__:
+        found = getattr(errors, name)
+        if isinstance(found, type) and found is not errors.NntileError:
+            builtins = ", ".join(f"`{base.__name__}`" for base in found.__bases__[1:])
+            builtins = builtins.replace("`OutOfMemoryError`", "`torch.OutOfMemoryError`")
+            assert f"\n| `{name}` | {builtins} | " in text

@@ -6,7 +6,8 @@ python tools/make_docs.py --check   change nothing; exit code 1 and a diff if a 
 
 A page of `RUN` is a program: its ```python blocks run from top to bottom in one process, and each
 gets what it printed as a ```text block right below. A block that begins with ```python no-run is
-only shown.
+only shown. The tutorials run in one process, since to start one takes longer than they do; each
+begins anew. In a page of `SHELL` the ```sh blocks run, at the root of the repository.
 """
 
 from __future__ import annotations
@@ -36,6 +37,10 @@ RUN = (
     "docs/guides/profiling.md",
     "docs/develop/passes.md",
 )
+TUTORIALS = tuple(
+    path.relative_to(ROOT).as_posix() for path in sorted(ROOT.glob("docs/tutorials/0[1-5]_*.md"))
+)
+SHELL = ("docs/tutorials/06_from_c.md",)
 PICTURES = "docs/concepts/pictures"
 GENERATED = (
     "docs/reference/ops",
@@ -51,33 +56,51 @@ ENVIRONMENT = os.environ | {
 HEAD = "<!-- Written by tools/make_docs.py. -->\n\n"
 
 # A code block, and the block of its output if there is one.
-_BLOCK = re.compile(
-    r"^```python\n(?P<code>.*?)^```\n(?P<output>\n```text\n.*?^```\n)?", re.DOTALL | re.MULTILINE
+_BLOCK, _SHELL_BLOCK = (
+    re.compile(
+        rf"^```{language}\n(?P<code>.*?)^```\n(?P<output>\n```text\n.*?^```\n)?",
+        re.DOTALL | re.MULTILINE,
+    )
+    for language in ("python", "sh")
 )
 
-# Runs in a process of its own: reads the blocks from stdin, writes what each printed to stdout.
+# Runs in a process of its own: reads pages of blocks from stdin, writes what each printed to stdout.
 # The device prints from C too, and PyTorch warns on stderr: only sys.stdout counts.
 _RUNNER = """
-import contextlib, io, json, linecache, os, sys
+import contextlib, gc, io, json, linecache, os, sys
 if os.environ.get("TORCH_DEVICE_BACKEND_AUTOLOAD") == "0":
     import torch_nntile
-blocks, outputs, names = json.load(sys.stdin), [], {"__name__": "__main__"}
-for first_line, code in blocks:
-    out, text = io.StringIO(), "\\n" * (first_line - 1) + code
-    linecache.cache[sys.argv[1]] = (len(text), None, text.splitlines(True), sys.argv[1])  # for inspect
-    with contextlib.redirect_stdout(out):
-        exec(compile(text, sys.argv[1], "exec"), names)
-    outputs.append(out.getvalue())
+outputs = {}
+for page, blocks in json.load(sys.stdin).items():
+    outputs[page], names = [], {"__name__": "__main__"}
+    for first_line, code in blocks:
+        out, text = io.StringIO(), "\\n" * (first_line - 1) + code
+        linecache.cache[page] = (len(text), None, text.splitlines(True), page)  # for inspect
+        with contextlib.redirect_stdout(out):
+            exec(compile(text, page, "exec"), names)
+        outputs[page].append(out.getvalue())
+    names.clear()
+    gc.collect()
+    if "torch_nntile" in sys.modules:
+        sys.modules["torch_nntile"].shutdown_context()
 json.dump(outputs, sys.stdout)
 """
 
 
 def with_outputs(page: str, text: str) -> str:
     """The text of a page with the outputs that its code has now."""
-    blocks = [(text.count("\n", 0, m.start()) + 2, m["code"]) for m in _BLOCK.finditer(text)]
+    return all_with_outputs({page: text})[page]
+
+
+def all_with_outputs(pages: dict[str, str]) -> dict[str, str]:
+    """The same of several pages, which run in one process."""
+    blocks = {
+        page: [(text.count("\n", 0, m.start()) + 2, m["code"]) for m in _BLOCK.finditer(text)]
+        for page, text in pages.items()
+    }
     with tempfile.TemporaryDirectory() as elsewhere:  # Python finds modules in its folder first
         done = subprocess.run(
-            [sys.executable, "-W", "ignore", "-c", _RUNNER, page],
+            [sys.executable, "-W", "ignore", "-c", _RUNNER],
             input=json.dumps(blocks),
             capture_output=True,
             text=True,
@@ -86,23 +109,45 @@ def with_outputs(page: str, text: str) -> str:
             env=ENVIRONMENT,
         )
     if done.returncode != 0:
-        raise RuntimeError(f"{page}: its code fails\n{done.stderr}")
-    outputs = iter(json.loads(done.stdout))
+        raise RuntimeError(f"{', '.join(pages)}: its code fails\n{done.stderr}")
+    outputs = json.loads(done.stdout)
+    return {page: _renewed(text, _BLOCK, outputs[page]) for page, text in pages.items()}
+
+
+def with_shell_outputs(page: str, text: str) -> str:
+    """The text of a page with what its ```sh blocks print now, at the root of the repository."""
+    outputs = []
+    for match in _SHELL_BLOCK.finditer(text):
+        command = ["sh", "-e", "-c", match["code"]]
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, cwd=ROOT, env=ENVIRONMENT
+        )
+        if done.returncode != 0:
+            raise RuntimeError(f"{page}: its commands fail\n{done.stderr}")
+        outputs.append(done.stdout)
+    return _renewed(text, _SHELL_BLOCK, outputs)
+
+
+def _renewed(text: str, block: re.Pattern[str], outputs: list[str]) -> str:
+    remaining = iter(outputs)
 
     def renew(match: re.Match[str]) -> str:
-        lines = (line.rstrip() for line in next(outputs).strip("\n").splitlines())
+        lines = (line.rstrip() for line in next(remaining).strip("\n").splitlines())
         printed = "\n".join(lines)
-        block = f"\n```text\n{printed}\n```\n" if printed else ""
-        return f"```python\n{match['code']}```\n{block}"
+        output = f"\n```text\n{printed}\n```\n" if printed else ""
+        return f"{match[0].removesuffix(match['output'] or '')}{output}"
 
-    return _BLOCK.sub(renew, text)
+    return block.sub(renew, text)
 
 
 def pages_that_run() -> dict[str, str]:
-    """Path -> text of the pages with code, each run in a process of its own, two at a time."""
-    texts = [(ROOT / page).read_text() for page in RUN]
+    """Path -> text of the pages with code, two processes at a time."""
+    texts = {page: (ROOT / page).read_text() for page in (*RUN, *TUTORIALS, *SHELL)}
+    together = [{page: texts[page]} for page in RUN]
+    together.append({page: texts[page] for page in TUTORIALS})
     with ThreadPoolExecutor(2) as pool:
-        return dict(zip(RUN, pool.map(with_outputs, RUN, texts), strict=True))
+        found = [page for pages in pool.map(all_with_outputs, together) for page in pages.items()]
+    return dict(found) | {page: with_shell_outputs(page, texts[page]) for page in SHELL}
 
 
 def generated_pages() -> dict[str, str]:
