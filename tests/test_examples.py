@@ -46,6 +46,10 @@ def test_notebook(name: str, tmp_path: Path) -> None:
     cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
     assert all(cell.execution_count for cell in cells)
     assert any(cell.outputs for cell in cells)
+    shown = [output.data for cell in cells for output in cell.outputs if "data" in output]
+    drawn = [data for data in shown if "<svg" in data.get("text/html", "")]
+    assert all("<table" in data["text/html"] for data in drawn)
+    assert len(drawn) == (2 if name == "02_profile.ipynb" else 0), "profiles show themselves"
 
 
 @pytest.mark.parametrize("name", NOTEBOOKS)

@@ -264,6 +264,10 @@ def test_page(profiled: Any, tmp_path: Path) -> None:
     assert len(bars) == len(profiled.tasks) + len(profiled.calls)
     assert all(90 <= float(bar.get("x", "0")) <= 960 for bar in bars)
     assert profiled._repr_html_() in text
+    keys = dict(re.findall(r'background: (hsl[^"]*)"></i>([^<]*)', text))
+    longest = profiled.rows("module")[0].name
+    assert keys["hsl(210, 60%, 52%)"] == longest
+    assert {bar.get("fill") for bar in bars} <= {*keys, "#ccc", "#678", "#bbb"}
 
 
 def test_names_are_escaped_in_the_page() -> None:

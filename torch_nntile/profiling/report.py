@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
@@ -18,20 +18,47 @@ __all__ = ["body", "page"]
 
 _WIDTH, _LEFT, _ROW = 960, 90, 22  # pixels
 _MOST = 4000  # bars that a browser still draws at once
+_COLORS = 12  # more than one can tell apart
+_OTHERS, _RECORDING, _WAITING = "#ccc", "#678", "#bbb"
+# A notebook has a style of its own, perhaps light on dark: all that is needed is said here.
 _STYLE = """
-.nntile { font: 13px sans-serif; color: #222; background: #fff; }
-.nntile table { border-collapse: collapse; margin: 8px 0 16px; }
-.nntile th, .nntile td { padding: 2px 10px; text-align: right; border-bottom: 1px solid #ddd; }
-.nntile th:first-child, .nntile td:first-child { text-align: left; }
-.nntile svg { display: block; margin: 8px 0; }
-.nntile text { font: 11px sans-serif; }
+.nntile { font: 13px sans-serif; color: #222; background: #fff; padding: 4px 12px; max-width: 984px; }
+.nntile h3 { font-size: 15px; margin: 16px 0 4px; color: inherit; }
+.nntile svg { display: block; margin: 8px 0; width: 100%; height: auto; }
+.nntile text { font: 11px sans-serif; fill: #222; }
+.nntile .grid { stroke: #ddd; }
+.nntile .keys span { display: inline-block; margin-right: 14px; white-space: nowrap; }
+.nntile .keys i { display: inline-block; width: 10px; height: 10px; margin-right: 5px; }
+.nntile .tables { display: flex; flex-wrap: wrap; gap: 0 24px; align-items: flex-start; }
+.nntile table { border-collapse: collapse; margin: 8px 0 16px; font-size: 12px; color: inherit; }
+.nntile tr { background: none; }
+.nntile th, .nntile td { padding: 2px 6px; text-align: right; border-bottom: 1px solid #ddd; }
+.nntile th:first-child, .nntile td:first-child { text-align: left; padding-left: 0; }
 """
 
 
-def _color(name: str) -> str:
-    """The same for the same name on each page."""
-    hue = int(hashlib.sha256(name.encode()).hexdigest()[:4], 16) % 360
-    return f"hsl({hue}, 60%, 60%)"
+def _owner_of(tasks: Sequence[Task]) -> Callable[[Task], str]:
+    """What a bar has its color for."""
+    return table.KEYS["module" if any(task.module for task in tasks) else "op"]
+
+
+def _colors(tasks: Sequence[Task], owner: Callable[[Task], str]) -> dict[str, str]:
+    """Of what took longest. Hues go by the golden angle: six are far apart, six more are darker."""
+    seconds: dict[str, float] = {}
+    for task in tasks:
+        seconds[owner(task)] = seconds.get(owner(task), 0.0) + task.seconds
+    longest = sorted(seconds, key=lambda name: (-seconds[name], name))[:_COLORS]
+    return {
+        name: f"hsl({(210 + k * 137.508) % 360:.0f}, 60%, {52 if k < 6 else 28}%)"
+        for k, name in enumerate(longest)
+    }
+
+
+def _legend(colors: dict[str, str], all_shown: bool) -> str:
+    keys = [*colors.items(), *([] if all_shown else [("others", _OTHERS)])]
+    keys += [("host records", _RECORDING), ("host waits", _WAITING)]
+    spans = (f'<span><i style="background: {c}"></i>{escape(name)}</span>' for name, c in keys)
+    return f'<p class="keys">{"".join(spans)}</p>'
 
 
 class _Scale:
@@ -43,13 +70,24 @@ class _Scale:
         return round(_LEFT + part * (_WIDTH - _LEFT), 2)
 
     def ruler(self, y: float) -> str:
+        """Lines at round times, and the times; what is drawn later is in front of them."""
+        power = 10 ** math.floor(math.log10(self.seconds / 4))
+        step = next(k * power for k in (1, 2, 5, 10) if self.seconds / (k * power) <= 8)
         marks = []
-        for k in range(6):
-            at = self.seconds * k / 5
-            anchor = "end" if k == 5 else "middle"
-            label = f"{at * 1e3:.3g} ms"
-            marks.append(f'<text x="{self.x(at)}" y="{y}" text-anchor="{anchor}">{label}</text>')
+        for k in range(int(self.seconds / step) + 1):
+            x = self.x(k * step)
+            label = f"{k * step * 1e3:.6g} ms"
+            anchor = "end" if x > _WIDTH - 20 else "middle"
+            marks.append(f'<line class="grid" x1="{x}" x2="{x}" y1="0" y2="{y - 12}"/>')
+            marks.append(f'<text x="{x}" y="{y}" text-anchor="{anchor}">{label}</text>')
         return "".join(marks)
+
+
+def _drawing(height: int, parts: Sequence[str]) -> str:
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}">'
+        f"{''.join(parts)}</svg>"
+    )
 
 
 def _bar(scale: _Scale, row: int, start: float, end: float, fill: str, title: str) -> str:
@@ -73,15 +111,17 @@ def _longest(items: Sequence[Task]) -> list[Task]:
 
 
 def _gantt(p: profile) -> str:
-    scale = _Scale(p.seconds)
+    """The drawing, and which color is whose."""
+    scale, owner = _Scale(p.seconds), _owner_of(p.tasks)
+    colors = _colors(p.tasks, owner)
     bars = [
-        _bar(scale, t.worker, t.start, t.end, _color(t.module or t.op), _task_title(t))
+        _bar(scale, t.worker, t.start, t.end, colors.get(owner(t), _OTHERS), _task_title(t))
         for t in _longest(p.tasks)
     ]
     host = p.workers
     calls = sorted(p.calls, key=lambda c: c.start - c.end)[:_MOST]
     for c in calls:
-        fill = "#bbb" if c.waits else "#678"
+        fill = _WAITING if c.waits else _RECORDING
         title = f"{c.op}, {(c.end - c.start) * 1e6:.1f} us" + (f", {c.line}" if c.line else "")
         bars.append(_bar(scale, host, c.start, c.end, fill, title))
     names = [*(f"worker {k}" for k in range(p.workers)), "host"]
@@ -89,38 +129,43 @@ def _gantt(p: profile) -> str:
         f'<text x="0" y="{k * _ROW + 15}">{name}</text>' for k, name in enumerate(names)
     )
     height = (host + 2) * _ROW
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{height}">'
-        f"{labels}{''.join(bars)}{scale.ruler(height - 6)}</svg>"
-    )
+    drawing = _drawing(height, [scale.ruler(height - 6), labels, *bars])
+    return drawing + _legend(colors, all(owner(t) in colors for t in p.tasks))
 
 
 def _memory(calls: Sequence[Call], seconds: float) -> str:
     """Bytes of storages as a curve of steps."""
-    scale, height = _Scale(seconds), 90
+    scale, height = _Scale(seconds), 110
     curve = sorted((c.end, c.memory) for c in calls)
     if not curve:
         return "<p>No call was recorded.</p>"
     most = max(max(nbytes for _, nbytes in curve), 1)
 
     def y(nbytes: int) -> float:
-        return round(height - 24 - nbytes / most * (height - 40), 2)
+        return round(height - 24 - nbytes / most * (height - 36), 2)
 
     points, before = [], curve[0][1]
     for at, nbytes in curve:
         points += [f"{scale.x(at)},{y(before)}", f"{scale.x(at)},{y(nbytes)}"]
         before = nbytes
     points.append(f"{scale.x(seconds)},{y(before)}")
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{height}">'
-        f'<text x="0" y="14">{most / 1e6:.3g} MB</text><text x="0" y="{height - 24}">0</text>'
-        f'<polyline fill="none" stroke="#357" points="{" ".join(points)}"/>'
-        f"{scale.ruler(height - 6)}</svg>"
+    curve_text, first, last = " ".join(points), points[0].split(",")[0], scale.x(seconds)
+    return _drawing(
+        height,
+        [
+            scale.ruler(height - 6),
+            f'<text x="0" y="{y(most) + 4}">{most / 1e6:.3g} MB</text>',
+            f'<text x="0" y="{y(0) + 4}">0 MB</text>',
+            f'<polygon fill="#cde" points="{first},{y(0)} {curve_text} {last},{y(0)}"/>',
+            f'<polyline fill="none" stroke="#357" points="{curve_text}"/>',
+        ],
     )
 
 
 def _table(p: profile, by: str) -> str:
-    cells = "".join(f"<th>{name}</th>" for name in (by, "calls", "tasks", "ms", "share", "GFLOP/s"))
+    cells = "".join(
+        f"<th>{name}</th>" for name in (by, "calls", "tasks", "ms", "share", "GFLOP/s", "GB/s")
+    )
     lines = [f"<tr>{cells}</tr>"]
     for row in p.rows(by):
         values = (
@@ -130,6 +175,7 @@ def _table(p: profile, by: str) -> str:
             f"{row.seconds * 1e3:.3f}",
             f"{row.share:.1%}",
             f"{row.gflops:.1f}" if row.flops else "",
+            f"{row.bytes / row.seconds * 1e-9:.1f}" if row.bytes and row.seconds > 0 else "",
         )
         lines.append("<tr>" + "".join(f"<td>{value}</td>" for value in values) + "</tr>")
     return f"<table>{''.join(lines)}</table>"
@@ -142,9 +188,9 @@ def body(p: profile) -> str:
     idle = escape(p.idle_line())
     parts = [f'<div class="nntile"><style>{_STYLE}</style><h3>Tasks by worker</h3>']
     parts += [_gantt(p), note, f"<p>{idle}</p>"]
-    parts += ["<h3>Memory of storages</h3>", _memory(p.calls, p.seconds)]
-    parts += [f"<h3>Time by {by}</h3>{_table(p, by)}" for by in table.KEYS]
-    return "".join(parts) + "</div>"
+    parts += ["<h3>Memory of tensors</h3>", _memory(p.calls, p.seconds), '<div class="tables">']
+    parts += [f"<div><h3>Time by {by}</h3>{_table(p, by)}</div>" for by in table.KEYS]
+    return "".join(parts) + "</div></div>"
 
 
 def page(p: profile) -> str:
