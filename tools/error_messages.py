@@ -7,8 +7,12 @@ import ast
 import re
 from pathlib import Path
 
-__all__ = ["is_said", "messages"]
+__all__ = ["is_said", "messages", "raised"]
 
+# PyTorch's own words, what only developers see, and what `capture` catches itself.
+_NOT_FOR_USERS = re.compile(
+    r"/(decomp\w*|calibrate|diagnose|dispatch|schemas|replay/recording|conformance/\w+)\.py$"
+)
 _HOLE = "\0"  # where a text has a number or a name at run time
 _LITERAL = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
 
@@ -22,6 +26,20 @@ def messages(root: Path) -> list[str]:
         for pattern in ("*.cc", "*.hh", "*.h"):
             for path in folder.rglob(pattern):
                 found += _of_cpp(path.read_text())
+    return found
+
+
+def raised(root: Path) -> dict[str, str]:
+    """ "file.py:12" -> what Python raises there, in words of its own."""
+    found = {}
+    for path in (root / "torch_nntile").rglob("*.py"):
+        if _NOT_FOR_USERS.search(path.as_posix()):
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call) and node.exc.args:
+                said = _said(node.exc.args[0])
+                if len(re.sub(r"[\W\0]", "", said)) > 3:  # else it passes on another error's words
+                    found[f"{path.relative_to(root)}:{node.lineno}"] = said
     return found
 
 
@@ -43,11 +61,15 @@ def _of_python(text: str) -> list[str]:
         and isinstance(node.body[0], ast.Expr)
     }
     for node in ast.walk(tree):
-        if isinstance(node, ast.JoinedStr):
-            found.append("".join(_text_of(part) or _HOLE for part in node.values))
-        elif id(node) not in docs and (said := _text_of(node)):
+        if id(node) not in docs and (said := _said(node)):
             found.append(said)
     return found
+
+
+def _said(node: ast.AST) -> str:
+    if isinstance(node, ast.JoinedStr):
+        return "".join(_text_of(part) or _HOLE for part in node.values)
+    return _text_of(node) or ""
 
 
 def _text_of(node: ast.AST) -> str | None:
