@@ -89,7 +89,8 @@ def render(table: Table) -> str:
     """The page, totals first."""
     parts = [_HEAD, *(f"| {mark} | {meaning} |\n" for mark, meaning in _LEGEND.items())]
     parts += ["\n## Totals\n\n", *_totals(table), "\n## Entries\n\n"]
-    parts += [_row("op", *DTYPES, "on the host (of real numbers), or why not"), "|---" * (len(DTYPES) + 2) + "|\n"]
+    parts.append(_row("op", *DTYPES, "on the host (of real numbers), or why not"))
+    parts.append("|---" * (len(DTYPES) + 2) + "|\n")
     for name in sorted(table):
         entry = table[name]
         cells = ["".join(entry.marks.get((d, way), NONE) for way in DIRECTIONS) for d in DTYPES]

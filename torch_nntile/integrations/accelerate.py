@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Random numbers in checkpoints of accelerate, which saves the states of devices that it knows."""
+"""For loops with accelerate: cuts, profiles, and random numbers in checkpoints.
+
+`Steps(...).over(loader)` gives the batches of a prepared loader, and cuts and profiles what they run. A
+step that is a function of its batch is captured as any other: `torch_nntile.capture(step)`.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +12,9 @@ from typing import Any
 import torch
 
 from torch_nntile import device
+from torch_nntile.integrations.loops import Steps
 
-__all__ = ["RandomState"]
+__all__ = ["RandomState", "Steps"]
 
 
 class RandomState:

@@ -17,13 +17,14 @@ from lightning.fabric.accelerators import ACCELERATOR_REGISTRY
 from lightning.fabric.plugins import MixedPrecision as FabricMixedPrecision
 from lightning.fabric.strategies import STRATEGY_REGISTRY
 from lightning.fabric.strategies.single_device import SingleDeviceStrategy as FabricSingleDevice
-from lightning.pytorch import accelerators, strategies
+from lightning.pytorch import Callback, accelerators, strategies
 from lightning.pytorch.plugins import MixedPrecision
 
 from torch_nntile.errors import InvalidArgumentError
+from torch_nntile.integrations.loops import Steps
 from torch_nntile.memory import memory_stats
 
-__all__ = ["NntileAccelerator", "NntileFabricStrategy", "NntileStrategy"]
+__all__ = ["NntileAccelerator", "NntileCallback", "NntileFabricStrategy", "NntileStrategy"]
 
 
 class NntileAccelerator(accelerators.Accelerator):
@@ -96,6 +97,34 @@ class NntileStrategy(strategies.SingleDeviceStrategy):
     @precision_plugin.setter
     def precision_plugin(self, plugin: Any) -> None:
         self._precision_plugin = _for_device(plugin)
+
+
+class NntileCallback(Callback):
+    """Cuts and a profile: `Trainer(callbacks=[NntileCallback(tiling={"batch": 4})])`.
+
+    Options are those of `torch_nntile.integrations.loops.Steps`. A batch is a step.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        self.steps = Steps(**options)
+
+    def on_train_start(self, trainer: Any, pl_module: Any) -> None:
+        """Before the first batch."""
+        self.steps.begin()
+
+    def on_train_batch_start(
+        self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int
+    ) -> None:
+        """With the batch on the device."""
+        self.steps.step_begin(batch)
+
+    def on_train_batch_end(self, trainer: Any, *_: Any) -> None:
+        """After the optimizer's step."""
+        self.steps.step_end()
+
+    def on_train_end(self, trainer: Any, pl_module: Any) -> None:
+        """After the last batch."""
+        self.steps.end()
 
 
 class NntileFabricStrategy(FabricSingleDevice):
