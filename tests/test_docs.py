@@ -31,8 +31,8 @@ def test_outputs_are_what_the_code_prints(page: str) -> None:
     assert not found, f"{ADVICE}\n{found[0]}"
 
 
-def test_tutorials_print_what_they_show() -> None:
-    texts = {page: (ROOT / page).read_text() for page in make_docs.TUTORIALS}
+def test_pages_that_share_a_process_print_what_they_show() -> None:
+    texts = {page: (ROOT / page).read_text() for page in make_docs.TOGETHER}
     found = list(make_docs.differences(make_docs.all_with_outputs(texts)))
     assert not found, f"{ADVICE}\n{found[0]}"
 
@@ -46,7 +46,7 @@ def test_commands_print_what_the_page_shows(page: str) -> None:
 
 def test_a_page_with_code_is_one_that_runs() -> None:
     coded = {page for page in PAGES if re.search(r"^```python$", (ROOT / page).read_text(), re.M)}
-    assert coded == {*make_docs.RUN, *make_docs.TUTORIALS}
+    assert coded == {*make_docs.RUN, *make_docs.TOGETHER}
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -6,8 +6,8 @@ python tools/make_docs.py --check   change nothing; exit code 1 and a diff if a 
 
 A page of `RUN` is a program: its ```python blocks run from top to bottom in one process, and each
 gets what it printed as a ```text block right below. A block that begins with ```python no-run is
-only shown. The tutorials run in one process, since to start one takes longer than they do; each
-begins anew. In a page of `SHELL` the ```sh blocks run, at the root of the repository.
+only shown. Those of `TOGETHER` share a process, since to start one, and Numba, takes longer than they do;
+each begins anew. In a page of `SHELL` the ```sh blocks run, at the root of the repository.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ RUN = (
     "docs/concepts/modes.md",
     "docs/concepts/memory_and_errors.md",
     "docs/guides/works_with.md",
-    "docs/guides/kernels.md",
     "docs/guides/profiling.md",
     "docs/develop/passes.md",
 )
-TUTORIALS = tuple(
-    path.relative_to(ROOT).as_posix() for path in sorted(ROOT.glob("docs/tutorials/0[1-5]_*.md"))
+TOGETHER = (
+    *(path.relative_to(ROOT).as_posix() for path in sorted(ROOT.glob("docs/tutorials/0[1-5]_*"))),
+    "docs/guides/kernels.md",
 )
 SHELL = ("docs/tutorials/06_from_c.md",)
 PICTURES = "docs/concepts/pictures"
@@ -142,9 +142,9 @@ def _renewed(text: str, block: re.Pattern[str], outputs: list[str]) -> str:
 
 def pages_that_run() -> dict[str, str]:
     """Path -> text of the pages with code, two processes at a time."""
-    texts = {page: (ROOT / page).read_text() for page in (*RUN, *TUTORIALS, *SHELL)}
+    texts = {page: (ROOT / page).read_text() for page in (*RUN, *TOGETHER, *SHELL)}
     together = [{page: texts[page]} for page in RUN]
-    together.append({page: texts[page] for page in TUTORIALS})
+    together.append({page: texts[page] for page in TOGETHER})
     with ThreadPoolExecutor(2) as pool:
         found = [page for pages in pool.map(all_with_outputs, together) for page in pages.items()]
     return dict(found) | {page: with_shell_outputs(page, texts[page]) for page in SHELL}
