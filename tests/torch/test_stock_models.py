@@ -6,23 +6,24 @@ The table is tests/stock_models.py. All families run under "slow", a few in the 
 
 from __future__ import annotations
 
-import copy
-import math
-import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
 import pytest
 import stock_models
 import torch
-from parity import runtime_mode, tolerance
-from stock_models import Family, families, family, loss_of, moved
-from torch import Tensor, nn
+from parity import runtime_mode
+from stock_models import Family, families, family
+from stock_runs import (
+    OPTIMIZERS,
+    assert_generates,
+    assert_trains_as_on_the_cpu,
+    dtype_of,
+    generator_of,
+    trained,
+    words,
+)
 
-import torch_nntile
-
-STEPS = 3
 QUICK = ("gpt2", "mixtral", "wav2vec2", "unet")
 IN_GRAPH_MODE = (
     *QUICK,
@@ -37,13 +38,6 @@ IN_GRAPH_MODE = (
     "dlrm",
 )
 
-# By name: the optimizer, and how much of what a step changes may differ. An eps above the rounding of
-# float32: where a gradient is nothing else (the bias of keys), Adam's default makes a whole step of it.
-OPTIMIZERS: dict[str, tuple[Callable[[Iterator[nn.Parameter]], torch.optim.Optimizer], float]] = {
-    "AdamW": (lambda p: torch.optim.AdamW(p, lr=1e-3, eps=1e-5), 0.02),
-    "SGD": (lambda p: torch.optim.SGD(p, lr=0.01, momentum=0.9), 0.001),
-}
-
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 
@@ -54,65 +48,6 @@ def _one_thread() -> Iterator[None]:
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
-
-
-def seed(value: int) -> None:
-    torch.manual_seed(value)
-    np.random.seed(value)
-    random.seed(value)
-
-
-def dtype_of(family: Family) -> torch.dtype:
-    return torch.float64 if family.double else torch.float32
-
-
-def trained(family: Family, model: nn.Module, device: str, optimizer: str) -> list[float]:
-    model, inputs = model.to(device), moved(family.inputs(), device, dtype_of(family))
-    steps = OPTIMIZERS[optimizer][0](model.parameters())
-    seed(1)
-    losses = []
-    for _ in range(STEPS):
-        steps.zero_grad()
-        loss = loss_of(model, inputs)
-        loss.backward()
-        steps.step()
-        losses.append(loss.item())
-    return losses
-
-
-def changes(model: nn.Module, before: dict[str, Tensor]) -> dict[str, Tensor]:
-    """What training did to parameters and buffers; numbers that count steps are left out."""
-    return {
-        name: x.detach().cpu().double() - before[name].double()
-        for name, x in model.state_dict().items()
-        if x.is_floating_point() and x.numel()
-    }
-
-
-def assert_trains_as_on_the_cpu(family: Family, optimizer: str) -> None:
-    seed(0)
-    on_cpu = family.build().to(dtype_of(family)).train()
-    on_device = copy.deepcopy(on_cpu)
-    before = {name: x.clone() for name, x in on_cpu.state_dict().items()}
-    expected = trained(family, on_cpu, "cpu", optimizer)
-    found = trained(family, on_device, "nntile", optimizer)
-    assert all(math.isfinite(loss) for loss in expected)
-    # Rounding grows from layer to layer and from step to step: as a sum of ten thousand terms.
-    assert found == pytest.approx(expected, rel=tolerance(torch.float32, 10_000), abs=1e-6)
-
-    ours, theirs = changes(on_device, before), changes(on_cpu, before)
-    assert ours.keys() == theirs.keys()
-    sizes = {name: x.abs().max().item() for name, x in theirs.items()}
-    usual = sorted(sizes.values())[len(sizes) // 2]
-    assert usual > 0, "nothing was trained"
-    for name, x in theirs.items():
-        allowed = OPTIMIZERS[optimizer][1] * max(sizes[name], usual)
-        difference = (ours[name] - x).abs().max().item()
-        assert difference <= allowed, f"{name}: {difference:.1e} of {sizes[name]:.1e}"
-    host = ", ".join(
-        sorted(r.overload.removeprefix("aten::") for r in torch_nntile.fallback_report())
-    )
-    print(f"{family.name}, {optimizer}: losses {found}; on the host: {host or 'nothing'}")
 
 
 @pytest.mark.slow
@@ -145,49 +80,6 @@ def test_the_page_names_the_families() -> None:
 def test_the_table_has_the_families_that_were_promised() -> None:
     names = [f.name for f in families()]
     assert len(names) == len(set(names)) >= 41
-
-
-# ---- words
-
-
-def generator_of(name: str) -> tuple[nn.Module, dict[str, Tensor]]:
-    """A model whose next words are clear enough to compare, and what it starts from."""
-    seed(0)
-    model, inputs = family(name).build().eval(), family(name).inputs()
-    model.config.update({"output_router_logits": False})  # only its training takes a mask
-    with torch.no_grad():
-        for p in model.parameters():
-            if p.dim() > 1:
-                p.mul_(4)
-    return model, {k: v for k, v in inputs.items() if k in stock_models.PROMPTS}
-
-
-WAYS: dict[str, dict[str, object]] = {
-    "greedy": {},
-    "greedy without cache": {"use_cache": False},
-    "beam": {"num_beams": 3},
-}
-
-
-@torch.no_grad()
-def words(model: nn.Module, prompt: dict[str, Tensor], **options: object) -> Tensor:
-    torch.manual_seed(7)
-    device = next(model.parameters()).device.type
-    return model.generate(
-        **moved(prompt, device), max_new_tokens=8, **({"do_sample": False} | options)
-    ).cpu()
-
-
-def assert_generates(name: str) -> None:
-    model, prompt = generator_of(name)
-    expected = {way: words(model, prompt, **options) for way, options in WAYS.items()}
-    model.to("nntile")
-    for way, options in WAYS.items():
-        assert torch.equal(words(model, prompt, **options), expected[way]), way
-    drawn = [
-        words(model, prompt, do_sample=True, temperature=0.8, top_k=20, top_p=0.9) for _ in range(2)
-    ]
-    assert torch.equal(*drawn)  # numbers of a seed are others than the CPU's, and repeat
 
 
 # What they need and no row has: two losses, a Fourier transform, distances, upsampling, float64 convolution.
