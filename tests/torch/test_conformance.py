@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from torch_nntile.conformance import __main__ as command_line
-from torch_nntile.conformance import marks, page, runner
+from torch_nntile.conformance import cases, marks, page, runner
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "op_support.md"
 # Of each kind some: element by element, reductions, products, layers, indexing, the host, and what is no use.
@@ -94,6 +94,28 @@ def test_check_ends_with_one_for_a_worsened_line(
     assert ends == [1, 0]
     step = "linalg.det float32 forward: H, was R: host: `linalg_lu_factor_ex`"
     assert capsys.readouterr().out.splitlines()[0] == step
+
+
+def test_shards_are_all_entries_once(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(
+        runner, "run_all", lambda entries, *_, **__: asked.extend(name for name, _ in entries)
+    )
+    for shard in ("1/3", "2/3", "3/3"):
+        arguments = ["--shard", shard, "--dtypes", "int64"]
+        monkeypatch.setattr(sys, "argv", ["conformance", *arguments])
+        assert command_line.main() == 0
+    assert sorted(asked) == sorted(cases.entries())
+    for arguments, why in (
+        (["--shard", "4/3"], "--shard 4/3"),
+        (["--ops", "ad"], "op_db has no ad"),
+    ):
+        monkeypatch.setattr(sys, "argv", ["conformance", *arguments])
+        with pytest.raises(SystemExit):
+            command_line.main()
+        assert why in capsys.readouterr().err
 
 
 def test_lines_of_a_log_become_a_table() -> None:
