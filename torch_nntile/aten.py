@@ -314,6 +314,11 @@ ORDER = (
     *_same("topk", "self:x k dim largest sorted"),
     Row("nntile::kthvalue", "kthvalue", "self:x k dim"),
     *_same("flip", "self:x dims"),
+    Row(
+        "nntile::resample",
+        "resample",
+        "self:x dim size mode align_corners antialias transposed left scale",
+    ),
     Row("nntile::searchsorted", "searchsorted", "sequence self:x out_int32 right sorter"),
 )
 

@@ -19,7 +19,7 @@ from torch.utils import _pytree as pytree
 from torch_nntile.notices import runs_on_host
 from torch_nntile.schemas import is_written, schema_of
 
-__all__ = ["complex_on_host", "refusing_as_cpu"]
+__all__ = ["complex_on_host", "on_host", "refusing_as_cpu"]
 
 # Else it is the numbers or the shapes of the stand-ins that are refused.
 _OF_DTYPES = re.compile(
@@ -31,7 +31,7 @@ _MOST_ELEMENTS = 10_000  # of stand-ins with the operands' sizes
 _REAL = frozenset((torch.float32, torch.float64, torch.float16, torch.bfloat16))
 
 
-def complex_on_host(
+def complexon_host(
     overload: str, function: Callable[..., Any], may_fall_back: Callable[[], bool]
 ) -> Callable[..., Any]:
     """`function` for real operands; of complex ones the CPU's kernel of "vdot" computes.
@@ -54,9 +54,9 @@ def complex_on_host(
                 f"nntile: 'aten::{overload}' of complex numbers runs on the host, and cpu_fallback is off"
             )
         if not warned:
-            runs_on_host(f"aten::{overload}", "of complex numbers")
+            runson_host(f"aten::{overload}", "of complex numbers")
             warned = True
-        return _on_host(op, args, kwargs)
+        return on_host(op, args, kwargs)
 
     return chosen
 
@@ -146,7 +146,7 @@ def _ask(op: Any, args: Any, kwargs: Any) -> bool:
     return any(x.numel() for x in pytree.tree_leaves(result) if isinstance(x, Tensor))
 
 
-def _on_host(op: Any, args: Any, kwargs: Any) -> Any:
+def on_host(op: Any, args: Any, kwargs: Any) -> Any:
     given = [x.device for x in _tensors(args, kwargs) if x.device.type != "cpu"]
     device = given[0] if given else kwargs.get("device", "cpu")
     args, kwargs = pytree.tree_map(

@@ -27,6 +27,7 @@ from torch_nntile import (
     decomp_numbers,
     decomp_order,
     decomp_recurrent,
+    decomp_resample,
     decomp_rnn,
     decomp_sequences,
     decomp_train,
@@ -324,6 +325,7 @@ COMPOSITIONS: dict[str, Callable[..., Any]] = {
     **decomp_loss.COMPOSITIONS,
     **decomp_numbers.COMPOSITIONS,
     **decomp_order.COMPOSITIONS,
+    **decomp_resample.COMPOSITIONS,
     **decomp_rnn.COMPOSITIONS,
     **decomp_train.COMPOSITIONS,
 }
@@ -357,6 +359,7 @@ OWN_OPS: dict[str, Callable[..., Any] | None] = {
     **decomp_sequences.OWN_OPS,
     **decomp_numbers.OWN_OPS,
     **decomp_order.OWN_OPS,
+    **decomp_resample.OWN_OPS,
     **decomp_train.OWN_OPS,
 }
 

@@ -61,6 +61,7 @@ ELSEWHERE = {
         (f"nntile::{name}" for name in ("logcumsumexp", "cummax", "cummin", "kthvalue")),
         "test_order.py",
     ),
+    "nntile::resample": "test_resample.py",
     "nntile::searchsorted": "test_order.py",
     **dict.fromkeys(
         ("nntile::trigamma", "nntile::zeta", "nntile::bessel_i0", "nntile::bessel_i1"),

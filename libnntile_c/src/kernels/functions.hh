@@ -58,6 +58,7 @@ int sort(const Args& args);
 int topk(const Args& args);
 int kthvalue(const Args& args);
 int flip(const Args& args);
+int resample(const Args& args);
 int searchsorted(const Args& args);
 int attention(const Args& args);
 int attention_backward(const Args& args);

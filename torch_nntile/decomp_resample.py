@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Interpolation and padding by what is there: the row `resample` along one dim after the other.
+
+What a dim becomes is a linear map with few inputs for each output, the gradient is that map transposed.
+Of 16 bits what lies between two dims is float32.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from torch_nntile.cpu_dtypes import on_host
+from torch_nntile.notices import runs_on_host
+
+__all__ = ["COMPOSITIONS", "OWN_OPS"]
+
+_KINDS = {1: "3D", 2: "4D", 3: "5D"}
+
+
+def _format(self: Tensor) -> torch.memory_format:
+    """As Tensor::suggest_memory_format()."""
+    formats = {4: torch.channels_last, 5: torch.channels_last_3d}
+    last = formats.get(self.dim(), torch.contiguous_format)
+    is_last = not self.is_contiguous() and self.is_contiguous(memory_format=last)
+    return last if is_last else torch.contiguous_format
+
+
+def _resampled(
+    x: Tensor, sizes: Sequence[int], mode: str, scales: Sequence[float | None], **options: int
+) -> Tensor:
+    """The last dims of x, the last one first, become `sizes`."""
+    wanted, format = x.dtype, _format(x)
+    if len(sizes) > 1 and x.dtype.is_floating_point:
+        x = x.to(torch.promote_types(x.dtype, torch.float32))
+    for back, (size, scale) in enumerate(zip(reversed(sizes), reversed(scales), strict=True), 1):
+        flags = (options.get(name, 0) for name in ("align_corners", "antialias", "transposed"))
+        left = options.get(f"left{back}", 0)
+        if size != x.shape[-back] or scale or left:
+            x = torch.ops.nntile.resample(x, x.dim() - back, size, mode, *flags, left, scale or 0.0)
+    x = x.to(wanted)
+    return x.contiguous(memory_format=format)
+
+
+# ---- torch.nn.functional.interpolate
+
+
+def _check_sizes(op: str, shape: Sequence[int], sizes: Sequence[int]) -> None:
+    spatial = len(sizes)
+    if len(shape) != spatial + 2:
+        raise RuntimeError(
+            f"{op}: It is expected input_size equals to {spatial + 2}, but got size {len(shape)}"
+        )
+    if not all(size > 0 for size in (*shape[2:], *sizes)):
+        raise RuntimeError(
+            f"{op}: Input and output sizes should be greater than 0, but got input "
+            f"{list(shape[2:])} and output {list(sizes)}"
+        )
+    if math.prod(shape[1:]) == 0:
+        raise RuntimeError(
+            f"{op}: Non-empty {_KINDS[spatial]} data tensor expected, got sizes {list(shape)}"
+        )
+
+
+def _interpolation(op: str, mode: str, spatial: int, *, aligns: bool, **options: int) -> Any:
+    overload = getattr(torch.ops.aten, op).default
+    mixes = mode in ("linear", "cubic")
+
+    def forward(self: Tensor, output_size: Sequence[int], *rest: Any, **named: Any) -> Tensor:
+        if mixes and not self.is_floating_point():  # the CPU's are numbers of fixed point
+            from torch_nntile.dispatch import cpu_fallback  # late: it registers this
+
+            if not cpu_fallback():
+                raise NotImplementedError(
+                    f"nntile: 'aten::{op}' of {self.dtype} runs on the host, and cpu_fallback is off"
+                )
+            runs_on_host(f"aten::{op}", f"of {self.dtype}")
+            found: Tensor = on_host(overload, (self, output_size, *rest), named)
+            return found
+        align, scales = _read(rest, named, spatial, aligns)
+        _check_sizes(op, self.shape, output_size)
+        return _resampled(self, output_size, mode, scales, align_corners=align, **options)
+
+    return forward
+
+
+def _interpolation_backward(
+    op: str, mode: str, spatial: int, *, aligns: bool, **options: int
+) -> Any:
+    def backward(
+        grad_output: Tensor,
+        output_size: Sequence[int],
+        input_size: Sequence[int],
+        *rest: Any,
+        **named: Any,
+    ) -> Tensor:
+        align, scales = _read(rest, named, spatial, aligns)
+        _check_sizes(op, input_size, output_size)
+        expected = [*input_size[:2], *output_size]
+        if list(grad_output.shape) != expected:
+            raise RuntimeError(
+                f"{op}: Expected grad_output to have the shape {expected} of the output, "
+                f"got {list(grad_output.shape)}"
+            )
+        return _resampled(
+            grad_output,
+            input_size[2:],
+            mode,
+            scales,
+            align_corners=align,
+            transposed=1,
+            **options,
+        )
+
+    return backward
+
+
+def _read(
+    rest: Sequence[Any], named: dict[str, Any], spatial: int, aligns: bool
+) -> tuple[int, list[float | None]]:
+    """align_corners, if the op has it, and a scale for each dim, by place or by name."""
+    names = ["scales"] if spatial == 1 else [f"scales_{d}" for d in "dhw"[-spatial:]]
+    values = dict(zip((["align_corners"] if aligns else []) + names, rest, strict=False)) | named
+    return int(values.get("align_corners", False)), [values.get(name) for name in names]
+
+
+_AA = {"antialias": 1}
+_OPS: dict[str, tuple[str, int, bool, dict[str, int]]] = {
+    **{f"upsample_nearest{n}d": ("nearest", n, False, {}) for n in (1, 2, 3)},
+    **{f"_upsample_nearest_exact{n}d": ("nearest_exact", n, False, {}) for n in (1, 2, 3)},
+    "upsample_linear1d": ("linear", 1, True, {}),
+    "upsample_bilinear2d": ("linear", 2, True, {}),
+    "upsample_trilinear3d": ("linear", 3, True, {}),
+    "upsample_bicubic2d": ("cubic", 2, True, {}),
+    "_upsample_bilinear2d_aa": ("linear", 2, True, _AA),
+    "_upsample_bicubic2d_aa": ("cubic", 2, True, _AA),
+}
+
+
+# ---- torch.nn.functional.pad
+
+
+def _check_padding(op: str, mode: str, x: Sequence[int], padding: Sequence[int]) -> None:
+    spatial = len(padding) // 2
+    dims = len(x)
+    if dims not in (spatial + 1, spatial + 2) or math.prod(x[dims - spatial - 1 :]) == 0:
+        raise RuntimeError(
+            f"{op}: Expected {spatial + 1}D or {spatial + 2}D (batch mode) tensor with possibly 0 batch "
+            f"size and other non-zero dimensions for input, but got: {list(x)}"
+        )
+    for back in range(spatial):
+        left, right, size = padding[2 * back], padding[2 * back + 1], x[dims - 1 - back]
+        if mode == "reflect" and not (left < size and right < size):
+            raise RuntimeError(
+                f"{op}: Padding size should be less than the corresponding input dimension, but got: "
+                f"padding ({left}, {right}) at dimension {dims - 1 - back} of input {list(x)}"
+            )
+        if size + left + right < 1:
+            raise RuntimeError(
+                f"{op}: input {list(x)} is too small. Calculated size of dimension "
+                f"{dims - 1 - back}: {size + left + right}"
+            )
+
+
+def _pad(op: str, mode: str, spatial: int) -> tuple[Any, Any]:
+    def lefts(padding: Sequence[int]) -> dict[str, int]:
+        return {f"left{back + 1}": padding[2 * back] for back in range(spatial)}
+
+    def padded(x: Sequence[int], padding: Sequence[int]) -> list[int]:
+        backs = reversed(range(spatial))
+        return [x[-1 - b] + padding[2 * b] + padding[2 * b + 1] for b in backs]
+
+    def forward(self: Tensor, padding: Sequence[int]) -> Tensor:
+        _check_padding(op, mode, self.shape, padding)
+        sizes = padded(self.shape, padding)
+        return _resampled(self, sizes, mode, [None] * spatial, **lefts(padding))
+
+    def backward(grad_output: Tensor, self: Tensor, padding: Sequence[int]) -> Tensor:
+        _check_padding(op, mode, self.shape, padding)
+        expected = [*self.shape[: self.dim() - spatial], *padded(self.shape, padding)]
+        if list(grad_output.shape) != expected:
+            raise RuntimeError(
+                f"{op}_backward: grad_output must have shape {expected}, got {list(grad_output.shape)}"
+            )
+        sizes = self.shape[self.dim() - spatial :]
+        return _resampled(
+            grad_output, sizes, mode, [None] * spatial, transposed=1, **lefts(padding)
+        )
+
+    return forward, backward
+
+
+_PADS = {
+    f"{name}_pad{n}d": _pad(f"{name}_pad{n}d", mode, n)
+    for name, mode in (("reflection", "reflect"), ("replication", "replicate"))
+    for n in (1, 2, 3)
+}
+
+COMPOSITIONS: dict[str, Callable[..., Any]] = {
+    **{
+        op: _interpolation(op, mode, spatial, aligns=aligns, **options)
+        for op, (mode, spatial, aligns, options) in _OPS.items()
+    },
+    **{
+        f"{op}_backward": _interpolation_backward(op, mode, spatial, aligns=aligns, **options)
+        for op, (mode, spatial, aligns, options) in _OPS.items()
+    },
+    **{op: forward for op, (forward, _) in _PADS.items()},
+    **{f"{op}_backward": backward for op, (_, backward) in _PADS.items()},
+}
+
+
+def _of_size(self: Tensor, dim: int, size: int, *_: Any) -> Tensor:
+    sizes = list(self.shape)
+    sizes[dim] = size
+    return self.new_empty(sizes)
+
+
+OWN_OPS: dict[str, Callable[..., Any] | None] = {
+    "resample(Tensor self, int dim, int size, str mode, bool align_corners, bool antialias, "
+    "bool transposed, int left, float scale) -> Tensor": _of_size,
+}
