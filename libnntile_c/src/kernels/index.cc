@@ -30,6 +30,20 @@ struct Indices {
         return static_cast<uint64_t>(index) < static_cast<uint64_t>(sizes[0]) ? index * strides[0] : -1;
     }
 
+    // Adds the places that n of the indices for dim `k` lead to; negative: one of them is out of range.
+    template <class I>
+    int64_t add_places(size_t k, int64_t offset, int64_t step, int64_t n, int64_t* places) const {
+        const I* index = reinterpret_cast<const I*>(blocks[k].data) + offset;
+        int64_t wrong = 0;
+        for (int64_t j = 0; j < n; ++j) {
+            const int64_t given = index[j * step], at = given + (wrap && given < 0 ? sizes[k] : 0);
+            const bool inside = static_cast<uint64_t>(at) < static_cast<uint64_t>(sizes[k]);
+            wrong |= inside ? 0 : -1;
+            places[j] += inside ? at * strides[k] : 0;
+        }
+        return wrong;
+    }
+
     // Sets `place`, in elements, from the offsets of the index tensors; or says what is wrong.
     int lead(const int64_t* offsets, int64_t* place) const {
         *place = 0;
@@ -63,16 +77,20 @@ int outer_space(const Args& args, size_t first, size_t last, std::span<const int
 
 using Strides = SmallVector<const int64_t*, 8>;
 
-// The usual case: n elements of one index tensor. False: one of them is wrong.
-template <class T, class I>
-bool gather_run(const Indices& indices, const T* x, const I* index, T* y, int64_t from, int64_t step, int64_t to,
-                int64_t n) {
+// The usual case. False: an index is wrong.
+template <class T>
+bool gather_run(const Indices& indices, const T* x, const int64_t* offsets, const int64_t* steps, T* y, int64_t from,
+                int64_t to, int64_t n) {
     constexpr int64_t piece = 128;      // checked, then moved: neither loop has a branch
-    int64_t places[piece];
     for (int64_t first = 0; first < n; first += piece) {
         const int64_t some = std::min(piece, n - first);
-        int64_t wrong = 0;
-        for (int64_t j = 0; j < some; ++j) wrong |= places[j] = indices.place_of(index[(first + j) * step]);
+        int64_t places[piece] = {}, wrong = 0;
+        for (size_t k = 0; k < indices.blocks.size(); ++k) {
+            const int64_t offset = offsets[k] + first * steps[k];
+            wrong |= indices.blocks[k].dtype == DType::i64
+                         ? indices.add_places<int64_t>(k, offset, steps[k], some, places)
+                         : indices.add_places<int32_t>(k, offset, steps[k], some, places);
+        }
         if (wrong < 0) return false;
         const T* source = x + first * from;
         T* target = y + first * to;
@@ -92,7 +110,11 @@ int gather_of(const Args& args, const Indices& indices, const Space& s) {
     const int64_t n = s.sizes[last], to = s.strides[0][last], from = s.strides[1][last];
     const size_t count = indices.blocks.size();
     bool one = true;                    // index for a whole run
-    for (size_t k = 0; k < count; ++k) one = one && (n == 1 || s.strides[2 + k][last] == 0);
+    int64_t steps[max_operands];
+    for (size_t k = 0; k < count; ++k) {
+        steps[k] = s.strides[2 + k][last];
+        one = one && (n == 1 || steps[k] == 0);
+    }
     Walk walk(s, last);
     int64_t place;
     do {
@@ -108,16 +130,7 @@ int gather_of(const Args& args, const Indices& indices, const Space& s) {
         }
         int64_t at[max_operands];
         std::copy_n(walk.offset + 2, count, at);
-        if (count == 1 && indices.strides[0] >= 0) {
-            const Block& b = indices.blocks[0];
-            const int64_t step = s.strides[2][last];
-            const bool wide = b.dtype == DType::i64;
-            const auto* narrow = reinterpret_cast<const int32_t*>(b.data) + at[0];
-            const auto* index = reinterpret_cast<const int64_t*>(b.data) + at[0];
-            if (wide ? gather_run(indices, row, index, out, from, step, to, n)
-                     : gather_run(indices, row, narrow, out, from, step, to, n))
-                continue;               // else the loop below says what is wrong
-        }
+        if (gather_run(indices, row, at, steps, out, from, to, n)) continue;    // else the loop below says what is wrong
         for (int64_t j = 0; j < n; ++j) {
             if (int status = indices.lead(at, &place)) return status;
             out[j * to] = row[j * from + place];

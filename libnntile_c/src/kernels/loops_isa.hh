@@ -136,13 +136,19 @@ void randint_loop(const Loop& loop) {
     const T *low = input<T>(loop, 0), *high = input<T>(loop, 1);
     T* y = output<T>(loop, 0);
     const uint64_t seed = loop.params[0].i, offset = loop.params[1].i;
+    uint64_t divisor = 0, inverse = 0;  // of the last element: mostly all have one
     for (int64_t i = 0; i < loop.n; ++i) {
-        const int64_t first = static_cast<int64_t>(low[i]);
-        const uint64_t count =
-            static_cast<uint64_t>(static_cast<int64_t>(high[i])) - static_cast<uint64_t>(first);
-        const uint64_t bits = philox(seed, offset, loop.index[i]).low();
-        y[i] = static_cast<T>(
-            static_cast<int64_t>(static_cast<uint64_t>(first) + (count ? bits % count : bits)));
+        const uint64_t first = static_cast<uint64_t>(static_cast<int64_t>(low[i]));
+        const uint64_t count = static_cast<uint64_t>(static_cast<int64_t>(high[i])) - first;
+        if (count != divisor) {
+            divisor = count;
+            inverse = count ? ~uint64_t{0} / count : 0;
+        }
+        uint64_t rest = philox(seed, offset, loop.index[i]).low();
+        // rest % count by a product: the quotient is at most two too small.
+        rest -= static_cast<uint64_t>(static_cast<unsigned __int128>(rest) * inverse >> 64) * count;
+        for (int k = 0; k < 2; ++k) rest -= count && rest >= count ? count : 0;
+        y[i] = static_cast<T>(static_cast<int64_t>(first + rest));
     }
 }
 
