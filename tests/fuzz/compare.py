@@ -63,7 +63,19 @@ def check(program: Program, mode: str) -> Verdict:
             return Verdict(
                 f"raises {type(error).__name__}", f"{error} [{last.filename}:{last.lineno}]"
             )
+        if verdict.kind == "stride" and found and laid_as_meta(program, expected, found, verdict):
+            return SAME
         return SAME if verdict and has_no_answer(program, expected, verdict, seen) else verdict
+
+
+def laid_as_meta(program: Program, expected: Machine, found: Machine, verdict: Verdict) -> bool:
+    """PyTorch's own devices do not agree: its Meta kernel lays this tensor as we do."""
+    number = int(verdict.place.removeprefix("v"))
+    try:
+        other = run(program, "meta", expected.outcomes).tensors.get(number)
+    except Exception:  # data is read
+        return False
+    return other is not None and fact(other, "stride") == fact(found.tensors[number], "stride")
 
 
 def as_it_is(machine: Machine) -> Machine:
