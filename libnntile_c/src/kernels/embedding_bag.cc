@@ -40,35 +40,57 @@ struct Bags {
     const Block &table = args.blocks[0], &indices = args.blocks[1], &offsets = args.blocks[2],
                 &weights = args.blocks[3], &y = args.blocks[4], *largest;
     const int64_t mode = args.params[0].i, padding = args.params[1].i;
+    const bool wide = indices.dtype == DType::i64;
+    // Rows are read where they are.
+    const bool direct = size_of(table.dtype) == sizeof(T) && table.strides[dim_e] == 1;
     T total[Line::piece], row[Line::piece];
     int64_t best[Line::piece];
 
     Bags(const Args& of, bool with_rows) : args(of), largest(with_rows ? &of.blocks[5] : nullptr) {}
 
+    int64_t index_at(int64_t i) const {
+        const int64_t offset = i * indices.strides[dim_indices];
+        return wide ? reinterpret_cast<const int64_t*>(indices.data)[offset]
+                    : reinterpret_cast<const int32_t*>(indices.data)[offset];
+    }
+    // The row of an index some places on is asked for: they lie anywhere in the table.
+    void expect(int64_t i, int64_t at, int64_t n) const {
+        constexpr int64_t ahead = 12, line = 64 / sizeof(T);
+        if (!direct || i + ahead >= args.sizes[dim_indices]) return;
+        const int64_t index = index_at(i + ahead);
+        if (index < 0 || index >= args.sizes[dim_v]) return;
+        const T* next = reinterpret_cast<const T*>(table.data) + index * table.strides[dim_v] + at;
+        for (int64_t j = 0; j < n; j += line) __builtin_prefetch(next + j);
+    }
+
     // A piece of a bag's result, from the indices first.. to last.
     int bag(int64_t b, int64_t first, int64_t last, int64_t at, int64_t n) {
         const Convert load = loader(table.dtype, compute);
         int64_t count = 0;
+        T* __restrict__ sum = total;
         std::fill_n(total, n, T{});
         std::fill_n(best, n, int64_t{0});
         for (int64_t i = first; i < last; ++i) {
-            const int64_t index = integer_at(indices, dim_indices, i), size = args.sizes[dim_v];
+            const int64_t index = index_at(i), size = args.sizes[dim_v];
+            expect(i, at, n);
             if (index < 0 || index >= size)
                 return fail_task(args, static_cast<int>(Status::index_error),
                                  "embedding_bag: index %" PRId64 " is out of range [0, %" PRId64 ")", index, size);
             if (index == padding) continue;
             const int64_t offset = index * table.strides[dim_v] + at * table.strides[dim_e];
-            load(table.data + offset * size_of(table.dtype), row, table.strides[dim_e], n);
+            const T* __restrict__ x = row;
+            if (direct) x = reinterpret_cast<const T*>(table.data) + offset;
+            else load(table.data + offset * size_of(table.dtype), row, table.strides[dim_e], n);
             if (mode == mode_max) {
                 for (int64_t j = 0; j < n; ++j)
-                    if (count == 0 || row[j] > total[j]) total[j] = row[j], best[j] = index;
+                    if (count == 0 || x[j] > total[j]) total[j] = x[j], best[j] = index;
             } else if (weights.data) {
                 T weight;
                 loader(weights.dtype, compute)(
                     weights.data + i * weights.strides[dim_indices] * size_of(weights.dtype), &weight, 1, 1);
-                for (int64_t j = 0; j < n; ++j) total[j] += weight * row[j];
+                for (int64_t j = 0; j < n; ++j) sum[j] += weight * x[j];
             } else {
-                for (int64_t j = 0; j < n; ++j) total[j] += row[j];
+                for (int64_t j = 0; j < n; ++j) sum[j] += x[j];
             }
             ++count;
         }
