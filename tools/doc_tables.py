@@ -37,6 +37,8 @@ _CUTS = dict(
     line.split(": ", 1)
     for line in (ROOT / "tests" / "tile" / "cuts_of_rows.txt").read_text().splitlines()
 )
+
+
 def _times() -> tuple[str, dict[str, tuple[str, float, float]]]:
     """(machine, op -> (call, our milliseconds, PyTorch's)): tests/bench/rows.py --write."""
     head, *lines = (ROOT / "tests" / "bench" / "rows.tsv").read_text().splitlines()

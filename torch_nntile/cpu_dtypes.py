@@ -31,7 +31,7 @@ _MOST_ELEMENTS = 10_000  # of stand-ins with the operands' sizes
 _REAL = frozenset((torch.float32, torch.float64, torch.float16, torch.bfloat16))
 
 
-def complexon_host(
+def complex_on_host(
     overload: str, function: Callable[..., Any], may_fall_back: Callable[[], bool]
 ) -> Callable[..., Any]:
     """`function` for real operands; of complex ones the CPU's kernel of "vdot" computes.
@@ -54,7 +54,7 @@ def complexon_host(
                 f"nntile: 'aten::{overload}' of complex numbers runs on the host, and cpu_fallback is off"
             )
         if not warned:
-            runson_host(f"aten::{overload}", "of complex numbers")
+            runs_on_host(f"aten::{overload}", "of complex numbers")
             warned = True
         return on_host(op, args, kwargs)
 

@@ -296,7 +296,9 @@ def _indexed(self: Tensor, indices: list[Tensor], dims: list[int]) -> Tensor:
 OWN_OPS: dict[str, Callable[..., Any] | None] = {
     "index(Tensor self, Tensor[] indices, int[] dims) -> Tensor": _indexed,
     "index_put_(Tensor(a!) self, Tensor values, Tensor[] indices, int[] dims, str mode) -> ()": (
-        lambda self, values, indices, dims, mode: None  # a result that is self is refused in torch.compile
+        lambda self, values, indices, dims, mode: (
+            None
+        )  # a result that is self is refused in torch.compile
     ),
     "scatter_reduce(Tensor self, int dim, Tensor index, Tensor src, str mode, bool include_self) -> Tensor": (
         lambda self, dim, index, src, mode, include_self: torch.scatter_reduce(

@@ -66,8 +66,8 @@ std::string cuts_of(const schema::OpRow& row, const test::Sample& sample) {
         if (c.values[k] == graph::no_value) continue;
         const Dims& sizes = c.graph.value(c.values[k]).sizes;
         const size_t at = k < row.inputs.size() ? k : k - c.graph.nodes[c.node].inputs.size();
-        std::string name = k < c.graph.nodes[c.node].inputs.size() ? row.inputs[std::min(at, row.inputs.size() - 1)].name
-                                                                  : row.outputs[at].name;
+        const bool is_input = k < c.graph.nodes[c.node].inputs.size();
+        std::string name = is_input ? row.inputs[std::min(at, row.inputs.size() - 1)].name : row.outputs[at].name;
         while (name.back() == '?' || name.back() == '*') name.pop_back();
         text += (text.empty() ? "" : ", ") + name;
         for (size_t d = 0; d < sizes.size(); ++d) {
@@ -78,8 +78,8 @@ std::string cuts_of(const schema::OpRow& row, const test::Sample& sample) {
             const size_t tasks = tasks_of(row, sample, k, d);
             if ((tasks > uncut) != (std::string(word) != "whole"))
                 test::report(__FILE__, __LINE__,
-                             text_of(row.name, ": ", name, " dim ", d, " is ", word, ", and has ", tasks, " tasks, uncut ",
-                                     uncut));
+                             text_of(row.name, ": ", name, " dim ", d, " is ", word, ", and has ", tasks,
+                                     " tasks, uncut ", uncut));
         }
     }
     return text;
@@ -103,6 +103,7 @@ int main(int argc, char**) {
     if (argc > 1) std::ofstream(EXPECTED) << found;
     std::ifstream file(EXPECTED);
     const std::string wanted{std::istreambuf_iterator<char>(file), {}};
-    if (found != wanted) test::report(__FILE__, __LINE__, "tile/cuts_of_rows.txt is out of date: run this with `write`");
+    if (found != wanted)
+        test::report(__FILE__, __LINE__, "tile/cuts_of_rows.txt is out of date: run this with `write`");
     return nntile::test::result();
 }

@@ -249,3 +249,19 @@ def test_a_large_table_is_changed_where_it_lies() -> None:
         x.index_copy_(0, torch.tensor([step], device="nntile"), x.new_full((1, 4), step))
     assert x.data_ptr() == before
     assert torch.equal(x.cpu(), torch.arange(6.0)[:, None].expand(6, 4))
+
+
+def test_a_mask_that_is_written_through_is_compiled() -> None:
+    """Of our own op nothing is returned: a functional graph takes no result that is an operand."""
+
+    def call(x: Tensor, mask: Tensor, w: Tensor) -> Tensor:
+        y = x * 2
+        y[mask] = w
+        return y.sum(1)
+
+    x, w = torch.arange(12.0).reshape(3, 4), torch.tensor([7.0, 8.0, 9.0, 1.0])
+    mask = torch.tensor([True, False, True])
+    expected = call(x, mask, w)
+    compiled = torch.compile(call, backend="nntile")
+    found = compiled(*(t.to("nntile") for t in (x, mask, w)))
+    torch.testing.assert_close(found.cpu(), expected)

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.usefixtures("rows_only")
 LINE, PLANE, CUBE = (4, 3, 9), (4, 3, 6, 7), (2, 3, 4, 5, 6)
 SHAPES = {1: LINE, 2: PLANE, 3: CUBE}
 LINEAR = {1: "linear", 2: "bilinear", 3: "trilinear"}
-CUTS = [{0: {0: (1, 3)}}, {0: {1: (1, 2), 2: (3, 6)}}]
+CUTS = [{0: {0: (1, 3)}}, {0: {1: (1, 2), 2: (2, 4)}}]
 
 
 def scaled(**options: object) -> Callable[[Tensor], Tensor]:
@@ -90,7 +90,7 @@ def test_dtypes(name: str, dtype: torch.dtype) -> None:
     assert_parity(call, [numbers(*shape, dtype=dtype)], length=16, grad=grad)
 
 
-@pytest.mark.parametrize("dtype", [torch.uint8, torch.int64, torch.bool])
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int64])
 def test_integers_are_moved(dtype: torch.dtype) -> None:
     x = (numbers(*PLANE) * 9).abs().to(dtype)
     assert_parity(lambda x: F.pad(x, (1, 1, 2, 0), "replicate"), [x], grad=False)
@@ -99,15 +99,17 @@ def test_integers_are_moved(dtype: torch.dtype) -> None:
 
 
 def test_channels_last() -> None:
-    x = numbers(*PLANE).contiguous(memory_format=torch.channels_last)
+    x = numbers(4, 6, 7, 3).permute(0, 3, 1, 2)
     for name in ("bilinear 2D odd", "nearest 2D up", "bicubic", "reflect 2D (1, 0, 3, 2)"):
-        assert_parity(CALLS[name][0], [x], cuts=CUTS, length=16)
+        assert_parity(
+            CALLS[name][0], [x], cuts=[{0: {0: (1, 3)}}, {0: {1: 3, 3: (1, 2)}}], length=16
+        )
 
 
 def test_operands_that_are_views() -> None:
     x = numbers(7, 6, 4, 3).transpose(0, 3)
     assert_parity(CALLS["bilinear 2D odd"][0], [x], length=16)
-    assert_parity(lambda x: F.pad(x[1:, :, ::2], (2, 2), "replicate"), [x], length=16)
+    assert_parity(lambda x: F.pad(x[1:, :, ::2], (2, 2, 0, 1), "replicate"), [x], length=16)
 
 
 def test_out_and_no_rows() -> None:

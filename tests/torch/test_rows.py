@@ -137,7 +137,9 @@ def test_element_wise_row(name: str, row: aten.Row, data: st.DataObject) -> None
         assume(False)  # PyTorch refuses this dtype; test_errors.py looks at what is refused
     if name == "aten::gelu.out":  # the CPU leaves a strided out= of gelu as it was
         assume(all(x.is_contiguous() for x in example.inputs))
-    if name == "aten::angle.out":  # an out= that the CPU resizes is laid as its input, Meta's is not
+    if (
+        name == "aten::angle.out"
+    ):  # an out= that the CPU resizes is laid as its input, Meta's is not
         assume(all(x.is_contiguous() for x in example.inputs))
     if row.op == "erfinv":
         well_conditioned(example)

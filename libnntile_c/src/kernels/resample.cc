@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A linear map along one dim, the same for all rows, with few inputs for each output: interpolation as torch.nn.functional
-// .interpolate has it (nearest, linear, cubic, antialiased), padding by reflected and repeated elements; and transposed,
-// which is their gradient.
+// A linear map along one dim, the same for all rows, with few inputs for each output: interpolation as
+// torch.nn.functional.interpolate has it (nearest, linear, cubic, antialiased), padding by reflected and repeated
+// elements; and transposed, which is their gradient.
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>

@@ -52,8 +52,7 @@ void resample_params(const Call& call, bool, std::vector<ParamSpec>& out) {
 NNTILE_ROWS(resample) {
     return {
         {.name = "resample",
-         .doc = "y = A @ x along dim, A of size x n as interpolate() and pad() have it; transposed: y = A^T @ x, A of n "
-                "x size",
+         .doc = "y = A @ x along dim, A of size x n as interpolate() and pad() have it; transposed: y = A^T @ x",
          .rule = Rule::whole, .inputs = {{"x"}}, .outputs = {{"y"}},
          .attrs = {{"dim", AttrKind::integer, "-1"},
                    {"size", AttrKind::integer, "1"},
