@@ -305,7 +305,7 @@ INDICES = (
     ),
     Row("nntile::index_reduce", "index_add", f"{_SCATTER} source:x mode include_self"),
     Row("nntile::index", "index", "self:x indices dims"),
-    Row("nntile::index_put_", "index_put", "self:y values:x indices dims mode"),
+    Row("nntile::index_put_", "index_put", "self:y values:x indices dims how:mode"),
 )
 ORDER = (
     *_same("cumsum cumprod", "self:x dim"),

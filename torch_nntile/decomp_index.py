@@ -293,12 +293,11 @@ def _indexed(self: Tensor, indices: list[Tensor], dims: list[int]) -> Tensor:
     return result
 
 
+# In torch.compile a result that is an operand is refused, and an argument called mode of an op that writes.
 OWN_OPS: dict[str, Callable[..., Any] | None] = {
     "index(Tensor self, Tensor[] indices, int[] dims) -> Tensor": _indexed,
-    "index_put_(Tensor(a!) self, Tensor values, Tensor[] indices, int[] dims, str mode) -> ()": (
-        lambda self, values, indices, dims, mode: (
-            None
-        )  # a result that is self is refused in torch.compile
+    "index_put_(Tensor(a!) self, Tensor values, Tensor[] indices, int[] dims, str how) -> ()": (
+        lambda self, values, indices, dims, how: None
     ),
     "scatter_reduce(Tensor self, int dim, Tensor index, Tensor src, str mode, bool include_self) -> Tensor": (
         lambda self, dim, index, src, mode, include_self: torch.scatter_reduce(

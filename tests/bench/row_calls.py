@@ -232,6 +232,11 @@ CALLS: dict[str, Call] = {
     "topk": Call("topk(8)", SQUARE, lambda x: x.topk(8)),
     "kthvalue": Call("kthvalue(8)", SQUARE, lambda x: x.kthvalue(8)),
     "flip": Call("flip(1)", SQUARE, lambda x: x.flip(1)),
+    "resample": Call(
+        "interpolate(16x64x28x28, 2, bilinear)",
+        [real(16, 64, 28, 28)],
+        lambda x: F.interpolate(x, scale_factor=2, mode="bilinear"),
+    ),
     "searchsorted": Call(
         "searchsorted(1024x1024)",
         [real(N, N).sort(1).values, real(N, N)],

@@ -86,19 +86,21 @@ def main() -> None:
     torch.set_num_threads(timing.THREADS)
     torch_nntile.init_context(ncpu=timing.THREADS)
     names = options.ops or sorted(op_name(k) for k in range(_c.get("nntile_op_count")))
-    lines = [
-        f"# {timing.cpu_model()}, {torch.backends.cpu.get_cpu_capability()}, {datetime.date.today()}"
-    ]
+    lines = {}
+    if options.ops and KEPT.exists():
+        lines = {x.partition("\t")[0]: x for x in KEPT.read_text().splitlines()[1:]}
     for name in names:
         call = call_of(name)
         if call is None:
             continue
         ours, theirs = measure(call, options.rounds)
         text = f"{call.text}{' backward' if call.gradients else ''}"
-        lines.append(f"{name}\t{text}\t{ours:.3f}\t{theirs:.3f}")
+        lines[name] = f"{name}\t{text}\t{ours:.3f}\t{theirs:.3f}"
         print(f"{name:28}{text:44}{ours:9.3f}{theirs:9.3f}{ours / theirs:7.2f}", flush=True)
     if options.write:
-        KEPT.write_text("\n".join(lines) + "\n")
+        isa = torch.backends.cpu.get_cpu_capability()
+        head = f"# {timing.cpu_model()}, {isa}, {datetime.date.today()}"
+        KEPT.write_text("\n".join([head, *(lines[name] for name in sorted(lines))]) + "\n")
 
 
 if __name__ == "__main__":
