@@ -130,7 +130,8 @@ int gather_of(const Args& args, const Indices& indices, const Space& s) {
         }
         int64_t at[max_operands];
         std::copy_n(walk.offset + 2, count, at);
-        if (gather_run(indices, row, at, steps, out, from, to, n)) continue;    // else the loop below says what is wrong
+        // Else the loop below says what is wrong.
+        if (gather_run(indices, row, at, steps, out, from, to, n)) continue;
         for (int64_t j = 0; j < n; ++j) {
             if (int status = indices.lead(at, &place)) return status;
             out[j * to] = row[j * from + place];
