@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._prims_common import suggest_memory_format
 
 from torch_nntile.cpu_dtypes import on_host
 from torch_nntile.notices import runs_on_host
@@ -22,19 +23,11 @@ __all__ = ["COMPOSITIONS", "OWN_OPS"]
 _KINDS = {1: "3D", 2: "4D", 3: "5D"}
 
 
-def _format(self: Tensor) -> torch.memory_format:
-    """As Tensor::suggest_memory_format()."""
-    formats = {4: torch.channels_last, 5: torch.channels_last_3d}
-    last = formats.get(self.dim(), torch.contiguous_format)
-    is_last = not self.is_contiguous() and self.is_contiguous(memory_format=last)
-    return last if is_last else torch.contiguous_format
-
-
 def _resampled(
     x: Tensor, sizes: Sequence[int], mode: str, scales: Sequence[float | None], **options: int
 ) -> Tensor:
     """The last dims of x, the last one first, become `sizes`."""
-    wanted, format = x.dtype, _format(x)
+    given, wanted, format = x, x.dtype, suggest_memory_format(x)
     if len(sizes) > 1 and x.dtype.is_floating_point:
         x = x.to(torch.promote_types(x.dtype, torch.float32))
     for back, (size, scale) in enumerate(zip(reversed(sizes), reversed(scales), strict=True), 1):
@@ -43,7 +36,7 @@ def _resampled(
         if size != x.shape[-back] or scale or left:
             x = torch.ops.nntile.resample(x, x.dim() - back, size, mode, *flags, left, scale or 0.0)
     x = x.to(wanted)
-    return x.contiguous(memory_format=format)
+    return x.clone(memory_format=format) if x is given else x.contiguous(memory_format=format)
 
 
 # ---- torch.nn.functional.interpolate

@@ -98,6 +98,17 @@ def test_integers_are_moved(dtype: torch.dtype) -> None:
         assert_parity(lambda x: F.interpolate(x, scale_factor=2), [x], grad=False)
 
 
+@pytest.mark.parametrize(
+    "same", [lambda x: F.interpolate(x, size=(6, 7)), lambda x: F.pad(x, (0, 0, 0, 0), "replicate")]
+)
+def test_a_result_is_never_its_operand(same: Callable[[Tensor], Tensor]) -> None:
+    def call(x: Tensor) -> tuple[Tensor, Tensor]:
+        y = same(x)
+        return x, y.add_(1)
+
+    assert_parity(call, [numbers(*PLANE)], grad=False)
+
+
 def test_channels_last() -> None:
     x = numbers(4, 6, 7, 3).permute(0, 3, 1, 2)
     for name in ("bilinear 2D odd", "nearest 2D up", "bicubic", "reflect 2D (1, 0, 3, 2)"):
