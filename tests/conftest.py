@@ -58,6 +58,17 @@ def rows_only() -> Iterator[None]:
     dispatch.set_cpu_fallback(before)
 
 
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """The CPU's small models are too small for a team."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
 @pytest.fixture(autouse=True)
 def _left_in_order(request: pytest.FixtureRequest) -> Iterator[None]:
     """A test of the device starts with a runtime and leaves no error and no mode behind."""

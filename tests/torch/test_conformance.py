@@ -122,7 +122,7 @@ def test_lines_of_a_log_become_a_table() -> None:
     lines = [
         "abs\tfloat32 forward 0\tR\t",
         "abs\tfloat32 forward 1\tH\tabs, neg",
-        "abs\tfloat32 backward 0\tU\tRuntimeError: of | <this> at 0x12ab and /home/me/x.py",
+        "abs\tfloat32 backward 0\tU\tRuntimeError: of | <this> at 0x12ab and /some/folder/x.py",
         "neg\tint64: int64 forward 1\tcrash\tstatus -11",
     ]
     table = page.table_of(lines, {("abs", "float32"), ("neg", "int64"), ("mm", "bool")})

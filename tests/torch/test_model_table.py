@@ -5,25 +5,14 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import model_table
 import pytest
-import torch
 
 RESULTS: dict[str, Any] = json.loads(model_table.RESULTS.read_text())
 NAMES = [name for names in model_table.KINDS.values() for name in names]
-pytestmark = pytest.mark.filterwarnings("ignore")
-
-
-@pytest.fixture(autouse=True)
-def _one_thread() -> Iterator[None]:
-    """The CPU's models are too small for a team."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = [pytest.mark.usefixtures("one_thread"), pytest.mark.filterwarnings("ignore")]
 
 
 def test_one_of_them_is_as_the_table_says() -> None:
@@ -53,7 +42,7 @@ def test_a_step_back_is_seen() -> None:
 
 def test_a_failure_is_one_line_without_places() -> None:
     def fails() -> None:
-        raise RuntimeError("no such thing\nin /home/me/x.py at 0x7f12")
+        raise RuntimeError("no such thing\nin /some/folder/x.py at 0x7f12")
 
     assert model_table.attempt(fails) == "RuntimeError: no such thing in x.py at ..."
     assert model_table.attempt(lambda: None) == ""

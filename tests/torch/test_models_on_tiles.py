@@ -7,7 +7,6 @@ Whole, and with batch and heads cut raggedly: the losses are the CPU's.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -18,7 +17,10 @@ from torch import Tensor, nn
 
 import torch_nntile
 
-pytestmark = [pytest.mark.usefixtures("rows_only"), pytest.mark.filterwarnings("ignore")]
+pytestmark = [
+    pytest.mark.usefixtures("rows_only", "one_thread"),
+    pytest.mark.filterwarnings("ignore"),
+]
 
 STEPS = 10
 # Model -> parameters whose first dim is heads x size of a head, and how many heads.
@@ -33,14 +35,6 @@ MODELS = (
     *("mlp_mixer", "dlrm", "mixtral", "whisper", "mamba", "segformer", "diffusion"),
 )
 QUICK = ("resnet", "lstm", "llama")
-
-
-@pytest.fixture(autouse=True)
-def _one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def batch_of(inputs: dict[str, Any]) -> dict[str, Any]:

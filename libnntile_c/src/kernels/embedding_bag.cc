@@ -63,11 +63,14 @@ struct Bags {
         for (int64_t j = 0; j < n; j += line) __builtin_prefetch(next + j);
     }
 
+    static void add(T* __restrict__ sums, T weight, const T* __restrict__ x, int64_t n) {
+        for (int64_t j = 0; j < n; ++j) sums[j] += weight * x[j];
+    }
+
     // A piece of a bag's result, from the indices first.. to last.
     int bag(int64_t b, int64_t first, int64_t last, int64_t at, int64_t n) {
         const Convert load = loader(table.dtype, compute);
         int64_t count = 0;
-        T* __restrict__ sum = total;
         std::fill_n(total, n, T{});
         std::fill_n(best, n, int64_t{0});
         for (int64_t i = first; i < last; ++i) {
@@ -78,19 +81,18 @@ struct Bags {
                                  "embedding_bag: index %" PRId64 " is out of range [0, %" PRId64 ")", index, size);
             if (index == padding) continue;
             const int64_t offset = index * table.strides[dim_v] + at * table.strides[dim_e];
-            const T* __restrict__ x = row;
+            const T* x = row;
             if (direct) x = reinterpret_cast<const T*>(table.data) + offset;
             else load(table.data + offset * size_of(table.dtype), row, table.strides[dim_e], n);
             if (mode == mode_max) {
                 for (int64_t j = 0; j < n; ++j)
                     if (count == 0 || x[j] > total[j]) total[j] = x[j], best[j] = index;
-            } else if (weights.data) {
-                T weight;
-                loader(weights.dtype, compute)(
-                    weights.data + i * weights.strides[dim_indices] * size_of(weights.dtype), &weight, 1, 1);
-                for (int64_t j = 0; j < n; ++j) sum[j] += weight * x[j];
             } else {
-                for (int64_t j = 0; j < n; ++j) sum[j] += x[j];
+                T weight = 1;
+                if (weights.data)
+                    loader(weights.dtype, compute)(
+                        weights.data + i * weights.strides[dim_indices] * size_of(weights.dtype), &weight, 1, 1);
+                add(total, weight, x, n);
             }
             ++count;
         }
