@@ -109,7 +109,9 @@ inline int64_t random_int(int64_t low, int64_t high) {
     return std::uniform_int_distribution<int64_t>(low, high)(random_engine());
 }
 
-enum class Lie { dense, reversed, gapped };  // row-major, column-major, every second element
+// Row-major, column-major, every second element, rows with something between them.
+enum class Lie { dense, reversed, gapped, apart };
+inline constexpr Lie lies[] = {Lie::dense, Lie::reversed, Lie::gapped, Lie::apart};
 
 class Tensor {
 public:
@@ -118,12 +120,13 @@ public:
         : dtype(dtype), sizes(std::move(sizes)), strides(this->sizes.size(), 0) {
         Index order;
         for (size_t d = 0; d < this->sizes.size(); ++d) order.push_back(static_cast<int64_t>(d));
-        if (lie == Lie::dense || lie == Lie::gapped) std::reverse(order.begin(), order.end());
+        if (lie != Lie::reversed) std::reverse(order.begin(), order.end());
         int64_t step = lie == Lie::gapped ? 2 : 1;
         for (int64_t d : order) {
             if (std::find(absent.begin(), absent.end(), d) != absent.end()) continue;
             strides[d] = step;
             step *= std::max<int64_t>(this->sizes[d], 1);
+            if (lie == Lie::apart) step += 3;
         }
         memory.assign((step + 2 * guard) * size_of(dtype), std::byte{0xa5});
     }

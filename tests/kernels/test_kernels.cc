@@ -9,7 +9,6 @@ namespace {
 
 const DType all_types[] = {DType::f32, DType::f64, DType::f16, DType::bf16, DType::i64,
                            DType::i32, DType::i16, DType::i8,  DType::u8,   DType::boolean};
-const Lie lies[] = {Lie::dense, Lie::reversed, Lie::gapped};
 
 double stored(double x, DType dtype) {
     std::byte bytes[8];

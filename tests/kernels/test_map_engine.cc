@@ -26,12 +26,17 @@ void test_chains() {
                  make("gelu", DType::f32, {4}, {5}, 1)},
                 3, 1, 6);
     for (DType dtype : {DType::f32, DType::bf16})
-        for (const Index& sizes : {Index{300, 37}, {3, 5000}, {7, 3, 5, 11}, {1, 1}}) {
+        for (const auto& [sizes, lie] : std::vector<std::pair<Index, Lie>>{{{300, 37}, Lie::dense},
+                                                                           {{3, 5000}, Lie::dense},
+                                                                           {{3, 5000}, Lie::apart},
+                                                                           {{9, 200}, Lie::apart},
+                                                                           {{7, 3, 5, 11}, Lie::dense},
+                                                                           {{1, 1}, Lie::dense}}) {
             Index absent;
             for (size_t d = 0; d + 1 < sizes.size(); ++d) absent.push_back(int64_t(d));
-            Tensor x(dtype, sizes), w(dtype, sizes, Lie::dense, absent),
+            Tensor x(dtype, sizes, lie), w(dtype, sizes, Lie::dense, absent),
                 b(DType::f64, sizes, Lie::gapped, absent);
-            Tensor y(dtype, sizes);
+            Tensor y(dtype, sizes, lie);
             x.random(), w.random(), b.random();
             CHECK(run("map", sizes, {&x, &w, &b, &y}, {real(1), integer(0)}, nullptr, &p) == 0);
             CHECK_VALUES("chain", y, epsilon(dtype) + 1e-5, 1e-5, [&](const Index& at) {

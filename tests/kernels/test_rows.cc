@@ -11,7 +11,6 @@ using namespace nntile::test;
 namespace {
 
 const DType floats[] = {DType::f32, DType::f64, DType::f16, DType::bf16};
-const Lie lies[] = {Lie::dense, Lie::reversed, Lie::gapped};
 const Index shapes[] = {{5, 10}, {3, 4, 64}, {2, 1}, {1, 3000}, {0, 4}, {4, 0}, {7}, {2, 700}};
 
 double tolerance(DType dtype) { return 2 * epsilon(dtype) + (dtype == DType::f64 ? 1e-13 : 2e-6); }

@@ -101,6 +101,14 @@ def test_a_product_is_cut_along_its_rows_and_its_operands_are_not_copied() -> No
     assert_close(d.cpu(), (a.cpu() @ b.cpu()).relu())
 
 
+def test_a_square_is_cut_along_its_rows() -> None:
+    """Of two axes of one length the one along which tiles lie together, into as many as both would give."""
+    a, b, c = (torch.randn(2048, 2048).to("nntile") for _ in range(3))
+    y = torch.addcmul(a, b, c)
+    assert tiles_of(y) > 2 and " axes" not in explain("cuts").split("\n")[0]
+    assert_close(y.cpu(), torch.addcmul(a.cpu(), b.cpu(), c.cpu()))
+
+
 def test_small_work_is_not_cut() -> None:
     x = torch.randn(64, 64).to("nntile")
     assert tiles_of(x @ x) == 1 and "chosen" not in explain("cuts")

@@ -47,34 +47,54 @@ template <class T>
 void copy_plane(const std::byte* from, std::byte* to, const Space& s) {
     constexpr int64_t square = 32;
     const int r = s.dims - 2, c = s.dims - 1;
-    const int64_t rows = r < 0 ? 1 : s.sizes[r], columns = s.sizes[c];
-    const int64_t xr = r < 0 ? 0 : s.strides[0][r], yr = r < 0 ? 0 : s.strides[1][r];
-    const int64_t xc = s.strides[0][c], yc = s.strides[1][c];
+    const int64_t rows = s.sizes[r], columns = s.sizes[c];
+    const int64_t xr = s.strides[0][r], yr = s.strides[1][r], xc = s.strides[0][c], yc = s.strides[1][c];
     const T* x = reinterpret_cast<const T*>(from);
     T* y = reinterpret_cast<T*>(to);
+    T held[square][square];     // columns of x may all lie in the same few sets of a cache: each is read once
     for (int64_t i0 = 0; i0 < rows; i0 += square)
-        for (int64_t j0 = 0; j0 < columns; j0 += square)
-            for (int64_t i = i0; i < std::min(i0 + square, rows); ++i)
-                for (int64_t j = j0; j < std::min(j0 + square, columns); ++j)
-                    y[i * yr + j * yc] = x[i * xr + j * xc];
+        for (int64_t j0 = 0; j0 < columns; j0 += square) {
+            const int64_t m = std::min(square, rows - i0), n = std::min(square, columns - j0);
+            for (int64_t j = 0; j < n; ++j)
+                for (int64_t i = 0; i < m; ++i) held[i][j] = x[(i0 + i) * xr + (j0 + j) * xc];
+            for (int64_t i = 0; i < m; ++i)
+                for (int64_t j = 0; j < n; ++j) y[(i0 + i) * yr + (j0 + j) * yc] = held[i][j];
+        }
 }
 
-using CopyPlane = void (*)(const std::byte* from, std::byte* to, const Space& s);
-CopyPlane plane_of(int64_t bytes) {
-    return bytes == 1   ? copy_plane<uint8_t>
-           : bytes == 2 ? copy_plane<uint16_t>
-           : bytes == 4 ? copy_plane<uint32_t>
-                        : copy_plane<uint64_t>;
+// One row: where x is read best along the dim that y is written along.
+template <class T>
+void copy_line(const std::byte* from, std::byte* to, const Space& s) {
+    const int64_t n = s.sizes[s.dims - 1], xc = s.strides[0][s.dims - 1], yc = s.strides[1][s.dims - 1];
+    const T* x = reinterpret_cast<const T*>(from);
+    T* y = reinterpret_cast<T*>(to);
+    if (xc == -1 && yc == 1)    // known, so that the loop is one of vectors
+        for (int64_t j = 0; j < n; ++j) y[j] = x[-j];
+    else
+        for (int64_t j = 0; j < n; ++j) y[j * yc] = x[j * xc];
 }
 
-// The dim along which x is read best becomes the row of the plane.
-void choose_rows(Space& s) {
-    int best = s.dims - 2;
-    for (int d = 0; d < s.dims - 1; ++d)
-        if (s.strides[0][d] != 0 && std::abs(s.strides[0][d]) < std::abs(s.strides[0][best]))
-            best = d;
+using CopyPiece = void (*)(const std::byte* from, std::byte* to, const Space& s);
+template <class T>
+CopyPiece piece_of(bool line) {
+    return line ? copy_line<T> : copy_plane<T>;
+}
+CopyPiece piece_of(int64_t bytes, bool line) {
+    return bytes == 1   ? piece_of<uint8_t>(line)
+           : bytes == 2 ? piece_of<uint16_t>(line)
+           : bytes == 4 ? piece_of<uint32_t>(line)
+                        : piece_of<uint64_t>(line);
+}
+
+// The dim along which x is read best becomes the row of the plane. False: it is the last one, and there is no plane.
+bool choose_rows(Space& s) {
+    int best = s.dims - 1;
+    for (int d = s.dims - 1; d-- > 0;)
+        if (s.strides[0][d] != 0 && std::abs(s.strides[0][d]) < std::abs(s.strides[0][best])) best = d;
+    if (best == s.dims - 1) return false;
     std::swap(s.sizes[best], s.sizes[s.dims - 2]);
     for (int k = 0; k < 2; ++k) std::swap(s.strides[k][best], s.strides[k][s.dims - 2]);
+    return true;
 }
 
 }  // namespace
@@ -91,14 +111,14 @@ int copy(const Args& args) {
     const int64_t bytes = size_of(x.dtype);
     const int last = s.dims - 1;
     const bool runs = s.strides[0][last] == 1 && s.strides[1][last] == 1;
-    if (!runs && s.dims > 1) choose_rows(s);
-    const CopyPlane plane = plane_of(bytes);
-    Walk walk(s, runs ? last : std::max(last - 1, 0));
+    const bool is_plane = !runs && choose_rows(s);
+    const CopyPiece piece = piece_of(bytes, !is_plane);
+    Walk walk(s, is_plane ? last - 1 : last);
     do {
         const std::byte* from = x.data + walk.offset[0] * bytes;
         std::byte* to = y.data + walk.offset[1] * bytes;
         if (runs) std::memcpy(to, from, s.sizes[last] * bytes);
-        else plane(from, to, s);
+        else piece(from, to, s);
     } while (walk.next());
     return 0;
 }

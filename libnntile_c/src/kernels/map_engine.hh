@@ -27,6 +27,7 @@ public:
 
 private:
     static constexpr int64_t register_bytes = 4096;
+    static constexpr int64_t long_row = 128;  // elements: worth a chunk of its own
     static constexpr int max_buffers = 32;
     static constexpr int max_slots = max_map_registers * compute_count + 1;  // and the index
     static constexpr int max_steps =

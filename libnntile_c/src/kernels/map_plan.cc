@@ -39,15 +39,24 @@ void MapEngine::choose_chunk() {
     const bool wide = uses_index || std::any_of(program.code.begin(), program.code.end(), [](auto& i) {
                           return i.compute != DType::f32 || size_of(i.result) > size_of(DType::f32);
                       });
-    bool plain = space.dims == 1 && program.code.size() == 1 && !uses_index;
-    for (int k = 0; plain && k < program.n_in + program.n_out; ++k)
-        plain = args.blocks[k].dtype == program.code[0].compute && space.strides[k][0] == 1;
+    const bool single = program.code.size() == 1 && !uses_index;
+    const int last = space.dims - 1;
+    bool plain = single, apart = false;
+    for (int k = 0; k < program.n_in + program.n_out; ++k) {
+        const int64_t* strides = space.strides[k];
+        const bool direct = strides[last] == 1 && (!single || args.blocks[k].dtype == program.code[0].compute);
+        plain = plain && direct;
+        apart = apart || (direct && last > 0 && strides[last - 1] != space.sizes[last]);
+    }
+    // Long rows that lie apart are read and written where they are, one at a time: a chunk of several would be copied.
+    const bool by_rows = apart && space.sizes[last] >= long_row;
     // A single primitive on plain arrays needs no registers and so no chunks.
-    const int64_t limit = plain ? INT64_MAX : register_bytes / (wide ? 8 : 4);
+    const bool whole = plain && (last == 0 || by_rows);
+    const int64_t limit = whole ? INT64_MAX : register_bytes / (wide ? 8 : 4);
 
     split = space.dims;
     inner = 1;
-    while (split > 1 && space.sizes[split - 1] <= limit / inner) inner *= space.sizes[--split];
+    while (!by_rows && split > 1 && space.sizes[split - 1] <= limit / inner) inner *= space.sizes[--split];
     const int64_t size = space.sizes[split - 1], most = limit / inner;
     const int64_t pieces = (size - 1) / most + 1;
     rows = (size - 1) / pieces + 1;

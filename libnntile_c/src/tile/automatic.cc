@@ -19,7 +19,7 @@ constexpr double settled_seconds = 2e-3;
 constexpr double worth = 0.97;              // a cut has to bring the estimate below this much of what it was
 constexpr size_t one_call = 4;              // nodes that a call of eager mode becomes, at most
 constexpr size_t one_window = 128;          // and a window of such calls, which has one product
-constexpr double worth_more = 0.92;         // likewise twice as many tiles of one call: later calls get them too
+constexpr double worth_more = 0.92;         // likewise more tiles of a call that is cut: later calls get them too
 constexpr double not_leading = 1.25;        // how much another axis than that of the rows has to be better
 constexpr size_t few_axes = 4;              // are tried in a round
 constexpr int rounds = 3;
@@ -182,6 +182,14 @@ private:
         return best;
     }
 
+    // Segments of one axis that are as many tiles as those of all.
+    int64_t as_many(const Trial& all) const {
+        const int64_t most = std::min(axes_.extent(all.dims[0]), most_segments);
+        int64_t segments = 1;
+        for (size_t k = 0; k < all.dims.size() && segments < most; ++k) segments *= all.segments;
+        return std::min(segments, most);
+    }
+
     Tried tried(const Trial& t) const {
         return {t.dims[0], t.dims.size(), t.segments, estimate_.seconds(t.estimate)};
     }
@@ -205,12 +213,15 @@ private:
                 if (++count > few_axes) break;
                 Trial all = best_of(axes);
                 const bool leads = best.dims.empty() || all.weight < best.weight;
-                if (axes.size() > 1 && leads && all.weight < best_.weight)  // others may only look like it
+                if (axes.size() > 1 && leads && all.weight < best_.weight) {
+                    // Others may only look like it; and as many tiles along one axis lie together.
                     take(at({axes[0]}, all.segments));
+                    take(at({axes[0]}, as_many(all)));
+                }
                 take(std::move(all));
             }
             if (best.dims.empty()) return end("no other axis has work along it");
-            if (best.weight > worth * best_.weight) {
+            if (best.weight > (small_ && round > 0 ? worth_more : worth) * best_.weight) {
                 chosen_.refused = tried(best);
                 return end("the best of other cuts brings too little");
             }
