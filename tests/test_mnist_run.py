@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 import struct
 import subprocess
 import sys
@@ -134,6 +135,16 @@ def test_it_learns(train: Run, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert record_of(tmp_path)["runs"][0]["accuracy"] > 0.9
     assert record_of(tmp_path)["weight_difference"] is None  # no comparison was asked for
+
+
+def test_a_second_training_in_batches(train: Run) -> None:
+    """After the one batch, from the same weights, with cuts that fit the one batch only."""
+    done = train("--batch-epochs", "40", *RAGGED, prefix=("-c", WITH_REPORT))
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = re.search(r"in batches: 40 epochs of 2 steps in .* test accuracy ([\d.]+) %", done.stdout)
+    assert found and float(found[1]) > 90, done.stdout
+    assert done.stdout.endswith("fallback report: []\n")
+    assert "in batches" not in train("--batch-epochs", "0").stdout
 
 
 def test_a_run_goes_on_where_it_was_and_is_profiled(train: Run, tmp_path: Path) -> None:

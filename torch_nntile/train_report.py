@@ -15,7 +15,7 @@ from torch_nntile.config import config
 if TYPE_CHECKING:
     from torch_nntile.mnist_data import Images
 
-__all__ = ["Run", "print_table", "write"]
+__all__ = ["Run", "print_table", "print_training", "write"]
 
 
 @dataclass(slots=True)
@@ -27,6 +27,10 @@ class Run:
     step_seconds: list[float] = field(default_factory=list)
     accuracy: float = float("nan")
     weights_sha256: str = ""
+
+    @property
+    def seconds(self) -> float:
+        return sum(self.step_seconds)
 
     @property
     def step_time(self) -> float:
@@ -51,6 +55,14 @@ def print_table(runs: list[Run], weight_difference: float | None) -> None:
         )
     if weight_difference is not None:
         print(f"largest difference of a weight: {weight_difference:.2e}")
+
+
+def print_training(run: Run) -> None:
+    """One line: how a training in batches ended."""
+    print(
+        f"{run.device}, in batches: {len(run.losses)} epochs of {len(run.step_seconds) // len(run.losses)} "
+        f"steps in {run.seconds:.1f} s, loss {run.losses[-1]:.4f}, test accuracy {100 * run.accuracy:.2f} %"
+    )
 
 
 def write(
