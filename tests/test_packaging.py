@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import venv
@@ -20,6 +21,7 @@ INCLUDE = ROOT / "libnntile_c" / "include"
 HEADERS = sorted(INCLUDE.glob("nntile/*.h"))
 STUB_HEADER = ROOT / "torch_nntile" / "csrc" / "stub.h"
 BUILD = ROOT / "build" / "dev"
+WHEEL_BUILD = ROOT / "build" / "wheel"
 CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 
 
@@ -72,7 +74,9 @@ def test_library_exports_what_headers_declare(headers: list[Path], library: Path
 
 @pytest.fixture(scope="session")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A wheel of this tree. Its build folder is kept, so that only the first time takes minutes."""
+    """A wheel of this tree. It begins with a copy of the set-up's build: that has debug information in addition."""
+    if not WHEEL_BUILD.exists():
+        shutil.copytree(BUILD, WHEEL_BUILD, symlinks=True)  # with times, so that nothing is compiled again
     folder = tmp_path_factory.mktemp("wheel")
     starpu = [str(path) for path in ROOT.glob("build/starpu-*/lib/pkgconfig")]
     tools = str(Path(sys.executable).parent)
@@ -81,7 +85,8 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "PKG_CONFIG_PATH": os.pathsep.join([*starpu, os.environ.get("PKG_CONFIG_PATH", "")]),
     }
     build = [sys.executable, "-m", "pip", "wheel", "--no-build-isolation", "--no-deps"]
-    output(*build, "-Cbuild-dir=build/wheel", "-w", folder, ROOT, env=env, cwd=ROOT)
+    stripped = [f"-Cbuild-dir={WHEEL_BUILD.relative_to(ROOT)}", "-Cinstall-args=--strip"]
+    output(*build, *stripped, "-w", folder, ROOT, env=env, cwd=ROOT)
     (found,) = folder.glob("*.whl")
     return found
 
