@@ -282,13 +282,6 @@ def histc(self: Tensor, bins: int = 100, min: Number = 0, max: Number = 0) -> Te
     return x.new_zeros(bins).index_add(0, place, inside.to(x.dtype)).to(self.dtype)
 
 
-def logspace(start: Number, end: Number, steps: int, base: float = 10.0, **options: Any) -> Tensor:
-    """The CPU's own numbers, as of linspace()."""
-    device = options.pop("device", None)
-    options.pop("pin_memory", None)
-    return torch.logspace(start, end, steps, base, device="cpu", **options).to(device)
-
-
 COMPOSITIONS: dict[str, Callable[..., Any]] = {
     "exponential_": exponential_,
     "log_normal_": log_normal_,
@@ -307,7 +300,6 @@ COMPOSITIONS: dict[str, Callable[..., Any]] = {
     "addbmm": addbmm,
     "aminmax": aminmax,
     "_efficientzerotensor": zeros,
-    "logspace": logspace,
     "nansum": nansum,
     "linalg_cross": linalg_cross,
     "norm.ScalarOpt_dim": norm,
