@@ -25,6 +25,7 @@ from torch_nntile import (
     decomp_index,
     decomp_linalg,
     decomp_loss,
+    decomp_margins,
     decomp_norm,
     decomp_numbers,
     decomp_order,
@@ -34,6 +35,7 @@ from torch_nntile import (
     decomp_rnn,
     decomp_sequences,
     decomp_train,
+    decomp_windows,
 )
 from torch_nntile.decomp_loss import like_first
 
@@ -312,12 +314,14 @@ COMPOSITIONS: dict[str, Callable[..., Any]] = {
     **decomp_index.COMPOSITIONS,
     **decomp_linalg.COMPOSITIONS,
     **decomp_loss.COMPOSITIONS,
+    **decomp_margins.COMPOSITIONS,
     **decomp_numbers.COMPOSITIONS,
     **decomp_order.COMPOSITIONS,
     **decomp_ranges.COMPOSITIONS,
     **decomp_resample.COMPOSITIONS,
     **decomp_rnn.COMPOSITIONS,
     **decomp_train.COMPOSITIONS,
+    **decomp_windows.COMPOSITIONS,
 }
 
 DIFFERENTIABLE = {
@@ -364,7 +368,7 @@ DECOMPOSED: tuple[str, ...] = (
         "nan_to_num",
         "sinc",
     ),
-    *("tril", "triu", "trace", "eye", "eye.m"),
+    *("tril", "triu", "trace", "eye", "eye.m", "col2im", "renorm"),
     *(
         "hardsigmoid",
         "hardsigmoid_backward",

@@ -110,6 +110,33 @@ def multinomial(
     return found.clamp_max(self.shape[-1] - 1)
 
 
+def rrelu_with_noise(
+    self: Tensor,
+    noise: Tensor,
+    lower: Number = 0.125,
+    upper: Number = 1 / 3,
+    training: bool = False,
+    generator: torch.Generator | None = None,
+) -> Tensor:
+    """Training writes the slope of each element into noise."""
+    if self.shape != noise.shape:
+        raise RuntimeError(
+            f"noise tensor shape must match self tensor shape. Got self.shape = {list(self.shape)} "
+            f"noise.shape = {list(noise.shape)}"
+        )
+    if not training:
+        return torch.nn.functional.leaky_relu(self, (lower + upper) / 2).contiguous()
+    if noise.dtype != self.dtype:
+        raise RuntimeError(f"expected scalar type {self.dtype} but found {noise.dtype}")
+    drawn = torch.empty_like(self).uniform_(lower, upper, generator=generator)
+    noise.copy_(torch.where(self <= 0, drawn, 1))
+    return (self * noise).contiguous()
+
+
+def rrelu_with_noise_(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    return self.copy_(rrelu_with_noise(self, *args, **kwargs))
+
+
 # ---- formulas
 
 
@@ -290,6 +317,9 @@ COMPOSITIONS: dict[str, Callable[..., Any]] = {
     "normal.float_Tensor": normal,
     "normal.Tensor_Tensor": normal,
     "multinomial": multinomial,
+    "rrelu_with_noise": rrelu_with_noise,
+    "rrelu_with_noise.out": rrelu_with_noise,
+    "rrelu_with_noise_": rrelu_with_noise_,
     "polygamma": polygamma,
     "special_zeta": zeta,
     "histc": histc,
