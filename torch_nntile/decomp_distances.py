@@ -80,8 +80,10 @@ def cdist_forward(x1: Tensor, x2: Tensor, p: float, compute_mode: int | None) ->
             x1.expand(*batch, *x1.shape[-2:]), x2.expand(*batch, *x2.shape[-2:])
         )
         return product
-    no_short_floats("cdist", x1, x2)
-    return _norm(x1.unsqueeze(-2) - x2.unsqueeze(-3), p)
+    difference = x1.unsqueeze(-2) - x2.unsqueeze(-3)
+    if difference.numel():  # else no kernel is asked
+        no_short_floats("cdist", x1, x2)
+    return _norm(difference, p)
 
 
 def cdist_backward(grad: Tensor, x1: Tensor, x2: Tensor, p: float, cdist: Tensor) -> Tensor:
@@ -107,14 +109,16 @@ def _differences(self: Tensor, pairs: tuple[Tensor, Tensor]) -> Tensor:
 def pdist_forward(self: Tensor, p: float = 2) -> Tensor:
     if not self.is_contiguous():
         raise RuntimeError("_pdist_forward requires contiguous input")
-    no_short_floats("pdist", self)
-    return _norm(_differences(self, _pairs(self)), p)
+    difference = _differences(self, _pairs(self))
+    if difference.numel():
+        no_short_floats("pdist", self)
+    return _norm(difference, p)
 
 
 def pdist_backward(grad: Tensor, self: Tensor, p: float, pdist: Tensor) -> Tensor:
-    no_short_floats("pdist_backward", self, grad)
     if not grad.numel():
         return self.new_zeros(self.shape)
+    no_short_floats("pdist_backward", self, grad)
     pairs = _pairs(self)
     parts = grad.unsqueeze(-1) * _slope(_differences(self, pairs), pdist.unsqueeze(-1), p)
     dx = self.new_zeros(self.shape).index_add(0, pairs[0], parts)

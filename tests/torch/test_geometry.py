@@ -150,6 +150,7 @@ def test_pdist(p: float) -> None:
             x[1] = x[0]
         # The CPU's gradient of nothing crashes.
         assert_parity(lambda x: torch.pdist(x, p), [x], length=64, grad=x.numel() > 0)
+    assert_parity(lambda x: torch.pdist(x, p), [numbers(1, 4).bfloat16()], grad=False)
     nothing = numbers(0, 4).to("nntile").requires_grad_()
     torch.pdist(nothing, p).sum().backward()
     assert nothing.grad is not None

@@ -31,6 +31,8 @@ MADE_OF_ROWS = (
     *("cummax", "cummin", "logcumsumexp", "median", "kthvalue", "argsort", "searchsorted"),
     *("polygamma", "special.zeta", "special.modified_bessel_i0", "nansum", "aminmax", "addbmm"),
     *("cross", "histc", "dist", "quantile", "bucketize"),
+    *("cdist", "hypot", "renorm", "grid_sampler_2d", "adaptive_max_pool2d", "max_unpool2d"),
+    *("channel_shuffle", "multi_margin_loss", "multilabel_margin_loss", "linspace"),
 )
 
 # op_db has no entry of this name, or its answers are random.
@@ -90,7 +92,15 @@ TOLERANCE_OF = {"arange": "add"}
 
 # A sample for an ordinary run, by name: a new entry moves no other. `-m slow` cuts all of them, in more ways.
 # Left out: entries none of whose first samples has a dim that is a batch.
-NO_BATCH = {"arange", "fill", "zero", "max_pool2d_with_indices_backward", "cross", "histc"}
+NO_BATCH = {
+    "arange",
+    "linspace",
+    "fill",
+    "zero",
+    "max_pool2d_with_indices_backward",
+    "cross",
+    "histc",
+}
 IN_TWO = [name for name in sorted(set(TESTED) - NO_BATCH) if zlib.crc32(name.encode()) % 4 == 0]
 
 
