@@ -85,6 +85,8 @@ WITHOUT_GRADIENT = {
 # Entry -> what to leave out of it and why: of rows of one or two numbers only rounding is left.
 LEFT_OUT: dict[str, Callable[[list[Any]], bool]] = {
     "layer_norm": lambda leaves: leaves[0].numel() <= 2 or leaves[0].shape[-1] <= 2,
+    # PyTorch's gradient of distances by products is a difference of what is much larger.
+    "cdist": lambda leaves: any(x == "use_mm_for_euclid_dist" for x in leaves if type(x) is str),
 }
 # Row of the table of tolerances, where it is not the op's own: start + index * step is a sum.
 TOLERANCE_OF = {"arange": "add"}
