@@ -85,6 +85,8 @@ class _Sampled:
     def __init__(
         self, input: Tensor, grid: Tensor, mode: int, padding: int, align_corners: bool
     ) -> None:
+        if not input.is_floating_point():  # whatever the sizes are, which stand-ins do not have
+            raise NotImplementedError(f'"grid_sampler" not implemented for {input.dtype}')
         if input.dtype != grid.dtype:
             raise RuntimeError(f"expected scalar type {input.dtype} but found {grid.dtype}")
         sizes = input.shape[2:]
