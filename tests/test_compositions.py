@@ -89,6 +89,8 @@ CASES: dict[str, tuple[Call, tuple[Any, ...]]] = {
         (X, UNIT),
     ),
     "logsumexp": (lambda x: x.logsumexp(1), (X,)),
+    "col2im": (lambda x: F.fold(x, (3, 4), 2), (randn(2, 8, 6),)),
+    "renorm": (lambda x: x.renorm(2, 0, 1), (X,)),
 }
 
 

@@ -19,18 +19,23 @@ from torch import Tensor
 from torch_nntile import (
     decomp_attention,
     decomp_bags,
+    decomp_distances,
+    decomp_grid,
     decomp_image,
     decomp_index,
     decomp_linalg,
     decomp_loss,
+    decomp_margins,
     decomp_norm,
     decomp_numbers,
     decomp_order,
+    decomp_ranges,
     decomp_recurrent,
     decomp_resample,
     decomp_rnn,
     decomp_sequences,
     decomp_train,
+    decomp_windows,
 )
 from torch_nntile.decomp_loss import like_first
 
@@ -232,21 +237,6 @@ def masked_select(self: Tensor, mask: Tensor) -> Tensor:
 # ---- fills and random numbers
 
 
-def linspace(
-    start: Number | complex,
-    end: Number | complex,
-    steps: int,
-    *,
-    dtype: torch.dtype | None = None,
-    layout: torch.layout | None = None,
-    device: torch.device | None = None,
-    pin_memory: bool | None = None,
-) -> Tensor:
-    """The CPU's own numbers: it counts from both ends, and rounds each dtype in a way of its own."""
-    numbers = torch.linspace(start, end, steps, dtype=dtype, layout=layout, device="cpu")
-    return numbers.to(device)
-
-
 def fill_tensor_(self: Tensor, value: Tensor) -> Tensor:
     if value.dim() != 0:
         raise RuntimeError(
@@ -316,18 +306,22 @@ COMPOSITIONS: dict[str, Callable[..., Any]] = {
     "bernoulli_.Tensor": bernoulli_tensor_,
     "random_": random_,
     "random_.to": random_to_,
-    "linspace": linspace,
     **decomp_attention.COMPOSITIONS,
     **decomp_bags.COMPOSITIONS,
+    **decomp_distances.COMPOSITIONS,
+    **decomp_grid.COMPOSITIONS,
     **decomp_image.COMPOSITIONS,
     **decomp_index.COMPOSITIONS,
     **decomp_linalg.COMPOSITIONS,
     **decomp_loss.COMPOSITIONS,
+    **decomp_margins.COMPOSITIONS,
     **decomp_numbers.COMPOSITIONS,
     **decomp_order.COMPOSITIONS,
+    **decomp_ranges.COMPOSITIONS,
     **decomp_resample.COMPOSITIONS,
     **decomp_rnn.COMPOSITIONS,
     **decomp_train.COMPOSITIONS,
+    **decomp_windows.COMPOSITIONS,
 }
 
 DIFFERENTIABLE = {
@@ -374,7 +368,7 @@ DECOMPOSED: tuple[str, ...] = (
         "nan_to_num",
         "sinc",
     ),
-    *("tril", "triu", "trace", "eye", "eye.m"),
+    *("tril", "triu", "trace", "eye", "eye.m", "col2im", "renorm"),
     *(
         "hardsigmoid",
         "hardsigmoid_backward",

@@ -304,6 +304,13 @@ def pixel_unshuffle(self: Tensor, downscale_factor: int) -> Tensor:
     return y
 
 
+def channel_shuffle(self: Tensor, groups: int) -> Tensor:
+    """Channels of (groups, n) become those of (n, groups)."""
+    y = _like_images(self, torch.channel_shuffle(_no_data(self), groups).shape)
+    y.unflatten(1, (-1, groups)).copy_(self.unflatten(1, (groups, -1)).transpose(1, 2))
+    return y
+
+
 def _like_images(self: Tensor, shape: torch.Size) -> Tensor:
     return torch.empty(
         shape, dtype=self.dtype, device=self.device, memory_format=suggest_memory_format(self)
@@ -332,6 +339,8 @@ COMPOSITIONS: dict[str, Callable[..., Any]] = {
     "batch_norm_backward": batch_norm_backward,
     "native_group_norm": native_group_norm,
     "native_group_norm_backward": native_group_norm_backward,
+    "channel_shuffle": channel_shuffle,
+    "native_channel_shuffle": channel_shuffle,
     "pixel_shuffle": pixel_shuffle,
     "pixel_unshuffle": pixel_unshuffle,
 }

@@ -110,6 +110,33 @@ def multinomial(
     return found.clamp_max(self.shape[-1] - 1)
 
 
+def rrelu_with_noise(
+    self: Tensor,
+    noise: Tensor,
+    lower: Number = 0.125,
+    upper: Number = 1 / 3,
+    training: bool = False,
+    generator: torch.Generator | None = None,
+) -> Tensor:
+    """Training writes the slope of each element into noise."""
+    if self.shape != noise.shape:
+        raise RuntimeError(
+            f"noise tensor shape must match self tensor shape. Got self.shape = {list(self.shape)} "
+            f"noise.shape = {list(noise.shape)}"
+        )
+    if not training:
+        return torch.nn.functional.leaky_relu(self, (lower + upper) / 2).contiguous()
+    if noise.dtype != self.dtype:
+        raise RuntimeError(f"expected scalar type {self.dtype} but found {noise.dtype}")
+    drawn = torch.empty_like(self).uniform_(lower, upper, generator=generator)
+    noise.copy_(torch.where(self <= 0, drawn, 1))
+    return (self * noise).contiguous()
+
+
+def rrelu_with_noise_(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    return self.copy_(rrelu_with_noise(self, *args, **kwargs))
+
+
 # ---- formulas
 
 
@@ -282,13 +309,6 @@ def histc(self: Tensor, bins: int = 100, min: Number = 0, max: Number = 0) -> Te
     return x.new_zeros(bins).index_add(0, place, inside.to(x.dtype)).to(self.dtype)
 
 
-def logspace(start: Number, end: Number, steps: int, base: float = 10.0, **options: Any) -> Tensor:
-    """The CPU's own numbers, as of linspace()."""
-    device = options.pop("device", None)
-    options.pop("pin_memory", None)
-    return torch.logspace(start, end, steps, base, device="cpu", **options).to(device)
-
-
 COMPOSITIONS: dict[str, Callable[..., Any]] = {
     "exponential_": exponential_,
     "log_normal_": log_normal_,
@@ -297,6 +317,9 @@ COMPOSITIONS: dict[str, Callable[..., Any]] = {
     "normal.float_Tensor": normal,
     "normal.Tensor_Tensor": normal,
     "multinomial": multinomial,
+    "rrelu_with_noise": rrelu_with_noise,
+    "rrelu_with_noise.out": rrelu_with_noise,
+    "rrelu_with_noise_": rrelu_with_noise_,
     "polygamma": polygamma,
     "special_zeta": zeta,
     "histc": histc,
@@ -307,7 +330,6 @@ COMPOSITIONS: dict[str, Callable[..., Any]] = {
     "addbmm": addbmm,
     "aminmax": aminmax,
     "_efficientzerotensor": zeros,
-    "logspace": logspace,
     "nansum": nansum,
     "linalg_cross": linalg_cross,
     "norm.ScalarOpt_dim": norm,

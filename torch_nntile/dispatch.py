@@ -8,6 +8,7 @@ decomposition, then a host kernel as a task, which `cpu_fallback=False` makes an
 from __future__ import annotations
 
 import functools
+import inspect
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -148,7 +149,7 @@ def _adapt(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     """The functional form as a kernel of a sibling: results go where the schema says."""
     schema = schema_of(name)
     outs = [a.name for a in schema.arguments if a.is_out]
-    if outs:
+    if outs and not _takes(function, outs):
         # The out= forms that PyTorch generates have no kernel of the CPU, and resize without strides.
         with_strides = torch._C._dispatch_has_kernel_for_dispatch_key(name, "CPU")
 
@@ -172,6 +173,11 @@ def _adapt(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
 
         return _guarded(name, in_place_kernel)
     return _guarded(name, function)
+
+
+def _takes(function: Callable[..., Any], outs: list[str]) -> bool:
+    """Whether the function names these arguments: it writes them itself."""
+    return set(outs) <= {*inspect.signature(function).parameters}
 
 
 def write_out(target: torch.Tensor, result: torch.Tensor, with_strides: bool = False) -> None:

@@ -114,7 +114,7 @@ def replayed(program: Program, expected: Machine) -> Machine | None:
             break
     if not captured.replays and any(step.kind == "step" for step in program.steps):
         return None  # each call makes an optimizer of its own
-    assert captured.replays == 1
+    assert captured.replays == 1, captured.why
     tensors = dict(zip(machine.tensors, results, strict=True))
     return replace(machine, tensors=tensors, outcomes=expected.outcomes, reads=expected.reads)
 

@@ -65,6 +65,7 @@ class Captured:
     Attributes:
         recordings: calls up to now that ran the function's code.
         replays: calls that did not.
+        why: in what the latest of those recordings differed from the one before; empty: in nothing.
     """
 
     def __init__(self, function: Callable[..., Any], *, signatures: int = 8) -> None:
@@ -81,6 +82,7 @@ class Captured:
         self._last: OrderedDict[Any, _Last] = OrderedDict()
         self.recordings = 0
         self.replays = 0
+        self.why = ""
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
@@ -147,16 +149,18 @@ class Captured:
         leaves = [(leaf, had) for leaf, had in watch.leaves() if not recording.made(leaf)]
         kind = (key, watch.state(leaves), recording.aliases())
         last = self._last.pop(kind, None)
-        why = recording.why_not
+        why = recording.why_not or ("" if last else "the first of its kind")
         if last is not None:
             numbers = watch.numbers
             why = why or recording.difference(last.recording, set(numbers.slots))
             if not why and not numbers.same_as(last.watch.numbers):
                 why = "other hyperparameters, or numbers that are computed from them in another way"
             if not why:
+                self.why = ""
                 numbers.follow(last.watch.numbers)
                 self._last[kind] = _Last(recording, watch, 0)
                 return self._keep(key, watch, recording, leaves, spec)
+        self.why = why
         times = last.times + 1 if last else 1
         if times >= MOST_RECORDINGS:
             raise InvalidStateError(

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Ranges of numbers: linspace and logspace, in the roundings of the CPU's kernels.
+
+PyTorch makes all their forms of the one with `out=`, which these write: the dtype is that of `out`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+__all__ = ["COMPOSITIONS"]
+
+Number = float | int | complex
+_SHORT = (torch.float16, torch.bfloat16)
+
+
+def linspace_out(start: Number, end: Number, steps: int, *, out: Tensor) -> Tensor:
+    """The CPU's product and sum are one rounding; of short floats each is rounded, the index too."""
+    exact = out.is_complex() or out.dtype in _SHORT
+    _resize(out, steps)
+    if steps == 1:
+        return out.fill_(start)
+    line = _line(start, end, steps, out, out.dtype if exact else torch.float64)
+    return out.copy_(line.view(out.shape))
+
+
+def logspace_out(
+    start: Number, end: Number, steps: int, base: float = 10.0, *, out: Tensor
+) -> Tensor:
+    _resize(out, steps)
+    if steps == 1:
+        return out.fill_(base**start)
+    line = _line(start, end, steps, out, out.dtype if out.is_complex() else torch.float64)
+    return out.copy_(torch.pow(base, line).view(out.shape))
+
+
+def _resize(out: Tensor, steps: int) -> None:
+    """Another shape of as many elements stays."""
+    if steps < 0:
+        raise RuntimeError("number of steps must be non-negative")
+    if out.numel() != steps:
+        out.resize_([steps])
+
+
+def _line(start: Number, end: Number, steps: int, out: Tensor, dtype: torch.dtype) -> Tensor:
+    """Counted from both ends. Ends, and the step of floats, are numbers of the dtype of `out`."""
+    if out.dtype == torch.bool:  # of one step the CPU makes a bool
+        raise NotImplementedError("linspace and logspace are not implemented for 'Bool'")
+    own = out.dtype if out.is_floating_point() or out.is_complex() else torch.float64
+
+    def number(value: Number) -> Tensor:
+        return torch.full((), value, dtype=out.dtype, device="cpu").to(own)
+
+    first, last = number(start), number(end)
+    step = (last - first) / torch.full((), max(steps - 1, 1), dtype=own, device="cpu")
+    index = torch.arange(steps, device=out.device)
+    rising = index.to(dtype) * step.item() + first.item()
+    falling = (steps - 1 - index).to(dtype) * -step.item() + last.item()
+    return torch.where(index < steps // 2, rising, falling)
+
+
+COMPOSITIONS: dict[str, Callable[..., Any]] = {
+    "linspace.out": linspace_out,
+    "logspace.out": logspace_out,
+}
