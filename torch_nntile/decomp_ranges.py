@@ -48,7 +48,7 @@ def _resize(out: Tensor, steps: int) -> None:
 
 def _line(start: Number, end: Number, steps: int, out: Tensor, dtype: torch.dtype) -> Tensor:
     """Counted from both ends. Ends, and the step of floats, are numbers of the dtype of `out`."""
-    if out.dtype == torch.bool:  # of one step the CPU makes a bool
+    if out.dtype == torch.bool and steps:  # of one step or none the CPU makes bools
         raise NotImplementedError("linspace and logspace are not implemented for 'Bool'")
     own = out.dtype if out.is_floating_point() or out.is_complex() else torch.float64
 
