@@ -16,13 +16,13 @@ from torch import Tensor
 
 from torch_nntile.decomp_train import wide
 
-__all__ = ["COMPOSITIONS", "no_short_floats"]
+__all__ = ["COMPOSITIONS", "only_wide_floats"]
 
 
-def no_short_floats(kernel: str, *tensors: Tensor) -> None:
-    """What the CPU's kernel says of 16 bits, and of two dtypes."""
+def only_wide_floats(kernel: str, *tensors: Tensor) -> None:
+    """What the CPU's kernel says of 16 bits, of integers, and of two dtypes."""
     for x in tensors:
-        if x.dtype in (torch.float16, torch.bfloat16):
+        if x.dtype not in (torch.float32, torch.float64):
             raise NotImplementedError(f'"{kernel}" not implemented for {x.dtype}')
         if x.dtype != tensors[0].dtype:
             raise RuntimeError(f"{kernel}: expected dtype {tensors[0].dtype} but found {x.dtype}")
@@ -82,13 +82,13 @@ def cdist_forward(x1: Tensor, x2: Tensor, p: float, compute_mode: int | None) ->
         return product
     difference = x1.unsqueeze(-2) - x2.unsqueeze(-3)
     if difference.numel():  # else no kernel is asked
-        no_short_floats("cdist", x1, x2)
+        only_wide_floats("cdist", x1, x2)
     return _norm(difference, p)
 
 
 def cdist_backward(grad: Tensor, x1: Tensor, x2: Tensor, p: float, cdist: Tensor) -> Tensor:
     """Of x1, of the batch of both: autograd sums what was expanded."""
-    no_short_floats("cdist_backward", x1, x2, grad)
+    only_wide_floats("cdist_backward", x1, x2, grad)
     slope = _slope(x1.unsqueeze(-2) - x2.unsqueeze(-3), cdist.unsqueeze(-1), p)
     return (grad.unsqueeze(-1) * slope).sum(-2)
 
@@ -111,14 +111,14 @@ def pdist_forward(self: Tensor, p: float = 2) -> Tensor:
         raise RuntimeError("_pdist_forward requires contiguous input")
     difference = _differences(self, _pairs(self))
     if difference.numel():
-        no_short_floats("pdist", self)
+        only_wide_floats("pdist", self)
     return _norm(difference, p)
 
 
 def pdist_backward(grad: Tensor, self: Tensor, p: float, pdist: Tensor) -> Tensor:
     if not grad.numel():
         return self.new_zeros(self.shape)
-    no_short_floats("pdist_backward", self, grad)
+    only_wide_floats("pdist_backward", self, grad)
     pairs = _pairs(self)
     parts = grad.unsqueeze(-1) * _slope(_differences(self, pairs), pdist.unsqueeze(-1), p)
     dx = self.new_zeros(self.shape).index_add(0, pairs[0], parts)

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torch_nntile.decomp_distances import no_short_floats
+from torch_nntile.decomp_distances import only_wide_floats
 
 __all__ = ["COMPOSITIONS"]
 
@@ -32,7 +32,7 @@ def _check_margins(op: str, self: Tensor, target: Tensor) -> None:
         )
     if not self.numel():  # no kernel is asked
         return
-    no_short_floats(op, self)
+    only_wide_floats(op, self)
     if target.dtype != torch.int64:
         raise RuntimeError(f"{op}: expected a target of dtype torch.int64 but found {target.dtype}")
 

@@ -22,6 +22,8 @@ def linspace_out(start: Number, end: Number, steps: int, *, out: Tensor) -> Tens
     """The CPU's product and sum are one rounding; of short floats each is rounded, the index too."""
     exact = out.is_complex() or out.dtype in _SHORT
     _resize(out, steps)
+    if steps == 0:  # no number is looked at
+        return out
     if steps == 1:
         return out.fill_(start)
     line = _line(start, end, steps, out, out.dtype if exact else torch.float64)
@@ -32,6 +34,8 @@ def logspace_out(
     start: Number, end: Number, steps: int, base: float = 10.0, *, out: Tensor
 ) -> Tensor:
     _resize(out, steps)
+    if steps == 0:  # no number is looked at
+        return out
     if steps == 1:
         return out.fill_(base**start)
     line = _line(start, end, steps, out, out.dtype if out.is_complex() else torch.float64)
@@ -48,7 +52,7 @@ def _resize(out: Tensor, steps: int) -> None:
 
 def _line(start: Number, end: Number, steps: int, out: Tensor, dtype: torch.dtype) -> Tensor:
     """Counted from both ends. Ends, and the step of floats, are numbers of the dtype of `out`."""
-    if out.dtype == torch.bool:  # of one step the CPU makes a bool
+    if out.dtype == torch.bool:  # of one step or none the CPU makes bools
         raise NotImplementedError("linspace and logspace are not implemented for 'Bool'")
     own = out.dtype if out.is_floating_point() or out.is_complex() else torch.float64
 
@@ -56,7 +60,7 @@ def _line(start: Number, end: Number, steps: int, out: Tensor, dtype: torch.dtyp
         return torch.full((), value, dtype=out.dtype, device="cpu").to(own)
 
     first, last = number(start), number(end)
-    step = (last - first) / torch.full((), max(steps - 1, 1), dtype=own, device="cpu")
+    step = (last - first) / torch.full((), steps - 1, dtype=own, device="cpu")
     index = torch.arange(steps, device=out.device)
     rising = index.to(dtype) * step.item() + first.item()
     falling = (steps - 1 - index).to(dtype) * -step.item() + last.item()

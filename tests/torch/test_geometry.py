@@ -75,6 +75,8 @@ def test_linspace_and_logspace(dtype: torch.dtype) -> None:
         lambda d: torch.logspace(torch.tensor(1.0, device=d), 3, 5, base=2, device=d),
         lambda d: torch.logspace(0, 2, 6, out=torch.empty(6, 2, device=d)[:, 0]),
         lambda d: torch.linspace(0, 3, 1, dtype=torch.bool, device=d),
+        lambda d: torch.linspace(0, 3, 0, dtype=torch.bool, device=d),
+        lambda d: torch.logspace(0, 3, 0, dtype=torch.bool, device=d),
         lambda d: torch.signal.windows.hann(9, device=d),
         lambda d: torch.signal.windows.kaiser(8, sym=False, device=d),
     ],
