@@ -170,6 +170,7 @@ def test_without_the_lines_there_is_no_such_op() -> None:
         torch.ones(3, device="nntile").hypot(torch.ones(3, device="nntile"))
 
 
+@pytest.mark.slow  # it compiles
 @pytest.mark.skipif(not (BUILD / "build.ninja").exists(), reason=f"{BUILD} is no build folder")
 def test_two_lines_add_an_op(tmp_path: Path) -> None:
     ninja = shutil.which("ninja", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")

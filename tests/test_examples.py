@@ -34,7 +34,9 @@ def test_program(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.multi
-@pytest.mark.parametrize("name", NOTEBOOKS)
+@pytest.mark.parametrize(
+    "name", [NOTEBOOKS[0], *(pytest.param(name, marks=pytest.mark.slow) for name in NOTEBOOKS[1:])]
+)
 def test_notebook(name: str, tmp_path: Path) -> None:
     nbformat, nbclient = pytest.importorskip("nbformat"), pytest.importorskip("nbclient")
     notebook = nbformat.read(EXAMPLES / "notebooks" / name, as_version=4)

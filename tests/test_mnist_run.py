@@ -20,7 +20,18 @@ from torch_nntile import mnist_data, train_mnist
 pytestmark = pytest.mark.multi
 
 TRAIN, TEST = 600, 100
-SMALL = ["--epochs", "2", "--hidden-dim", "24", "--depth", "2", "--ncpu", "2"]
+SMALL = [
+    "--batch-epochs",
+    "0",
+    "--epochs",
+    "2",
+    "--hidden-dim",
+    "24",
+    "--depth",
+    "2",
+    "--ncpu",
+    "2",
+]
 # Runs the module as `-m` does, then prints what `python -m` cannot: what ran on the host.
 WITH_REPORT = """
 import runpy, sys
@@ -84,6 +95,7 @@ RAGGED = [
     "--axis-tiling",
     "classes=3",
 ]
+slow = pytest.mark.slow
 RUNS = {
     "eager": [],
     "graph, cut": ["--runtime-mode", "graph", *CUTS],
@@ -95,7 +107,10 @@ RUNS = {
 }
 
 
-@pytest.mark.parametrize("name", RUNS)
+QUICK = ("graph, cut", "ragged", "captured")
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=() if n in QUICK else slow) for n in RUNS])
 def test_losses_and_weights_are_those_of_the_cpu(train: Run, tmp_path: Path, name: str) -> None:
     out = tmp_path / "out"
     done = train(
@@ -141,12 +156,14 @@ def test_a_second_training_in_batches(train: Run) -> None:
     """After the one batch, from the same weights, with cuts that fit the one batch only."""
     done = train("--batch-epochs", "40", *RAGGED, prefix=("-c", WITH_REPORT))
     assert done.returncode == 0, done.stdout + done.stderr
-    found = re.search(r"in batches: 40 epochs of 2 steps in .* test accuracy ([\d.]+) %", done.stdout)
+    found = re.search(
+        r"in batches: 40 epochs of 2 steps in .* test accuracy ([\d.]+) %", done.stdout
+    )
     assert found and float(found[1]) > 90, done.stdout
     assert done.stdout.endswith("fallback report: []\n")
-    assert "in batches" not in train("--batch-epochs", "0").stdout
 
 
+@slow
 def test_a_run_goes_on_where_it_was_and_is_profiled(train: Run, tmp_path: Path) -> None:
     whole, parts, page = tmp_path / "whole", tmp_path / "parts", tmp_path / "page"
     adam = ["--batch-size", "60", "--optimizer", "adam"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Distances between points: cdist and pdist of any norm, and hypot.
+"""Distances between points: cdist and pdist of any norm.
 
 Differences of all pairs are an operand like any other. cdist() of more than 25 points, of norm 2, is a
 product that PyTorch makes by itself.
@@ -13,8 +13,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-
-from torch_nntile.decomp_train import wide
 
 __all__ = ["COMPOSITIONS", "only_wide_floats"]
 
@@ -125,19 +123,9 @@ def pdist_backward(grad: Tensor, self: Tensor, p: float, pdist: Tensor) -> Tenso
     return dx.index_add(0, pairs[1], parts, alpha=-1)
 
 
-def hypot(self: Tensor, other: Tensor) -> Tensor:
-    """No square overflows; an infinity is larger than what is unknown."""
-    x, y = wide(self).abs(), wide(other).abs()
-    large, small = torch.fmax(x, y), torch.minimum(x, y)
-    length = large * torch.sqrt(1 + (small / large).square())
-    length = torch.where(large == 0, small, length)
-    return torch.where(large.isinf(), large, length).to(torch.result_type(self, other))
-
-
 COMPOSITIONS: dict[str, Callable[..., Any]] = {
     "_cdist_forward": cdist_forward,
     "_cdist_backward": cdist_backward,
     "_pdist_forward": pdist_forward,
     "_pdist_backward": pdist_backward,
-    "hypot": hypot,
 }

@@ -175,17 +175,6 @@ def test_distances_that_are_none() -> None:
         refused(call, x, y)
 
 
-def test_hypot() -> None:
-    odd = torch.tensor([math.nan, math.inf, -math.inf, 0, 1e30, 1e-30, 3, -4])
-    for dtype in (torch.float32, torch.float64, torch.bfloat16):
-        x = odd.to(dtype)
-        assert_parity(
-            lambda x, y: torch.hypot(x, y), [x.unsqueeze(1), x], op="hypot", length=4, grad=False
-        )
-        assert_parity(torch.hypot, [numbers(3, 1, dtype=dtype), numbers(4)], length=16)
-    refused(torch.hypot, torch.arange(3), torch.arange(3))
-
-
 # ---- grids
 
 

@@ -26,6 +26,7 @@ def test_a_few(tmp_path: Path) -> None:
     assert log.counts["same"] > 12 and log.counts["random"], text_of(log)
 
 
+@pytest.mark.slow
 def test_a_crash_is_named_and_the_rest_runs(tmp_path: Path) -> None:
     log = runner.Log(tmp_path / "log")
     runner.run_all([("no such entry", "float32"), ("abs", "float32")], log, samples=1, jobs=1)

