@@ -230,8 +230,11 @@ def equal(self: Tensor, other: Tensor) -> bool:
 
 
 def masked_select(self: Tensor, mask: Tensor) -> Tensor:
-    """The shape of the result depends on data, so the host must look; print(tensor) needs it."""
-    return self.cpu().masked_select(mask.cpu()).to(self.device)
+    """The shape of the result depends on the mask, so the host must read that; print(tensor) needs it."""
+    if mask.dtype != torch.bool:
+        raise RuntimeError("masked_select: expected BoolTensor for mask")
+    self, mask = torch.broadcast_tensors(self, mask.to(self.device))
+    return self[mask]
 
 
 # ---- fills and random numbers

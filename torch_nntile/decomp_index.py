@@ -241,12 +241,18 @@ def unfold_backward(
 # ---- sizes that depend on data: the host reads
 
 
+def _where_any(self: Tensor) -> Tensor:
+    """A byte of each element: what the host has to read."""
+    return (self if self.dtype == torch.bool else self != 0).cpu()
+
+
 def nonzero(self: Tensor) -> Tensor:
-    return self.cpu().nonzero().to(self.device)
+    return _where_any(self).nonzero().to(self.device)
 
 
 def nonzero_static(self: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
-    return torch.nonzero_static(self.cpu(), size=size, fill_value=fill_value).to(self.device)
+    places = torch.nonzero_static(_where_any(self), size=size, fill_value=fill_value)
+    return places.to(self.device)
 
 
 def repeat_interleave(repeats: Tensor, *, output_size: int | None = None) -> Tensor:
