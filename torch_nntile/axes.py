@@ -87,7 +87,7 @@ def _cut_of(
 
 
 def format_axis_groups() -> str:
-    """Table of axis groups: name, extent, cut, and the tensors that have it."""
+    """Table of axis groups: name, extents, cut. A name stays in it when no tensor has it any more."""
     return _c.owned_text("nntile_record_axis_text", _c.record())
 
 

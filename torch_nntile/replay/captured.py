@@ -274,7 +274,8 @@ def capture(function: Any = None, *, signatures: int = 8) -> Any:
     it reads the arguments, and all other tensors as they are then; makes learning rates, step
     counts, bias corrections and offsets of the generator anew; gives new tensors as results,
     without a graph of autograd, and puts gradients into `.grad`. The numbers are the same, bit by
-    bit, as without capture.
+    bit, as without capture in graph mode, and in eager mode where the cuts are: eager mode sees a
+    call at a time, and may choose automatic ones elsewhere, so that sums are rounded otherwise.
 
     Recorded anew, beside what is there: other shapes, dtypes, layouts or Python values among the
     arguments, other training flags, `requires_grad`, parameters or modules, gradients that are
