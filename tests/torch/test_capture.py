@@ -398,18 +398,3 @@ def test_leaves_without_elements_are_made_anew() -> None:
     for _ in range(4):
         assert [x.shape for x in function()] == [(0,)] * 3
     assert (function.recordings, function.replays) == (2, 2)
-
-
-def test_why_a_call_was_recorded_again() -> None:
-    factor = 2.0
-
-    @torch_nntile.capture
-    def scaled(x: Tensor) -> Tensor:
-        return x * factor
-
-    x, whys = torch.ones(3, device=DEVICE), []
-    for factor in (2.0, 3.0, 3.0, 4.0):  # noqa: B007  read by the function: what a replay does not see
-        y = scaled(x)
-        whys.append(scaled.why)
-    assert whys == ["the first of its kind", "other numbers", "", ""]
-    assert (scaled.recordings, scaled.replays, y.tolist()) == (3, 1, [3.0] * 3)

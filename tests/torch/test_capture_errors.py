@@ -162,3 +162,18 @@ def test_mode_is_not_changed_inside() -> None:
             2,
         ]
         assert torch_nntile.runtime_mode() == "graph"
+
+
+def test_why_a_call_was_recorded_again() -> None:
+    factor = 2.0
+
+    @torch_nntile.capture
+    def scaled(x: Tensor) -> Tensor:
+        return x * factor
+
+    x, whys = torch.ones(3, device=DEVICE), []
+    for factor in (2.0, 3.0, 3.0, 4.0):  # noqa: B007  read by the function: what a replay does not see
+        y = scaled(x)
+        whys.append(scaled.why)
+    assert whys == ["the first of its kind", "other numbers", "", ""]
+    assert (scaled.recordings, scaled.replays, y.tolist()) == (3, 1, [3.0] * 3)
