@@ -93,7 +93,7 @@ def why() -> str:
     lines += ["", "What ran on the host, on PyTorch's CPU kernels:"]
     host = _by_line([t for t in p.tasks if t.kernel == "host"], lambda t: t.op) if p else []
     calls = [
-        f"  {f.overload}: {f.calls} calls since the start, {f.milliseconds:.3f} ms; no kernel on tiles takes it"
+        f"  {f.overload}: {f.calls} calls since the start, {f.milliseconds:.3f} ms; no kernel on tiles"
         for f in fallback_report()
     ]
     lines += [*host, *calls[: 2 * _MOST]] or ["  nothing"]

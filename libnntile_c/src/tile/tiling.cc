@@ -211,7 +211,8 @@ private:
         tiling.retiles = axes_.retiles();
         for (const Choice& c : chosen.choices) tiling.choices.push_back("chosen: " + text_of_choice(c));
         const std::string refused = chosen.refused ? ", " + text_of_tried(*chosen.refused) : "";
-        if (!chosen.end.empty()) tiling.choices.push_back((chosen.choices.empty() ? "none chosen: " : "then: ") + chosen.end + refused);
+        const char* after = chosen.choices.empty() ? "none chosen: " : "then: ";
+        if (!chosen.end.empty()) tiling.choices.push_back(after + chosen.end + refused);
     }
 
     static std::string milliseconds(double seconds) { return text_of_real(std::round(seconds * 1e6) / 1e3) + " ms"; }
