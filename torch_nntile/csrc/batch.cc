@@ -21,20 +21,6 @@ struct BatchRow {
 constexpr BatchRow rows[] = {
     {"convolution", "input"},
     {"convolution_backward", "grad_output input", 1},
-
-    {"adaptive_max_pool2d", "self"},
-    {"adaptive_max_pool2d_backward", "grad_output self indices"},
-    {"adaptive_max_pool3d", "self"},
-    {"adaptive_max_pool3d_backward", "grad_output self indices"},
-    {"max_unpool2d", "self indices"},
-    {"max_unpool3d", "self indices"},
-
-    {"grid_sampler_2d", "input grid"},
-    {"grid_sampler_2d_backward", "grad_output input grid"},
-    {"grid_sampler_3d", "input grid"},
-    {"grid_sampler_3d_backward", "grad_output input grid"},
-    {"im2col", "self"},
-    {"col2im", "self"},
 };
 
 const BatchRow* find_row(std::string_view name) {

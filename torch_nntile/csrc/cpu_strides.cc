@@ -77,8 +77,6 @@ constexpr StridesRow rows[] = {
     {"_scaled_dot_product_flash_attention_for_cpu", Rule::like_first},
 
     {"roll", Rule::suggested},
-    {"channel_shuffle", Rule::suggested},
-    {"max_unpool2d", Rule::suggested},
 
     {"convolution", Rule::convolution},
     {"convolution_backward", Rule::convolution},
