@@ -371,7 +371,7 @@ DECOMPOSED: tuple[str, ...] = (
         "nan_to_num",
         "sinc",
     ),
-    *("tril", "triu", "trace", "eye", "eye.m", "col2im", "renorm"),
+    *("tril", "triu", "trace", "eye", "eye.m", "renorm"),
     *(
         "hardsigmoid",
         "hardsigmoid_backward",

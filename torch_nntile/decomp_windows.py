@@ -96,14 +96,49 @@ def im2col(
     padding: list[int],
     stride: list[int],
 ) -> Tensor:
-    """PyTorch's decomposition, which takes an image without channels and a negative padding."""
-    from torch._decomp import decompositions  # late: it takes its time to load
-
+    """A view of the image that has each element once for each window that holds it, and one copy."""
     self.size(2)  # raises what the CPU does
     if min(padding) < 0:
         raise RuntimeError(f"padding should be non-negative, but got {padding}")
-    columns: Tensor = decompositions.im2col(self, kernel_size, dilation, padding, stride)
-    return columns
+    settings = kernel_size, dilation, padding, stride
+    columns = torch.ops.aten.im2col.default(_meta(self), *settings)
+    x = torch.nn.functional.pad(self, [padding[1], padding[1], padding[0], padding[0]])
+    across, down = x.stride()[-2:]
+    counts = [
+        (n - d * (k - 1) - 1) // s + 1
+        for n, k, d, s in zip(x.shape[-2:], kernel_size, dilation, stride, strict=True)
+    ]
+    steps = [dilation[0] * across, dilation[1] * down, stride[0] * across, stride[1] * down]
+    windows = x.as_strided([*x.shape[:-2], *kernel_size, *counts], [*x.stride()[:-2], *steps])
+    return windows.reshape(columns.shape)
+
+
+def col2im(
+    self: Tensor,
+    output_size: list[int],
+    kernel_size: list[int],
+    dilation: list[int],
+    padding: list[int],
+    stride: list[int],
+) -> Tensor:
+    """The transpose of im2col(): a sum for each element of a window, in the CPU's order."""
+    settings = kernel_size, dilation, padding, stride
+    image = torch.ops.aten.col2im.default(_meta(self), output_size, *settings)
+    (height, width), (down, right) = output_size, padding
+    y = self.new_zeros([*image.shape[:-2], height + 2 * down, width + 2 * right])
+    counts = [
+        (n - d * (k - 1) - 1) // s + 1
+        for n, k, d, s in zip(y.shape[-2:], kernel_size, dilation, stride, strict=True)
+    ]
+    parts = self.reshape([*image.shape[:-2], *kernel_size, *counts])
+    for k in range(kernel_size[0]):
+        for j in range(kernel_size[1]):
+            of = [
+                slice(at * d, at * d + s * (n - 1) + 1, s)
+                for at, d, s, n in zip((k, j), dilation, stride, counts, strict=True)
+            ]
+            y[..., of[0], of[1]] += parts[..., k, j, :, :]
+    return y[..., down : down + height, right : right + width].contiguous()
 
 
 # ---- back to where maxima were
@@ -129,5 +164,6 @@ COMPOSITIONS: dict[str, Callable[..., Any]] = {
     **{f"adaptive_max_pool{n}d": _adaptive_max_pool(n) for n in (2, 3)},
     **{f"adaptive_max_pool{n}d_backward": _adaptive_max_pool_backward(n) for n in (2, 3)},
     "im2col": im2col,
+    "col2im": col2im,
     **{f"max_unpool{n}d": _max_unpool(n) for n in (2, 3)},
 }
