@@ -193,7 +193,7 @@ void reasons() {
     for (const char* part : {"chosen: dim 0 of %0: 2048 cut in ", " workers from ", " tasks, ", "; next best was "})
         CHECK(found.front().find(part) != std::string::npos);
     CHECK(found.back().starts_with("then: the best of other cuts brings too little, "));
-    CHECK(lines(4, 16) == std::vector<std::string>{"none chosen: too short a graph for cuts"});
+    CHECK(lines(4, 16) == std::vector<std::string>{"no cut: too short a graph for cuts"});
 }
 
 void workers() {

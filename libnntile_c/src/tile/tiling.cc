@@ -211,7 +211,7 @@ private:
         tiling.retiles = axes_.retiles();
         for (const Choice& c : chosen.choices) tiling.choices.push_back("chosen: " + text_of_choice(c));
         const std::string refused = chosen.refused ? ", " + text_of_tried(*chosen.refused) : "";
-        const char* after = chosen.choices.empty() ? "none chosen: " : "then: ";
+        const char* after = chosen.choices.empty() ? "no cut: " : "then: ";
         if (!chosen.end.empty()) tiling.choices.push_back(after + chosen.end + refused);
     }
 
