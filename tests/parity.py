@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
 import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
@@ -32,6 +33,8 @@ __all__ = [
     "assert_parity",
     "elementwise",
     "moved",
+    "numbers",
+    "refused",
     "runtime_mode",
     "tolerance",
 ]
@@ -343,3 +346,15 @@ def snippet(call: Callable[..., Any], inputs: Sequence[Tensor], cuts: Cuts, mode
     ]
     lines.append(f"parity.assert_parity(call, inputs, cuts={cuts}, modes=({mode!r},))")
     return "\n".join(lines)
+
+
+def numbers(*shape: int, dtype: torch.dtype = torch.float32, seed: int = 3) -> Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed)).to(dtype)
+
+
+def refused(call: Callable[..., Any], *inputs: Tensor) -> None:
+    """By an error of the CPU's class, at the call or when its result is read."""
+    with pytest.raises(Exception) as cpu:  # noqa: PT011
+        call(*inputs)
+    with pytest.raises(cpu.type):
+        pytree.tree_map(Tensor.cpu, call(*(x.to("nntile") for x in inputs)))

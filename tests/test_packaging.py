@@ -75,10 +75,8 @@ def test_library_exports_what_headers_declare(headers: list[Path], library: Path
 @pytest.fixture(scope="session")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A wheel of this tree, from a copy of the set-up's build: that has debug information in addition."""
-    if not WHEEL_BUILD.exists():
-        shutil.copytree(
-            BUILD, WHEEL_BUILD, symlinks=True
-        )  # with times, so that nothing is compiled again
+    if not WHEEL_BUILD.exists():  # with times, so that nothing is compiled again
+        shutil.copytree(BUILD, WHEEL_BUILD, symlinks=True)
     folder = tmp_path_factory.mktemp("wheel")
     starpu = [str(path) for path in ROOT.glob("build/starpu-*/lib/pkgconfig")]
     tools = str(Path(sys.executable).parent)

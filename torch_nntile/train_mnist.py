@@ -327,11 +327,8 @@ def train_in_batches(
     model: nn.Module, images: mnist_data.Images, options: argparse.Namespace
 ) -> Run:
     """In small batches, for the accuracy: Adam makes much of a last bit, so no number is compared."""
-    whole = {
-        "axis_tiling": [],
-        "print_axis_groups": False,
-        "profile": None,
-    }  # said of the one batch
+    # What was said of the one batch.
+    whole = {"axis_tiling": [], "print_axis_groups": False, "profile": None}
     own = argparse.Namespace(
         **{**vars(options), **BATCHES, **whole, "epochs": options.batch_epochs}
     )

@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from parity import assert_parity
+from parity import assert_parity, numbers, refused
 from torch import Tensor
-from torch.utils import _pytree as pytree
 
 from torch_nntile.conformance import marks
 
@@ -21,18 +20,6 @@ pytestmark = pytest.mark.usefixtures("rows_only")
 
 aten = torch.ops.aten
 Call = Callable[..., Any]
-
-
-def numbers(*shape: int, dtype: torch.dtype = torch.float32, seed: int = 3) -> Tensor:
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed)).to(dtype)
-
-
-def refused(call: Call, *inputs: Tensor) -> None:
-    """By an error of the CPU's class, at the call or when its result is read."""
-    with pytest.raises(Exception) as cpu:  # noqa: PT011
-        call(*inputs)
-    with pytest.raises(cpu.type):
-        pytree.tree_map(Tensor.cpu, call(*(x.to("nntile") for x in inputs)))
 
 
 # ---- ranges
