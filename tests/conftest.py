@@ -50,12 +50,12 @@ def runtime() -> Iterator[None]:
 @pytest.fixture
 def rows_only() -> Iterator[None]:
     """Nothing may run on the host."""
-    from torch_nntile import dispatch
+    from torch_nntile import compositions
 
-    before = dispatch.cpu_fallback()
-    dispatch.set_cpu_fallback(False)
+    before = compositions.cpu_fallback()
+    compositions.set_cpu_fallback(False)
     yield
-    dispatch.set_cpu_fallback(before)
+    compositions.set_cpu_fallback(before)
 
 
 @pytest.fixture

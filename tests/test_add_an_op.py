@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from torch_nntile import dispatch
+from torch_nntile import compositions
 
 pytestmark = pytest.mark.multi
 
@@ -158,10 +158,10 @@ def run(*command: str, cwd: Path, path: Path | None = None) -> str:
 
 @pytest.fixture
 def rows_only() -> object:
-    before = dispatch.cpu_fallback()
-    dispatch.set_cpu_fallback(False)
+    before = compositions.cpu_fallback()
+    compositions.set_cpu_fallback(False)
     yield
-    dispatch.set_cpu_fallback(before)
+    compositions.set_cpu_fallback(before)
 
 
 @pytest.mark.usefixtures("rows_only")

@@ -37,7 +37,6 @@ from torch_nntile import (
     decomp_train,
     decomp_windows,
 )
-from torch_nntile.decomp_loss import like_first
 
 __all__ = [
     "COMPOSITIONS",
@@ -45,10 +44,8 @@ __all__ = [
     "AUTOGRAD",
     "DERIVATIVES",
     "DIFFERENTIABLE",
-    "LIKE_FIRST",
     "NESTED",
     "OWN_OPS",
-    "like_first",
 ]
 
 Number = float | int | bool
@@ -391,6 +388,3 @@ DECOMPOSED: tuple[str, ...] = (
         "count_nonzero.dim_IntList",
     ),
 )
-
-# Those of them whose result on the CPU is an empty_like() of the first argument.
-LIKE_FIRST = frozenset({"huber_loss"})

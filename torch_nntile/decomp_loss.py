@@ -18,7 +18,7 @@ from torch.nn import functional as F
 from torch_nntile.decomp_attention import is_batched
 from torch_nntile.decomp_train import wide
 
-__all__ = ["AUTOGRAD", "COMPOSITIONS", "DIFFERENTIABLE", "OWN_OPS", "like_first"]
+__all__ = ["AUTOGRAD", "COMPOSITIONS", "DIFFERENTIABLE", "OWN_OPS"]
 
 _NONE, _MEAN, _SUM = 0, 1, 2  # numbers of a reduction
 
@@ -122,22 +122,13 @@ def _weight_of_rows(
 # ---- losses as on the CPU
 
 
-def like_first(result: Tensor, first: Tensor) -> Tensor:
-    """With the dtype of the first argument, and its strides if it has the shape."""
-    if result.shape != first.shape:
-        return result.to(first.dtype)
-    like = torch.empty_like(first)
-    same = (result.dtype, result.stride()) == (like.dtype, like.stride())
-    return result if same else like.copy_(result)
-
-
 def _reduced(loss: Tensor, reduction: int) -> Tensor:
     return loss.mean() if reduction == _MEAN else loss.sum() if reduction == _SUM else loss
 
 
 def soft_margin_loss(self: Tensor, target: Tensor, reduction: int = _MEAN) -> Tensor:
     loss = torch.log1p(torch.exp(-self * target))
-    return like_first(_reduced(loss, reduction), self)
+    return _reduced(loss, reduction)
 
 
 def soft_margin_loss_backward(
@@ -156,7 +147,7 @@ def binary_cross_entropy(
     loss: Tensor = torch.ops.nntile.binary_cross_entropy(wide(self), wide(target))
     if weight is not None:
         loss = loss * weight
-    return like_first(_reduced(loss, reduction), self)
+    return _reduced(loss, reduction)
 
 
 COMPOSITIONS: dict[str, Callable[..., Any]] = {

@@ -15,9 +15,6 @@ import torch
 from torch import Tensor
 from torch._prims_common import suggest_memory_format
 
-from torch_nntile.cpu_dtypes import on_host
-from torch_nntile.notices import runs_on_host
-
 __all__ = ["COMPOSITIONS", "OWN_OPS"]
 
 _KINDS = {1: "3D", 2: "4D", 3: "5D"}
@@ -60,20 +57,7 @@ def _check_sizes(op: str, shape: Sequence[int], sizes: Sequence[int]) -> None:
 
 
 def _interpolation(op: str, mode: str, spatial: int, *, aligns: bool, **options: int) -> Any:
-    overload = getattr(torch.ops.aten, op).default
-    mixes = mode in ("linear", "cubic")
-
     def forward(self: Tensor, output_size: Sequence[int], *rest: Any, **named: Any) -> Tensor:
-        if mixes and not self.is_floating_point():  # the CPU's are numbers of fixed point
-            from torch_nntile.dispatch import cpu_fallback  # late: it registers this
-
-            if not cpu_fallback():
-                raise NotImplementedError(
-                    f"nntile: 'aten::{op}' of {self.dtype} runs on the host, and cpu_fallback is off"
-                )
-            runs_on_host(f"aten::{op}", f"of {self.dtype}")
-            found: Tensor = on_host(overload, (self, output_size, *rest), named)
-            return found
         align, scales = _read(rest, named, spatial, aligns)
         _check_sizes(op, self.shape, output_size)
         return _resampled(self, output_size, mode, scales, align_corners=align, **options)

@@ -8,26 +8,19 @@ decomposition, then a host kernel as a task, which `cpu_fallback=False` makes an
 from __future__ import annotations
 
 import functools
-import inspect
-import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from torch_nntile import _c, aten, decomp
-from torch_nntile.cpu_dtypes import complex_on_host, refusing_as_cpu
-from torch_nntile.cpu_strides import with_strides_of_cpu
+from torch_nntile.compositions import Composition
 from torch_nntile.notices import NOTICES
-from torch_nntile.schemas import is_in_place, schema_of, siblings
+from torch_nntile.schemas import siblings
 
 __all__ = ["Fallback", "fallback_report", "reset_fallback_report"]
 
-_ERROR, _WARN = 0, 1  # numbers of nntile_stub_mode
-_EXACT_OUT = frozenset(("aten::aminmax.out", "aten::multinomial.out"))  # others cast
-_cpu_fallback = True
-_inside = threading.local()
 _libraries: list[torch.library.Library] = []  # a kernel lives as long as its Library
 
 
@@ -58,24 +51,6 @@ def reset_fallback_report() -> None:
     _c.get("nntile_stub_fallback_reset")
 
 
-def cpu_fallback() -> bool:
-    """Whether an op without a row may run on the host."""
-    return _cpu_fallback
-
-
-def set_cpu_fallback(allowed: bool) -> None:
-    """Allow it (a warning for each overload), or make it an error."""
-    global _cpu_fallback
-    _cpu_fallback = bool(allowed)
-    _c.get("nntile_stub_fallback_mode", _WARN if allowed else _ERROR)
-
-
-def active() -> set[str]:
-    """Overloads whose compositions run at the moment, in this thread."""
-    names: set[str] = _inside.__dict__.get("names", set())
-    return names
-
-
 def register() -> None:
     """Register all kernels. Called once, at import."""
     _define_own_ops()
@@ -93,10 +68,12 @@ def register() -> None:
             )
             taken.add(name)
     library = _library("IMPL", "aten")
-    for overload, function in decomp.COMPOSITIONS.items():
-        _register_composition(library, f"aten::{overload}", function, taken)
-    for overload in decomp.DECOMPOSED:
-        _register_composition(library, f"aten::{overload}", _late_decomposition(overload), taken)
+    for composition in _compositions():
+        for name in siblings(f"aten::{composition.overload}"):
+            if name not in taken:
+                overload = name.removeprefix("aten::")
+                library.impl(overload, composition.kernel(overload), "PrivateUse1")
+                taken.add(name)
     for overload, function in decomp.DIFFERENTIABLE.items():
         for key in ("PrivateUse1", "AutogradPrivateUse1"):
             library.impl(overload, function, key)
@@ -105,6 +82,13 @@ def register() -> None:
     for overload, function in decomp.NESTED.items():
         library.impl(overload, function, "NestedTensorPrivateUse1")
     _c.call("nntile_stub_register_others")
+
+
+def _compositions() -> Iterator[Composition]:
+    for overload, function in decomp.COMPOSITIONS.items():
+        yield Composition(overload, function)
+    for overload in decomp.DECOMPOSED:
+        yield Composition(overload, _late_decomposition(overload))
 
 
 def _library(kind: str, namespace: str) -> torch.library.Library:
@@ -128,84 +112,6 @@ def _define_own_ops() -> None:
         library.impl(schema.partition("(")[0], notice, "CompositeExplicitAutograd")
 
 
-# ---- compositions in Python
-
-
-def _register_composition(
-    library: torch.library.Library, name: str, function: Callable[..., Any], taken: set[str]
-) -> None:
-    function = with_strides_of_cpu(name.removeprefix("aten::"), function)
-    function = complex_on_host(name.removeprefix("aten::"), function, cpu_fallback)
-    for sibling in siblings(name):
-        if sibling in taken:
-            continue
-        taken.add(sibling)
-        overload = sibling.removeprefix("aten::")
-        kernel = refusing_as_cpu(overload, _adapt(sibling, function))
-        library.impl(overload, kernel, "PrivateUse1")
-
-
-def _adapt(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """The functional form as a kernel of a sibling: results go where the schema says."""
-    schema = schema_of(name)
-    outs = [a.name for a in schema.arguments if a.is_out]
-    if outs and not _takes(function, outs):
-        # The out= forms that PyTorch generates have no kernel of the CPU, and resize without strides.
-        with_strides = torch._C._dispatch_has_kernel_for_dispatch_key(name, "CPU")
-
-        def out_kernel(*args: Any, **kwargs: Any) -> Any:
-            targets = [kwargs.pop(out) for out in outs]
-            results = function(*args, **kwargs)
-            results = results if isinstance(results, tuple) else (results,)
-            for target, result in zip(targets, results, strict=True):
-                if name in _EXACT_OUT and target.dtype != result.dtype:
-                    raise RuntimeError(
-                        f"Expected out tensor to have dtype {result.dtype}, but got {target.dtype} instead"
-                    )
-                write_out(target, result, with_strides)
-            return targets[0] if len(targets) == 1 else tuple(targets)
-
-        return _guarded(name, out_kernel)
-    if is_in_place(schema) and name.removeprefix("aten::") not in decomp.COMPOSITIONS:
-
-        def in_place_kernel(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
-            return self.copy_(function(self, *args, **kwargs))
-
-        return _guarded(name, in_place_kernel)
-    return _guarded(name, function)
-
-
-def _takes(function: Callable[..., Any], outs: list[str]) -> bool:
-    """Whether the function names these arguments: it writes them itself."""
-    return set(outs) <= {*inspect.signature(function).parameters}
-
-
-def write_out(target: torch.Tensor, result: torch.Tensor, with_strides: bool = False) -> None:
-    """Put a result into an out= argument, as ATen does: resize, then cast and copy."""
-    if target.shape != result.shape:
-        target.resize_(result.shape)
-        if with_strides:
-            target.as_strided_(result.shape, torch.empty_like(result).stride())
-    target.copy_(result)
-
-
-def _guarded(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """PyTorch's decompositions may come back to the op itself: an error, not a recursion."""
-
-    @functools.wraps(function)
-    def kernel(*args: Any, **kwargs: Any) -> Any:
-        names: set[str] = _inside.__dict__.setdefault("names", set())
-        if name in names:
-            raise NotImplementedError(f"nntile: the decomposition of {name} needs {name} itself")
-        names.add(name)
-        try:
-            return function(*args, **kwargs)
-        finally:
-            names.discard(name)
-
-    return kernel
-
-
 def _late_decomposition(overload: str) -> Callable[..., Any]:
     """PyTorch's own decomposition, looked up at the first call: the table takes 0.15 s to build."""
 
@@ -218,8 +124,7 @@ def _late_decomposition(overload: str) -> Callable[..., Any]:
 
     def decomposition(*args: Any, **kwargs: Any) -> Any:
         try:
-            result = look_up()(*args, **kwargs)
-            return decomp.like_first(result, args[0]) if overload in decomp.LIKE_FIRST else result
+            return look_up()(*args, **kwargs)
         except AssertionError as error:  # some assert what kernels check
             raise RuntimeError(f"{overload}: {error}") from error
 

@@ -10,8 +10,8 @@
 #include <c10/core/MemoryFormat.h>
 
 #include <algorithm>
-#include <string_view>
 
+#include "habits.h"
 #include "structured.h"
 
 namespace torch_nntile {
@@ -19,82 +19,6 @@ namespace {
 
 using at::MemoryFormat;
 using at::Tensor;
-
-enum class Rule {
-    elementwise,  // the CPU's kernel is a TensorIterator, Meta's is a function of its own
-    with_number,  // so, and the CPU makes a tensor of no dims of the number
-    contiguous,
-    like_first,
-    suggested,  // the format that the first argument suggests
-    convolution,
-    layer_norm,  // contiguous, and dtypes of statistics: Meta says what CUDA does
-};
-
-struct StridesRow {
-    const char* op;  // in namespace aten: a name for all its overloads, or one overload
-    Rule rule;
-};
-
-constexpr StridesRow rows[] = {
-    {"abs", Rule::elementwise},
-    {"bitwise_and.Scalar_out", Rule::elementwise},
-    {"bitwise_or.Scalar_out", Rule::elementwise},
-    {"bitwise_xor.Scalar_out", Rule::elementwise},
-    {"fmod.Scalar_out", Rule::elementwise},
-    {"remainder.Scalar_out", Rule::elementwise},
-    {"where.self_out", Rule::elementwise},
-    {"remainder.Scalar", Rule::with_number},
-    {"fmod.Scalar", Rule::with_number},
-    {"rsub.Scalar", Rule::with_number},
-    {"bitwise_and.Scalar", Rule::with_number},
-    {"bitwise_or.Scalar", Rule::with_number},
-    {"bitwise_xor.Scalar", Rule::with_number},
-    {"_foreach_add.Scalar", Rule::with_number},
-    {"_foreach_add.ScalarList", Rule::with_number},
-    {"_foreach_sub.Scalar", Rule::with_number},
-    {"_foreach_sub.ScalarList", Rule::with_number},
-    {"_foreach_mul.Scalar", Rule::with_number},
-    {"_foreach_mul.ScalarList", Rule::with_number},
-    {"_foreach_div.Scalar", Rule::with_number},
-    {"_foreach_div.ScalarList", Rule::with_number},
-    {"relu", Rule::elementwise},
-    {"logical_not", Rule::elementwise},
-    {"logical_and", Rule::elementwise},
-    {"logical_or", Rule::elementwise},
-    {"logical_xor", Rule::elementwise},
-    {"floor_divide", Rule::elementwise},
-    {"complex", Rule::elementwise},
-    {"polar", Rule::elementwise},
-    {"native_dropout_backward", Rule::elementwise},
-
-    {"native_layer_norm", Rule::layer_norm},
-
-    {"masked_fill", Rule::contiguous},
-    {"normal", Rule::contiguous},
-    {"nonzero_static", Rule::contiguous},
-
-    {"flip", Rule::like_first},
-    {"_scaled_dot_product_flash_attention_for_cpu", Rule::like_first},
-
-    {"roll", Rule::suggested},
-
-    {"convolution", Rule::convolution},
-    {"convolution_backward", Rule::convolution},
-};
-
-const StridesRow* find_row(const c10::FunctionSchema& schema) {
-    constexpr std::string_view space = "aten::";
-    const std::string_view name = schema.name(), overload = schema.overload_name();
-    if (!name.starts_with(space)) return nullptr;
-    for (const StridesRow& row : rows) {
-        const std::string_view op = row.op;
-        const size_t dot = std::min(op.find('.'), op.size());
-        if (op.substr(0, dot) == name.substr(space.size()) &&
-            (dot == op.size() || op.substr(dot + 1) == overload))
-            return &row;
-    }
-    return nullptr;
-}
 
 void set_format(Shape& shape, MemoryFormat format) {
     const c10::IntArrayRef sizes(shape.sizes);
@@ -182,8 +106,7 @@ void mend_layer_norm(Arguments arguments, Shapes& shapes) {
     shapes[1][0].dtype = shapes[2][0].dtype = type;
 }
 
-void mend_elementwise(const c10::OperatorHandle& op, Arguments arguments, bool with_number,
-                      Shape& shape) {
+void mend_elementwise(const c10::OperatorHandle& op, Arguments arguments, Shape& shape) {
     const c10::ScalarType common = promoted(op, arguments);
     std::vector<Tensor> operands;
     for (size_t k = 0; k < arguments.size(); ++k) {
@@ -194,24 +117,11 @@ void mend_elementwise(const c10::OperatorHandle& op, Arguments arguments, bool w
             operands.push_back(meta_cast(t, choice ? t.scalar_type() : common));
         });
     }
-    if (with_number) operands.push_back(at::detail::empty_strided_meta({}, {}, common));
     if (operands.size() == 1) operands.push_back(operands[0]);
     Tensor like;
     if (operands.size() == 2) like = at::meta::mul(operands[0], operands[1]);
     if (operands.size() == 3) like = at::meta::addcmul(operands[0], operands[1], operands[2], 1);
     if (like.defined() && like.sizes() == shape.sizes) shape.strides = at::DimVector(like.strides());
-}
-
-// The CPU calls the op for one element of the lists after the other; Meta kernels make results like the
-// first list.
-void mend_foreach(const c10::OperatorHandle& op, Arguments arguments, bool with_number,
-                  Shapes& shapes) {
-    for (size_t k = 0; k < shapes[0].size(); ++k) {
-        std::vector<c10::IValue> element(arguments.begin(), arguments.end());
-        for (c10::IValue& v : element)
-            if (v.isTensorList()) v = c10::IValue(v.toListRef().at(k));
-        for (auto& list : shapes) mend_elementwise(op, element, with_number, list[k]);
-    }
 }
 
 bool is_in_place(const c10::FunctionSchema& schema) {
@@ -252,32 +162,25 @@ c10::ScalarType promoted(const c10::OperatorHandle& op, Arguments arguments) {
 
 void mend_strides(const c10::OperatorHandle& op, Arguments arguments, Shapes& shapes) {
     const auto& schema = op.schema();
-    const StridesRow* row = find_row(schema);
-    const bool with_number = row && row->rule == Rule::with_number;
-    if (schema.name().starts_with("aten::_foreach_") && !schema.is_mutable())
-        return mend_foreach(op, arguments, with_number, shapes);
-    if (!row || is_in_place(schema)) return;
-    const bool overload = std::string_view(row->op).find('.') != std::string_view::npos;
+    const Habit& habit = habit_of(schema);
+    if (habit.layout == NNTILE_STUB_META || is_in_place(schema)) return;
     // An out= form that PyTorch generates resizes without regard to strides.
-    if (schema.is_mutable() && !overload && !op.hasKernelForDispatchKey(c10::DispatchKey::CPU)) return;
-    if (row->rule == Rule::elementwise || with_number) {
-        if (!structured_meta(op)) mend_elementwise(op, arguments, with_number, shapes[0][0]);
-    } else if (schema.is_mutable()) {
+    if (schema.is_mutable() && !is_own(habit) && !op.hasKernelForDispatchKey(c10::DispatchKey::CPU)) return;
+    Shape& first = shapes[0][0];
+    if (habit.layout == NNTILE_STUB_ELEMENTWISE) {
+        if (!structured_meta(op)) mend_elementwise(op, arguments, first);
         return;
-    } else if (row->rule == Rule::convolution) {
-        mend_convolution(schema, arguments, shapes);
-    } else if (row->rule == Rule::layer_norm) {
-        mend_layer_norm(arguments, shapes);
-    } else if (row->rule == Rule::like_first) {
-        const Tensor& first = arguments[0].toTensor();
-        if (first.is_non_overlapping_and_dense()) shapes[0][0].strides = at::DimVector(first.strides());
-    } else if (row->rule == Rule::contiguous) {
-        set_format(shapes[0][0], MemoryFormat::Contiguous);
-    } else {
-        // The gradient of a padding is like what was padded, its second argument.
-        const size_t like = schema.name().ends_with("_backward") ? 1 : 0;
-        set_format(shapes[0][0], arguments[like].toTensor().suggest_memory_format());
     }
+    if (schema.is_mutable()) return;
+    switch (habit.layout) {
+        case NNTILE_STUB_CONVOLUTION: return mend_convolution(schema, arguments, shapes);
+        case NNTILE_STUB_LAYER_NORM: return mend_layer_norm(arguments, shapes);
+        case NNTILE_STUB_CONTIGUOUS: return set_format(first, MemoryFormat::Contiguous);
+        case NNTILE_STUB_SUGGESTED: return set_format(first, arguments[0].toTensor().suggest_memory_format());
+        default: break;
+    }
+    const Tensor& like = arguments[0].toTensor();
+    if (like.is_non_overlapping_and_dense()) first.strides = at::DimVector(like.strides());
 }
 
 }  // namespace torch_nntile

@@ -6,7 +6,7 @@
 
 namespace torch_nntile {
 
-// Mends the strides that a Meta kernel gave. Ops that are not in the table stay as they are.
+// Mends the strides that a Meta kernel gave, as the table of habits says.
 void mend_strides(const c10::OperatorHandle& op, Arguments arguments, Shapes& shapes);
 
 // Dense in the order of ChannelsLast or ChannelsLast3d, and in no other.

@@ -102,24 +102,19 @@ void FallbackOp::prove(uint64_t types) {
 FallbackOp::FallbackOp(const OperatorHandle& op)
     : name(toString(op.operator_name())), batch(batch_dims_of(op.schema())) {
     const auto& schema = op.schema();
+    const Habit& habit = habit_of(schema);
     for (size_t k = 0; k < schema.arguments().size(); ++k) {
         const c10::Argument& a = schema.arguments()[k];
         written.push_back(writes(a));
-        // The one op whose schema hides what it writes.
-        if (schema.name() == "aten::native_batch_norm" &&
-            (a.name() == "running_mean" || a.name() == "running_var"))
+        if (habit.is & NNTILE_STUB_HIDES_WRITES && (a.name() == "running_mean" || a.name() == "running_var"))
             written.back() = true;
         if (a.name() == "generator") generator = static_cast<int>(k);
     }
     const auto& returns = schema.returns();
     view = is_view(schema);
-    // Sizes for which PyTorch's Meta kernel has another answer than its CPU kernel: one dim for the loss of one
-    // sample, "no elements" for a number.
-    static const std::set<std::string> unlike_meta = {"aten::isin.Scalar_Tensor", "aten::isin.Scalar_Tensor_out",
-                                                      "aten::multilabel_margin_loss_forward"};
-    by_mask = schema.name() == "aten::index";
-    splits = schema.name() == "aten::convolution_backward" && schema.overload_name().empty();
-    synchronous = unlike_meta.count(toString(op.operator_name())) || op.hasTag(at::Tag::data_dependent_output) ||
+    by_mask = habit.is & NNTILE_STUB_BY_MASK;
+    splits = !schema.is_mutable() && *habit.batch && habit.batched < returns.size();
+    synchronous = habit.is & NNTILE_STUB_AT_ONCE || op.hasTag(at::Tag::data_dependent_output) ||
                   (op.hasTag(at::Tag::dynamic_output_shape) && !by_mask) ||
                   !std::all_of(returns.begin(), returns.end(),
                                [](const c10::Argument& r) { return is_tensor(r.type()); });
@@ -244,14 +239,9 @@ void reset_fallback_report() {
 TORCH_LIBRARY_IMPL(_, PrivateUse1, m) {
     m.fallback(torch::CppFunction::makeFromBoxedFunction<&fallback>());
 }
-// PyTorch's own kernels for all backends end in a table that only knows its own devices, or call their
-// out= form with an empty result of other strides.
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-    m.impl("conj_physical.out", torch::CppFunction::makeFromBoxedFunction<&fallback>());
-    m.impl("conj_physical_", torch::CppFunction::makeFromBoxedFunction<&fallback>());
-    m.impl("complex", torch::CppFunction::makeFromBoxedFunction<&fallback>());
-    m.impl("mode.values", torch::CppFunction::makeFromBoxedFunction<&fallback>());
-    m.impl("polar", torch::CppFunction::makeFromBoxedFunction<&fallback>());
+    for (const char* overload : overloads_with(NNTILE_STUB_ON_HOST))
+        m.impl(overload, torch::CppFunction::makeFromBoxedFunction<&fallback>());
 }
 
 }  // namespace torch_nntile

@@ -12,7 +12,7 @@
 #include <set>
 #include <string>
 
-#include "batch.h"
+#include "habits.h"
 #include "meta.h"
 
 namespace torch_nntile {

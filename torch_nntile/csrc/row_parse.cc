@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "errors.h"
+#include "habits.h"
 #include "rows.h"
 #include "stub.h"
 
@@ -284,8 +285,9 @@ private:
             require(candidates[next].result < 0, "op ", nntile_op_name(row_.op),
                     " gives nothing for return ", candidates[next].result, " of ", schema_);
         row_.map = !std::strcmp(nntile_op_rule(row_.op), "map");
-        row_.whole_write = schema_.name() == "aten::fill_" || schema_.name() == "aten::zero_";
-        row_.overlap_allowed = schema_.name().ends_with("_fill_");  // masked_fill_, index_fill_
+        const Habit& habit = habit_of(schema_);
+        row_.whole_write = habit.is & NNTILE_STUB_FILLS;
+        row_.overlap_allowed = habit.is & NNTILE_STUB_MAY_OVERLAP;
     }
 
     void bind_free_attrs() {

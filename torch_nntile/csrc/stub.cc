@@ -14,6 +14,7 @@
 #include "device.h"
 #include "errors.h"
 #include "fallback.h"
+#include "habits.h"
 #include "kernels.h"
 #include "places.h"
 #include "recording.h"
@@ -51,6 +52,11 @@ nntile_status nntile_stub_register_kernel(const char* name, uint64_t keyed, nnti
 
 nntile_status nntile_stub_register_others(nntile_error** error) {
     return guarded(error, [] { register_structured_on_host(); });
+}
+
+int nntile_stub_habit(const char* name, const char* overload) {
+    const Habit& habit = habit_of(name, overload);
+    return habit.layout + 16 * habit.is;
 }
 
 void nntile_stub_fallback_mode(int mode) { set_fallback_mode(mode); }

@@ -26,6 +26,34 @@ typedef enum nntile_stub_row_flag {
     NNTILE_STUB_UNIFORM = 4  /**< operands are of one dtype: others are refused as on the CPU */
 } nntile_stub_row_flag;
 
+/** Strides of results. */
+typedef enum nntile_stub_layout {
+    NNTILE_STUB_META = 0,        /**< what PyTorch's Meta kernel says; of a composition, those of its last part */
+    NNTILE_STUB_ELEMENTWISE = 1, /**< as of a product of all operands */
+    NNTILE_STUB_CONTIGUOUS = 2,
+    NNTILE_STUB_LIKE_FIRST = 3,  /**< as empty_like() of the first argument */
+    NNTILE_STUB_SUGGESTED = 4,   /**< of the memory format that the first argument suggests */
+    NNTILE_STUB_CONVOLUTION = 5, /**< of the memory format that PyTorch chooses for a convolution */
+    NNTILE_STUB_LAYER_NORM = 6   /**< contiguous; dtypes of statistics too: Meta says what CUDA does */
+} nntile_stub_layout;
+
+/** What else an overload does that no schema says. */
+typedef enum nntile_stub_habit_flag {
+    NNTILE_STUB_ON_HOST = 1,           /**< runs on the host, though PyTorch has a kernel for all devices */
+    NNTILE_STUB_AT_ONCE = 2,           /**< so too, and Meta's shapes are not the CPU's: it waits for the result */
+    NNTILE_STUB_BY_MASK = 4,           /**< the shape depends on data where an index is a mask */
+    NNTILE_STUB_HIDES_WRITES = 8,      /**< writes running_mean and running_var, which its schema only reads */
+    NNTILE_STUB_FILLS = 16,            /**< writes one number, also where elements share memory */
+    NNTILE_STUB_MAY_OVERLAP = 32,      /**< may write where elements share memory */
+    NNTILE_STUB_EXACT_OUT = 64,        /**< an out= argument has the dtype of the result: nothing is cast */
+    NNTILE_STUB_ANY_DTYPE = 128,       /**< takes dtypes that the CPU refuses */
+    NNTILE_STUB_INTEGERS_ON_HOST = 256 /**< a composition for floats; of integers the CPU's kernel computes */
+} nntile_stub_habit_flag;
+
+/** What is known of "aten::elu_backward" or "aten::aminmax.out": nntile_stub_layout + 16 * flags. Flags of the
+ *  functional form hold for all; a layout for forms that make a result. */
+int nntile_stub_habit(const char *name, const char *overload);
+
 /** Version of PyTorch that the stub was built for, "2.13.0". */
 const char *nntile_stub_torch_version(void);
 

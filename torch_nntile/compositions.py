@@ -1,0 +1,306 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Functions of Python as kernels of the device, in all forms of an overload.
+
+A composition is written for real floating operands. What the CPU's kernel does besides, one table says
+(csrc/habits.cc), which rows and host functions use too; `Composition` applies it. Of dtypes that are not all
+floating the CPU is asked once: it takes them, or its error is the user's.
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+import inspect
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._prims_common import suggest_memory_format
+from torch.utils import _pytree as pytree
+
+from torch_nntile import _c
+from torch_nntile.notices import runs_on_host
+from torch_nntile.schemas import is_in_place, is_written, schema_of
+
+__all__ = ["Composition", "Layout", "active", "cpu_fallback", "set_cpu_fallback"]
+
+Function = Callable[..., Any]
+
+_MOST_ELEMENTS = 10_000  # of stand-ins with the operands' sizes
+_REAL = frozenset((torch.float32, torch.float64, torch.float16, torch.bfloat16))
+_ERROR, _WARN = 0, 1  # numbers of nntile_stub_mode
+_allowed = True
+_inside = threading.local()
+
+
+class Layout(enum.IntEnum):
+    """Those numbers of nntile_stub_layout that compositions have."""
+
+    META = 0
+    ELEMENTWISE = 1
+    CONTIGUOUS = 2
+    LIKE_FIRST = 3
+    SUGGESTED = 4
+
+
+class _Is(enum.IntFlag):
+    """Those numbers of nntile_stub_habit_flag that compositions have."""
+
+    EXACT_OUT = 64
+    ANY_DTYPE = 128
+    INTEGERS_ON_HOST = 256
+
+
+def _habit(overload: str) -> tuple[int, int]:
+    name, _, variant = overload.partition(".")
+    number = _c.get("nntile_stub_habit", f"aten::{name}".encode(), variant.encode())
+    return number % 16, number // 16
+
+
+def cpu_fallback() -> bool:
+    """Whether an op without a row may run on the host."""
+    return _allowed
+
+
+def set_cpu_fallback(allowed: bool) -> None:
+    """Allow it (a warning for each overload), or make it an error."""
+    global _allowed
+    _allowed = bool(allowed)
+    _c.get("nntile_stub_fallback_mode", _WARN if allowed else _ERROR)
+
+
+def active() -> set[str]:
+    """Overloads whose compositions run at the moment, in this thread."""
+    names: set[str] = _inside.__dict__.setdefault("names", set())
+    return names
+
+
+class Composition:
+    """A functional overload ("elu", "clamp.Tensor"), or one that writes; the function that computes it."""
+
+    def __init__(self, overload: str, function: Function) -> None:
+        self.overload = overload
+        self.function = function
+        self.layout, self.flags = _habit(overload)
+        arguments = schema_of(f"aten::{overload}").arguments
+        self.writes = any(is_written(argument) for argument in arguments)
+        self.warned = False
+
+    def kernel(self, overload: str) -> Function:
+        """The kernel of one form ("elu", "elu_", "elu.out"), as the dispatcher calls it.
+
+        Raises:
+            What the CPU raises for operands of such dtypes.
+        """
+        form, op = self._form(overload), _op(overload)
+        accepted: set[tuple[torch.dtype, ...]] = set()
+        any_dtype = bool(self.flags & _Is.ANY_DTYPE)
+
+        @functools.wraps(self.function)
+        def kernel(*args: Any, **kwargs: Any) -> Any:
+            names = active()
+            if overload in names:  # PyTorch's decompositions may come back to the op itself
+                raise NotImplementedError(
+                    f"nntile: the decomposition of aten::{overload} needs aten::{overload} itself"
+                )
+            names.add(overload)
+            try:
+                if not any_dtype and not _all_real(args, kwargs):
+                    dtypes = _dtypes(args, kwargs)
+                    known = dtypes in accepted or _REAL.issuperset(dtypes)
+                    if not known and _ask(op, args, kwargs):
+                        accepted.add(dtypes)
+                return form(*args, **kwargs)
+            finally:
+                names.discard(overload)
+
+        return kernel
+
+    def _form(self, overload: str) -> Function:
+        """The function of a form: results go where its schema says."""
+        if self.writes:
+            return self.function
+        schema = schema_of(f"aten::{overload}")
+        outs = [a.name for a in schema.arguments if a.is_out]
+        if outs and not set(outs) <= {*inspect.signature(self.function).parameters}:
+            # The out= forms that PyTorch generates have no kernel of the CPU, and resize without strides.
+            restrides = torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{overload}", "CPU")
+            exact = bool(_habit(overload)[1] & _Is.EXACT_OUT)
+
+            def out_form(*args: Any, **kwargs: Any) -> Any:
+                targets = [kwargs.pop(out) for out in outs]
+                results = self.compute(*args, **kwargs)
+                results = results if isinstance(results, tuple) else (results,)
+                for target, result in zip(targets, results, strict=True):
+                    _write_out(target, result, restrides, exact)
+                return targets[0] if len(targets) == 1 else tuple(targets)
+
+            return out_form
+        if is_in_place(schema):
+            return lambda self_, *args, **kwargs: self_.copy_(self.compute(self_, *args, **kwargs))
+        return self.compute
+
+    def compute(self, *args: Any, **kwargs: Any) -> Any:
+        """New results with the CPU's strides; by its kernel where the formula is not for these dtypes."""
+        others = "" if _all_real(args, kwargs) else self._others(args, kwargs)
+        if others:
+            if not cpu_fallback():
+                raise NotImplementedError(
+                    f"nntile: 'aten::{self.overload}' of {others} runs on the host, "
+                    "and cpu_fallback is off"
+                )
+            if not self.warned:
+                runs_on_host(f"aten::{self.overload}", f"of {others}")
+                self.warned = True
+            return _on_host(_op(self.overload), args, kwargs)
+        result = self.function(*args, **kwargs)
+        return result if self.layout == Layout.META else _laid_out(result, self.layout, args)
+
+    def _others(self, args: Any, kwargs: Any) -> str:
+        """Which of the operands a formula for real floating numbers is not for."""
+        dtypes = _dtypes(args, kwargs)
+        if any(dtype.is_complex for dtype in dtypes):
+            return "complex numbers"
+        if self.flags & _Is.INTEGERS_ON_HOST and not dtypes[0].is_floating_point:
+            return str(dtypes[0])
+        return ""
+
+
+# ---- results
+
+
+def _write_out(target: Tensor, result: Tensor, restrides: bool, exact: bool) -> None:
+    """Put a result into an out= argument, as ATen does: resize, then cast and copy."""
+    if exact and target.dtype != result.dtype:
+        raise RuntimeError(
+            f"Expected out tensor to have dtype {result.dtype}, but got {target.dtype} instead"
+        )
+    if target.shape != result.shape:
+        target.resize_(result.shape)
+        if restrides:
+            target.as_strided_(result.shape, torch.empty_like(result).stride())
+    target.copy_(result)
+
+
+def _laid_out(result: Tensor, layout: int, args: Any) -> Tensor:
+    if layout == Layout.CONTIGUOUS:
+        return result.contiguous()
+    operands = [x for x in args if isinstance(x, Tensor)]
+    if layout == Layout.SUGGESTED:
+        return result.contiguous(memory_format=suggest_memory_format(operands[0]))
+    if layout == Layout.LIKE_FIRST:
+        if result.shape != operands[0].shape:
+            return result.to(operands[0].dtype)
+        like = torch.empty_like(operands[0])
+        same = (result.dtype, result.stride()) == (like.dtype, like.stride())
+        return result if same else like.copy_(result)
+    if all(x.stride() == result.stride() for x in operands):
+        return result
+    first, *others = (torch.empty_strided(x.shape, x.stride(), device="meta") for x in operands)
+    for other in others or [first]:
+        first = first * other
+    strides = zip(first.shape, first.stride(), result.stride(), strict=True)
+    if all(n == 1 or a == b for n, a, b in strides):
+        return result
+    return torch.empty_like(first, dtype=result.dtype, device=result.device).copy_(result)
+
+
+# ---- dtypes
+
+
+def _op(overload: str) -> Any:
+    name, _, variant = overload.partition(".")
+    return getattr(getattr(torch.ops.aten, name), variant or "default")
+
+
+def _all_real(args: Any, kwargs: Any) -> bool:
+    """The usual call, seen in half a microsecond: real floating tensors, no lists of them, no dtypes."""
+    for x in (*args, *kwargs.values()):
+        if isinstance(x, Tensor):
+            if x.dtype not in _REAL:
+                return False
+        elif isinstance(x, torch.dtype) or (isinstance(x, list) and x and isinstance(x[0], Tensor)):
+            return False
+    return True
+
+
+def _leaves(values: Any) -> Iterator[Any]:
+    for value in values:
+        if isinstance(value, (list, tuple)):
+            yield from _leaves(value)
+        else:
+            yield value
+
+
+def _dtypes(args: Any, kwargs: Any) -> tuple[torch.dtype, ...]:
+    leaves = _leaves((*args, *kwargs.values()))
+    found = (x.dtype if isinstance(x, Tensor) else x for x in leaves)
+    return tuple(x for x in found if isinstance(x, torch.dtype))
+
+
+def _ask(op: Any, args: Any, kwargs: Any) -> bool:
+    """Raises what the CPU says of these dtypes. Its own generator stays as it is.
+
+    An error that stays whichever operands become float32 is one of the stand-ins, their numbers or shapes.
+    False: it was a call of no elements, which kernels may take whatever the dtypes are.
+    """
+    named = dict(zip((a.name for a in op._schema.arguments), args, strict=False)) | kwargs
+    values, tree = pytree.tree_flatten(named)
+    if any(isinstance(x, torch.Generator) for x in values):
+        return True
+    few = sum(x.numel() for x in values if isinstance(x, Tensor)) <= _MOST_ELEMENTS
+    # An index leads into one element as well.
+    names = [name for name, value in named.items() for _ in pytree.tree_leaves(value)]
+    numbers = [int(not name.startswith("ind")) for name in names]
+
+    def answer(floats: frozenset[int]) -> Any:
+        stand_ins = [
+            _stand_in(x, torch.float32 if k in floats else None, number, few)
+            for k, (x, number) in enumerate(zip(values, numbers, strict=True))
+        ]
+        draws = torch.Tag.nondeterministic_seeded in op.tags
+        try:
+            with torch.random.fork_rng(devices=(), enabled=draws):
+                return op(**pytree.tree_unflatten(stand_ins, tree))
+        except (RuntimeError, TypeError, IndexError, ValueError) as error:
+            return error
+
+    result = answer(frozenset())
+    if not isinstance(result, Exception):
+        return any(x.numel() for x in pytree.tree_leaves(result) if isinstance(x, Tensor))
+    others = {k: own for k, x in enumerate(values) for own in _dtypes((x,), {}) if own not in _REAL}
+    alike = [frozenset(k for k in others if others[k] == dtype) for dtype in set(others.values())]
+    for floats in (frozenset(others), *alike, *(frozenset((k,)) for k in others)):
+        if not isinstance(answer(floats), Exception):
+            raise result
+    return True
+
+
+def _stand_in(x: Any, dtype: torch.dtype | None, number: int, whole: bool) -> Any:
+    """A small tensor of the CPU for x, of this dtype if one is given; so too where x is a dtype."""
+    if isinstance(x, Tensor):
+        shape = [n if whole else min(n, 2) for n in x.shape]
+        return torch.full(shape, number, dtype=dtype or x.dtype, device="cpu")
+    if isinstance(x, torch.dtype):
+        return dtype or x
+    return torch.device("cpu") if isinstance(x, torch.device) else x
+
+
+def _on_host(op: Any, args: Any, kwargs: Any) -> Any:
+    given = [x.device for x in _leaves((*args, *kwargs.values())) if isinstance(x, Tensor)]
+    device = next((d for d in given if d.type != "cpu"), kwargs.get("device", "cpu"))
+
+    def to_host(x: Any) -> Any:
+        return (
+            x.cpu()
+            if isinstance(x, Tensor)
+            else torch.device("cpu")
+            if isinstance(x, torch.device)
+            else x
+        )
+
+    args, kwargs = pytree.tree_map(to_host, (args, kwargs))
+    result = op(*args, **kwargs)
+    return pytree.tree_map(lambda x: x.to(device) if isinstance(x, Tensor) else x, result)
