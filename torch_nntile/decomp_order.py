@@ -124,10 +124,12 @@ def roll(self: Tensor, shifts: Any, dims: Any = ()) -> Tensor:
             if shifts
             else "`shifts` required"
         )
+    if not self.numel():  # the CPU looks at no dim then
+        return self.clone()
     result = self
     for shift, dim in zip(shifts, dims, strict=True):
         size = result.size(dim)
-        first = shift % size if size else 0
+        first = shift % size
         if first:
             parts = (result.narrow(dim, size - first, first), result.narrow(dim, 0, size - first))
             result = torch.cat(parts, dim)

@@ -110,6 +110,12 @@ def test_searching(dtype: torch.dtype) -> None:
     assert_parity(lambda s, x: torch.searchsorted(s[:0], x), [sequence, x], grad=False)
 
 
+@pytest.mark.parametrize("call", [lambda x: x.roll(0, 1), lambda x: x.roll((1, 2), (3, 0))])
+def test_rolls_of_nothing(call: Callable[[Tensor], Tensor]) -> None:
+    """The CPU does not look at dims then."""
+    assert_parity(call, [torch.zeros(0)], grad=False)
+
+
 REFUSED: dict[str, Callable[[Tensor], Any]] = {
     "k of topk": lambda x: x.topk(9, 1),
     "k of kthvalue": lambda x: x.kthvalue(0, 1),
