@@ -3,6 +3,7 @@
 #include <cinttypes>
 
 #include "base/error.hh"
+#include "kernels/bags.hh"
 #include "kernels/functions.hh"
 #include "kernels/row.hh"
 
@@ -43,6 +44,10 @@ struct Bags {
     const bool wide = indices.dtype == DType::i64;
     // Rows are read where they are.
     const bool direct = size_of(table.dtype) == sizeof(T) && table.strides[dim_e] == 1;
+    const bool summed = direct && mode != mode_max && (!weights.data || weights.dtype == dtype_of(compute));
+    const BagRows rows{table.data, table.strides[dim_v], indices.data, wide, indices.strides[dim_indices],
+                       args.sizes[dim_indices], padding, weights.data,
+                       weights.data ? weights.strides[dim_indices] : 0};
     T total[Line::piece], row[Line::piece];
     int64_t best[Line::piece];
 
@@ -53,37 +58,32 @@ struct Bags {
         return wide ? reinterpret_cast<const int64_t*>(indices.data)[offset]
                     : reinterpret_cast<const int32_t*>(indices.data)[offset];
     }
-    // The row of an index some places on is asked for: they lie anywhere in the table.
-    void expect(int64_t i, int64_t at, int64_t n) const {
-        constexpr int64_t ahead = 12, line = 64 / sizeof(T);
-        if (!direct || i + ahead >= args.sizes[dim_indices]) return;
-        const int64_t index = index_at(i + ahead);
-        if (index < 0 || index >= args.sizes[dim_v]) return;
-        const T* next = reinterpret_cast<const T*>(table.data) + index * table.strides[dim_v] + at;
-        for (int64_t j = 0; j < n; j += line) __builtin_prefetch(next + j);
+    int check_indices() const {
+        const int64_t size = args.sizes[dim_v];
+        uint64_t most = 0;
+        for (int64_t i = 0; i < args.sizes[dim_indices]; ++i) most = std::max(most, static_cast<uint64_t>(index_at(i)));
+        if (most < static_cast<uint64_t>(size)) return 0;
+        for (int64_t i = 0; i < args.sizes[dim_indices]; ++i) {
+            const int64_t index = index_at(i);
+            if (index < 0 || index >= size)
+                return fail_task(args, static_cast<int>(Status::index_error),
+                                 "embedding_bag: index %" PRId64 " is out of range [0, %" PRId64 ")", index, size);
+        }
+        return 0;
     }
 
-    static void add(T* __restrict__ sums, T weight, const T* __restrict__ x, int64_t n) {
-        for (int64_t j = 0; j < n; ++j) sums[j] += weight * x[j];
-    }
-
-    // A piece of a bag's result, from the indices first.. to last.
-    int bag(int64_t b, int64_t first, int64_t last, int64_t at, int64_t n) {
-        const Convert load = loader(table.dtype, compute);
+    // A piece of rows first.. to last of the indices, in `total`. Returns how many they are.
+    int64_t sum_one_by_one(int64_t first, int64_t last, int64_t at, int64_t n) {
         int64_t count = 0;
         std::fill_n(total, n, T{});
         std::fill_n(best, n, int64_t{0});
         for (int64_t i = first; i < last; ++i) {
-            const int64_t index = index_at(i), size = args.sizes[dim_v];
-            expect(i, at, n);
-            if (index < 0 || index >= size)
-                return fail_task(args, static_cast<int>(Status::index_error),
-                                 "embedding_bag: index %" PRId64 " is out of range [0, %" PRId64 ")", index, size);
+            const int64_t index = index_at(i);
             if (index == padding) continue;
             const int64_t offset = index * table.strides[dim_v] + at * table.strides[dim_e];
             const T* x = row;
             if (direct) x = reinterpret_cast<const T*>(table.data) + offset;
-            else load(table.data + offset * size_of(table.dtype), row, table.strides[dim_e], n);
+            else loader(table.dtype, compute)(table.data + offset * size_of(table.dtype), row, table.strides[dim_e], n);
             if (mode == mode_max) {
                 for (int64_t j = 0; j < n; ++j)
                     if (count == 0 || x[j] > total[j]) total[j] = x[j], best[j] = index;
@@ -92,15 +92,21 @@ struct Bags {
                 if (weights.data)
                     loader(weights.dtype, compute)(
                         weights.data + i * weights.strides[dim_indices] * size_of(weights.dtype), &weight, 1, 1);
-                add(total, weight, x, n);
+                for (int64_t j = 0; j < n; ++j) total[j] += weight * x[j];
             }
             ++count;
         }
+        return count;
+    }
+    void bag(int64_t b, int64_t first, int64_t last, int64_t at, int64_t n) {
+        BagRows piece = rows;
+        piece.table = static_cast<const T*>(rows.table) + at;
+        const int64_t count = summed ? bag_loops().sum[compute](piece, first, last, n, total)
+                                     : sum_one_by_one(first, last, at, n);
         if (mode == mode_mean && count > 1)
             for (int64_t j = 0; j < n; ++j) total[j] /= static_cast<T>(count);
         put(total, compute, y, b, at, n);
         if (largest) put(best, compute_i64, *largest, b, at, n);
-        return 0;
     }
     static void put(const void* from, Compute type, const Block& to, int64_t b, int64_t at, int64_t n) {
         const int64_t offset = b * to.strides[dim_bags] + at * to.strides[dim_e];
@@ -109,12 +115,13 @@ struct Bags {
 
     int run() {
         if (int status = check_offsets(args, offsets)) return status;
+        if (int status = check_indices()) return status;
         for (int64_t b = 0; b < args.sizes[dim_bags]; ++b) {
             const bool ends = b + 1 == args.sizes[dim_offsets];
             const int64_t first = integer_at(offsets, dim_offsets, b),
                           last = ends ? args.sizes[dim_indices] : integer_at(offsets, dim_offsets, b + 1);
             for (int64_t at = 0; at < args.sizes[dim_e]; at += Line::piece)
-                if (int status = bag(b, first, last, at, std::min(Line::piece, args.sizes[dim_e] - at))) return status;
+                bag(b, first, last, at, std::min(Line::piece, args.sizes[dim_e] - at));
         }
         return 0;
     }

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "kernels/bags.hh"
+
+namespace nntile::kernels::NNTILE_ISA {
+namespace {
+
+#if defined(__AVX512F__)
+constexpr int64_t vector_bytes = 64;
+#elif defined(__AVX2__)
+constexpr int64_t vector_bytes = 32;
+#else
+constexpr int64_t vector_bytes = 16;
+#endif
+template <class T>
+struct Vector {
+    typedef T type __attribute__((vector_size(vector_bytes), aligned(alignof(T)), may_alias));
+};
+
+template <class T, class I>
+struct Sum {
+    using V = typename Vector<T>::type;
+    static constexpr int64_t lanes = vector_bytes / sizeof(T);
+
+    const BagRows& rows;
+    int64_t first, last;
+
+    int64_t index(int64_t i) const { return static_cast<const I*>(rows.indices)[i * rows.index_stride]; }
+    const T* row(int64_t index) const { return static_cast<const T*>(rows.table) + index * rows.row_stride; }
+
+    template <class Add>        // add(row, weight)
+    int64_t each(Add&& add) const {
+        int64_t found = 0;
+        for (int64_t i = first; i < last; ++i) {
+            const int64_t at = index(i);
+            if (at == rows.padding) continue;
+            add(i, row(at), rows.weights ? static_cast<const T*>(rows.weights)[i * rows.weight_stride] : T(1));
+            ++found;
+        }
+        return found;
+    }
+    static const V& at(const T* x, int64_t k) { return *reinterpret_cast<const V*>(x + k * lanes); }
+
+    // Totals stay in registers while the rows pass by, a part of their columns at a time.
+    int64_t run(int64_t n, T* total) const {
+        constexpr int64_t ahead = 12, line = 64 / sizeof(T);
+        int64_t j = 0, found = 0;
+        for (; j + 4 * lanes <= n; j += 4 * lanes) {
+            V a{}, b{}, c{}, d{};
+            found = each([&](int64_t i, const T* x, T weight) {
+                if (j == 0 && i + ahead < rows.count) {     // rows lie anywhere: one some places on is asked for
+                    const T* next = row(index(i + ahead));
+                    for (int64_t k = 0; k < n; k += line) __builtin_prefetch(next + k);
+                }
+                x += j;
+                a += weight * at(x, 0);
+                b += weight * at(x, 1);
+                c += weight * at(x, 2);
+                d += weight * at(x, 3);
+            });
+            V* to = reinterpret_cast<V*>(total + j);
+            to[0] = a, to[1] = b, to[2] = c, to[3] = d;
+        }
+        for (; j + lanes <= n; j += lanes) {
+            V a{};
+            found = each([&](int64_t, const T* x, T weight) { a += weight * at(x + j, 0); });
+            *reinterpret_cast<V*>(total + j) = a;
+        }
+        for (; j < n; ++j) {
+            T a = 0;
+            found = each([&](int64_t, const T* x, T weight) { a += weight * x[j]; });
+            total[j] = a;
+        }
+        return found;
+    }
+};
+
+template <class T>
+int64_t sum(const BagRows& rows, int64_t first, int64_t last, int64_t n, void* total) {
+    if (rows.wide) return Sum<T, int64_t>{rows, first, last}.run(n, static_cast<T*>(total));
+    return Sum<T, int32_t>{rows, first, last}.run(n, static_cast<T*>(total));
+}
+
+}  // namespace
+
+constinit const BagLoops bag_loops = {{sum<float>, sum<double>}};
+
+}  // namespace nntile::kernels::NNTILE_ISA
