@@ -37,6 +37,10 @@ struct Rows {
         }
         return space.make(rows, {strides, operands}, {0});
     }
+    // Whether n rows, this far from each other, are better read one by one: memory is read as it lies.
+    bool along(const int64_t* strides, int64_t n) const {
+        return n == 1 || std::abs(steps[0]) < std::abs(strides[0]);
+    }
     // begin(rows) for a group of rows, then step(t, offsets, strides from row to row) for each place.
     template <class Body>
     void each(Body&& body) {
@@ -81,8 +85,8 @@ int scan_of(const Args& args) {
         std::byte* to = y.data + offsets[1] * size_of(y.dtype);
         T totals[group];
         std::fill_n(totals, n, first);
-        if (n == 1 || std::abs(rows.steps[0]) < std::abs(strides[0])) {     // pieces of a few rows: sums that do not
-            constexpr int64_t few = 4;                                      // wait for each other
+        if (rows.along(strides, n)) {           // pieces of a few rows: sums that do not wait for each other
+            constexpr int64_t few = 4;
             T pieces[few][group];
             for (int64_t r = 0; r < n; r += few) {
                 const int64_t count = std::min(few, n - r);
@@ -120,32 +124,68 @@ int scan_of(const Args& args) {
 }
 
 // Of equals the last one; nan stays.
-template <class T>
+template <bool largest, class T>
+void keep_extreme(T x, int64_t at, T& best, int64_t& place) {
+    if ((largest ? x < best : x > best) || (best != best && x == x)) return;
+    best = x;
+    place = at;
+}
+
+template <bool largest, class T>
 int extreme_of(const Args& args) {
-    constexpr Compute compute = std::is_same_v<T, double> ? compute_f64 : compute_i64;
-    const bool largest = args.params[0].i;
+    constexpr Compute compute = std::is_same_v<T, float>    ? compute_f32
+                                : std::is_same_v<T, double> ? compute_f64
+                                                            : compute_i64;
+    using Limits = std::numeric_limits<T>;
+    constexpr T high = Limits::has_infinity ? Limits::infinity() : Limits::max(),
+                low = Limits::has_infinity ? -Limits::infinity() : Limits::min();
     const Block &x = args.blocks[0], &y = args.blocks[1], &indices = args.blocks[2];
     Rows rows;
     if (int status = rows.make(args, 3)) return status;
-    const Convert load = loader(x.dtype, compute), store = storer(compute, y.dtype);
+    const Convert load = loader(x.dtype, compute), store = storer(compute, y.dtype),
+                  store_place = storer(compute_i64, indices.dtype);
     rows.each([&](const int64_t* offsets, const int64_t* strides, int64_t n) {
-        T best[group], values[group];
+        T values[group];
         int64_t places[group] = {};
-        for (int64_t t = 0; t < rows.d; ++t) {
-            load(x.data + (offsets[0] + t * rows.steps[0]) * size_of(x.dtype), values, strides[0], n);
-            for (int64_t j = 0; j < n; ++j) {
-                const T v = values[j];
-                if (t == 0 || v != v || (best[j] == best[j] && (largest ? v >= best[j] : v <= best[j]))) {
-                    best[j] = v;
-                    places[j] = t;
+        // What is at step t of row r, and some more of the row or of the step.
+        const auto read = [&](int64_t r, int64_t t, int64_t stride, int64_t some) {
+            load(x.data + (offsets[0] + r * strides[0] + t * rows.steps[0]) * size_of(x.dtype), values, stride, some);
+        };
+        const auto write = [&](const T* best, int64_t r, int64_t t, const int64_t* by, int64_t some) {
+            store(best, y.data + (offsets[1] + r * strides[1] + t * rows.steps[1]) * size_of(y.dtype), by[1], some);
+            const int64_t at = offsets[2] + r * strides[2] + t * rows.steps[2];
+            store_place(places, indices.data + at * size_of(indices.dtype), by[2], some);
+        };
+        if (rows.along(strides, n)) {
+            for (int64_t r = 0; r < n; ++r) {
+                T best = largest ? low : high;
+                int64_t place = 0;
+                for (int64_t t = 0; t < rows.d; t += group) {
+                    const int64_t some = std::min(group, rows.d - t);
+                    read(r, t, rows.steps[0], some);
+                    for (int64_t j = 0; j < some; ++j) {
+                        keep_extreme<largest>(values[j], t + j, best, place);
+                        values[j] = best;
+                        places[j] = place;
+                    }
+                    write(values, r, t, rows.steps.data(), some);
                 }
             }
-            store(best, y.data + (offsets[1] + t * rows.steps[1]) * size_of(y.dtype), strides[1], n);
-            storer(compute_i64, indices.dtype)(
-                places, indices.data + (offsets[2] + t * rows.steps[2]) * size_of(indices.dtype), strides[2], n);
+            return;
+        }
+        T best[group];
+        std::fill_n(best, n, largest ? low : high);
+        for (int64_t t = 0; t < rows.d; ++t) {
+            read(0, t, strides[0], n);
+            for (int64_t j = 0; j < n; ++j) keep_extreme<largest>(values[j], t, best[j], places[j]);
+            write(best, 0, t, strides, n);
         }
     });
     return 0;
+}
+template <class T>
+int extreme_of(const Args& args) {
+    return args.params[0].i ? extreme_of<true, T>(args) : extreme_of<false, T>(args);
 }
 
 }  // namespace
@@ -159,7 +199,11 @@ int scan(const Args& args) {
     }
 }
 int cumulative_extreme(const Args& args) {
-    return is_floating(args.blocks[1].dtype) ? extreme_of<double>(args) : extreme_of<int64_t>(args);
+    switch (compute_of(args.blocks[1].dtype)) {
+        case compute_f32: return extreme_of<float>(args);
+        case compute_f64: return extreme_of<double>(args);
+        default: return extreme_of<int64_t>(args);
+    }
 }
 
 }  // namespace nntile::kernels

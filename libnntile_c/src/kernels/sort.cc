@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Sorted rows, the first k of them, the k-th alone, and where a number would stand in one. nan is the largest.
 #include <algorithm>
+#include <bit>
+#include <cstring>
+#include <utility>
 
 #include "base/error.hh"
 #include "kernels/convert.hh"
@@ -19,7 +22,7 @@ struct Key {
 
 template <class T>
 bool before(T a, T b) {                 // in ascending order
-    return a < b || (b != b && a == a);
+    return (a < b) | ((b != b) & (a == a));
 }
 
 template <class T>
@@ -34,7 +37,8 @@ int rows_of(const Args& args, size_t own, std::span<const int64_t* const> stride
     return space.make(rows, strides, {0});
 }
 
-// The first k of each row: order(keys, k, d) puts them there. The last dims are k and d.
+// The first k of each row. order(values, places, room, k, d) gets the d values and room for two numbers of each; it
+// writes the places of the first k, and says where their values are. The last dims are k and d.
 template <class T, class Order>
 int first_of_rows(const Args& args, Order&& order) {
     const Block &x = args.blocks[0], &y = args.blocks[1], &places = args.blocks[2];
@@ -46,37 +50,86 @@ int first_of_rows(const Args& args, Order&& order) {
     if (space.empty() || k == 0) return 0;
 
     static thread_local Scratch scratch;
-    scratch.begin(padded(static_cast<size_t>(d) * sizeof(Key<T>)) + padded(static_cast<size_t>(d) * sizeof(T)) +
-                  padded(static_cast<size_t>(d) * sizeof(int64_t)));
-    auto* keys = scratch.take<Key<T>>(static_cast<size_t>(d));
-    auto* values = scratch.take<T>(static_cast<size_t>(d));
-    auto* found = scratch.take<int64_t>(static_cast<size_t>(d));
+    const auto n = static_cast<size_t>(d);
+    scratch.begin(padded(n * sizeof(Key<T>)) + padded(n * sizeof(T)) + padded(n * sizeof(int64_t)));
+    auto* room = scratch.take<Key<T>>(n);
+    auto* values = scratch.take<T>(n);
+    auto* found = scratch.take<int64_t>(n);
     Walk walk(space, space.dims);
     do {
         loader(x.dtype, compute<T>)(x.data + walk.offset[0] * size_of(x.dtype), values, x.strides[rank - 1], d);
-        for (int64_t j = 0; j < d; ++j) keys[j] = {values[j], j};
-        order(keys, k, d);
-        for (int64_t j = 0; j < k; ++j) {
-            values[j] = keys[j].value;
-            found[j] = keys[j].place;
-        }
-        storer(compute<T>, y.dtype)(values, y.data + walk.offset[1] * size_of(y.dtype), y.strides[rank - 2], k);
+        const T* first = order(values, found, room, k, d);
+        storer(compute<T>, y.dtype)(first, y.data + walk.offset[1] * size_of(y.dtype), y.strides[rank - 2], k);
         storer(compute_i64, places.dtype)(found, places.data + walk.offset[2] * size_of(places.dtype),
                                           places.strides[rank - 2], k);
     } while (walk.next());
     return 0;
 }
 
+// The same by values that have their places with them: order(keys, k, d) puts the first k there.
+template <class T, class Order>
+auto by_keys(Order&& order) {
+    return [order](T* values, int64_t* places, Key<T>* keys, int64_t k, int64_t d) {
+        for (int64_t j = 0; j < d; ++j) keys[j] = {values[j], j};
+        order(keys, k, d);
+        for (int64_t j = 0; j < k; ++j) {
+            values[j] = keys[j].value;
+            places[j] = keys[j].place;
+        }
+        return values;
+    };
+}
+
+// A float and its place as one number that is compared in one step. Equals, as 0 and -0, and nan have one number.
+uint64_t packed(float x, int64_t place, bool descending) {
+    const uint32_t bits = std::bit_cast<uint32_t>(x + 0.0f);
+    const uint32_t ascending = x != x ? ~uint32_t{0} : bits >> 31 ? ~bits : bits | 0x80000000;
+    return static_cast<uint64_t>(descending ? ~ascending : ascending) << 32 | static_cast<uint64_t>(place);
+}
+// Sorts numbers of which the lower halves are sorted, byte by byte. Returns which of the two arrays they are in then.
+uint64_t* sort_packed(uint64_t* from, uint64_t* to, int64_t n) {
+    constexpr int64_t few = 128;
+    if (n < few) {
+        std::sort(from, from + n);
+        return from;
+    }
+    uint32_t starts[4][256] = {};
+    const auto digit = [](uint64_t x, int byte) { return x >> (32 + 8 * byte) & 255; };
+    for (int64_t i = 0; i < n; ++i)
+        for (int byte = 0; byte < 4; ++byte) ++starts[byte][digit(from[i], byte)];
+    for (int byte = 0; byte < 4; ++byte) {
+        uint32_t* start = starts[byte];
+        if (start[digit(from[0], byte)] == n) continue;     // all have the same
+        uint32_t before = 0;
+        for (int k = 0; k < 256; ++k) before += std::exchange(start[k], before);
+        for (int64_t i = 0; i < n; ++i) to[start[digit(from[i], byte)]++] = from[i];
+        std::swap(from, to);
+    }
+    return from;
+}
+
 template <class T>
 int sort_of(const Args& args) {
     const bool descending = args.params[0].i;
-    return first_of_rows<T>(args, [descending](Key<T>* keys, int64_t, int64_t d) {
+    if constexpr (std::is_same_v<T, float>) {
+        if (args.sizes.back() <= UINT32_MAX)
+            return first_of_rows<T>(args, [=](T* values, int64_t* places, Key<T>* room, int64_t, int64_t d) {
+                auto* keys = reinterpret_cast<uint64_t*>(room);
+                for (int64_t j = 0; j < d; ++j) keys[j] = packed(values[j], j, descending);
+                const uint64_t* sorted = sort_packed(keys, keys + d, d);
+                for (int64_t j = 0; j < d; ++j) places[j] = static_cast<uint32_t>(sorted[j]);
+                auto* result = reinterpret_cast<float*>(room);      // bytes are copied: there were numbers of another type
+                for (int64_t j = 0; j < d; ++j) std::memcpy(result + j, values + places[j], sizeof(float));
+                return result;
+            });
+    }
+    return first_of_rows<T>(args, by_keys<T>([descending](Key<T>* keys, int64_t, int64_t d) {
         std::sort(keys, keys + d, [descending](const Key<T>& a, const Key<T>& b) {
             if (descending ? before(b.value, a.value) : before(a.value, b.value)) return true;
             if (descending ? before(a.value, b.value) : before(b.value, a.value)) return false;
             return a.place < b.place;
         });
-    });
+    }));
 }
 
 // Which of several equals are taken, and in what order, is left open by PyTorch. These are its CPU's steps, so that the
@@ -84,25 +137,48 @@ int sort_of(const Args& args) {
 template <class T>
 int topk_of(const Args& args) {
     const bool largest = args.params[0].i, sorted = args.params[1].i;
-    const auto first = [largest](const Key<T>& a, const Key<T>& b) {
-        return largest ? before(b.value, a.value) : before(a.value, b.value);
-    };
-    return first_of_rows<T>(args, [&](Key<T>* keys, int64_t k, int64_t d) {
-        constexpr int64_t few = 64;
-        if (k * few <= d) {
-            std::partial_sort(keys, keys + k, keys + d, first);
-            return;
-        }
+    const auto sooner = [largest](T a, T b) { return largest ? before(b, a) : before(a, b); };
+    const auto first = [=](const Key<T>& a, const Key<T>& b) { return sooner(a.value, b.value); };
+    const auto select = by_keys<T>([=](Key<T>* keys, int64_t k, int64_t d) {
         std::nth_element(keys, keys + k - 1, keys + d, first);
         if (sorted) std::sort(keys, keys + k - 1, first);
     });
+    // What std::partial_sort does (its heap loses the last of the first ones as pop_heap() would with a new one behind
+    // it), but that most values are seen not to be among the first by many at once.
+    const auto keep_first = [=](T* values, int64_t* places, Key<T>* heap, int64_t k, int64_t d) {
+        constexpr int64_t many = 32;
+        for (int64_t j = 0; j < k; ++j) heap[j] = {values[j], j};
+        std::make_heap(heap, heap + k, first);
+        for (int64_t at = k; at < d; at += many) {
+            const int64_t end = std::min(at + many, d);
+            const T worst = heap[0].value;
+            int32_t some = 0;
+            for (int64_t j = at; j < end; ++j) some |= sooner(values[j], worst) ? 1 : 0;
+            if (!some) continue;
+            for (int64_t j = at; j < end; ++j) {
+                if (!sooner(values[j], heap[0].value)) continue;
+                heap[k] = {values[j], j};
+                std::pop_heap(heap, heap + k + 1, first);
+            }
+        }
+        std::sort_heap(heap, heap + k, first);
+        for (int64_t j = 0; j < k; ++j) {
+            values[j] = heap[j].value;
+            places[j] = heap[j].place;
+        }
+        return values;
+    };
+    constexpr int64_t few = 64;
+    const size_t rank = args.sizes.size();
+    if (args.sizes[rank - 2] * few <= args.sizes[rank - 1]) return first_of_rows<T>(args, keep_first);
+    return first_of_rows<T>(args, select);
 }
 
 // Quickselect with the median of three as its pivot; the k-th is put to the front.
 template <class T>
 int kthvalue_of(const Args& args) {
     const int64_t kth = args.params[0].i - 1;
-    return first_of_rows<T>(args, [kth](Key<T>* keys, int64_t, int64_t d) {
+    return first_of_rows<T>(args, by_keys<T>([kth](Key<T>* keys, int64_t, int64_t d) {
         const auto greater = [keys](int64_t a, int64_t b) { return before(keys[b].value, keys[a].value); };
         const auto swap = [keys](int64_t a, int64_t b) { std::swap(keys[a], keys[b]); };
         int64_t left = 0, right = d - 1;
@@ -130,15 +206,24 @@ int kthvalue_of(const Args& args) {
             if (j >= kth) right = j - 1;
         }
         swap(0, kth);
-    });
+    }));
+}
+
+// How many of n elements lie before a value. No branch depends on them: which one is taken nobody can foresee.
+template <class T, class At>
+int64_t count_before(T value, bool right, int64_t n, At&& at) {
+    const auto beyond = [=](T other) { return right ? !before(value, other) : before(other, value); };
+    int64_t low = 0;
+    for (; n > 1; n -= n / 2) low += beyond(at(low + n / 2 - 1)) ? n / 2 : 0;
+    return low + (n == 1 && beyond(at(low)) ? 1 : 0);
 }
 
 template <class T>
 int search_of(const Args& args) {
     const Block &sequence = args.blocks[0], &x = args.blocks[1], &sorter = args.blocks[2], &y = args.blocks[3];
     const size_t n_dim = args.sizes.size() - 1;
-    const int64_t n = args.sizes[n_dim];
-    const bool right = args.params[0].i;
+    const int64_t n = args.sizes[n_dim], step = sequence.strides[n_dim];
+    const bool right = args.params[0].i, plain = sequence.dtype == dtype_of(compute<T>);
     const int64_t* strides[] = {x.strides, sequence.strides, sorter.data ? sorter.strides : nullptr, y.strides};
     Space space;
     if (int status = rows_of(args, 1, strides, space)) return status;
@@ -146,26 +231,31 @@ int search_of(const Args& args) {
     const Convert read = loader(sequence.dtype, compute<T>), load = loader(x.dtype, compute<T>);
     Walk walk(space, space.dims);
     do {
-        T value, other;
+        T value;
         load(x.data + walk.offset[0] * size_of(x.dtype), &value, 1, 1);
-        int64_t low = 0, high = n;
-        while (low < high) {
-            const int64_t middle = low + (high - low) / 2;
-            int64_t at = middle;
-            if (sorter.data) {
-                at = reinterpret_cast<const int64_t*>(sorter.data)[walk.offset[2] + middle * sorter.strides[n_dim]];
-                if (at < 0 || at >= n)
-                    return fail_task(args, static_cast<int>(Status::index_error),
-                                     "searchsorted: sorter has an index out of range [0, %lld)",
-                                     static_cast<long long>(n));
-            }
-            read(sequence.data + (walk.offset[1] + at * sequence.strides[n_dim]) * size_of(sequence.dtype), &other, 1,
-                 1);
-            const bool beyond = right ? !before(value, other) : before(other, value);
-            if (beyond) low = middle + 1;
-            else high = middle;
+        bool wrong = false;
+        const auto element = [&](int64_t at) {
+            if (plain) return reinterpret_cast<const T*>(sequence.data)[walk.offset[1] + at * step];
+            T other;
+            read(sequence.data + (walk.offset[1] + at * step) * size_of(sequence.dtype), &other, 1, 1);
+            return other;
+        };
+        int64_t place;
+        if (sorter.data) {
+            const auto* order = reinterpret_cast<const int64_t*>(sorter.data) + walk.offset[2];
+            place = count_before(value, right, n, [&](int64_t middle) {
+                const int64_t at = order[middle * sorter.strides[n_dim]];
+                const bool inside = at >= 0 && at < n;
+                wrong = wrong || !inside;
+                return element(inside ? at : 0);
+            });
+        } else {
+            place = count_before(value, right, n, element);
         }
-        storer(compute_i64, y.dtype)(&low, y.data + walk.offset[3] * size_of(y.dtype), 1, 1);
+        if (wrong)
+            return fail_task(args, static_cast<int>(Status::index_error),
+                             "searchsorted: sorter has an index out of range [0, %lld)", static_cast<long long>(n));
+        storer(compute_i64, y.dtype)(&place, y.data + walk.offset[3] * size_of(y.dtype), 1, 1);
     } while (walk.next());
     return 0;
 }
