@@ -50,12 +50,14 @@ T abs_of(T x) {
     else return x < 0 ? -x : x;
 }
 template <class T>
-T nan_or_max(T a, T b) {
-    return (a > b) | (a != a) ? a : b;
+T nan_or_max(T a, T b) {    // of two choices the compiler makes no branch, of one with two conditions it may
+    const T larger = a > b ? a : b;
+    return a != a ? a : larger;
 }
 template <class T>
 T nan_or_min(T a, T b) {
-    return (a < b) | (a != a) ? a : b;
+    const T smaller = a < b ? a : b;
+    return a != a ? a : smaller;
 }
 
 // ---- exp and its relatives (polynomials: Cephes, S. Moshier)
@@ -305,25 +307,28 @@ T div_trunc_of(T a, T b) {
 }
 template <class T>
 T fmod_of(T a, T b) {
-    if constexpr (is_real<T>) return std::fmod(a, b);
+    if constexpr (is_real<T>) return vector_fmod(a, b);
     else return b == -1 ? 0 : a % b;
+}
+template <class T>
+bool points_away(T rest, T b) {     // of a quotient that is no integer: it was cut upwards
+    return (rest != 0) & ((rest < 0) != (b < 0));
 }
 template <class T>
 T remainder_of(T a, T b) {  // sign of b
     const T r = fmod_of(a, b);
-    return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+    return select(points_away(r, b), r + b, r);
 }
 template <class T>
 T div_floor_of(T a, T b) {  // as PyTorch and Python: exact where a is near a multiple of b
-    const T r = fmod_of(a, b);
+    const T r = fmod_of(a, b), one_less = select(points_away(r, b), T(1), T(0));
     if constexpr (is_real<T>) {
-        if (b == 0) return a / b;
-        const T quotient = (a - r) / b - (r != 0 && (r < 0) != (b < 0) ? T(1) : T(0));
-        if (quotient == 0) return std::copysign(T(0), a / b);
-        const T whole = std::floor(quotient);
-        return quotient - whole > T(0.5) ? whole + T(1) : whole;
+        const T quotient = (a - r) / b - one_less, whole = std::floor(quotient);
+        const T nearest = whole + select(quotient - whole > T(0.5), T(1), T(0));
+        const T signed_zero = std::copysign(T(0), a / b);
+        return select(b == 0, a / b, select(quotient == 0, signed_zero, nearest));
     } else {
-        return div_trunc_of(a, b) - (r != 0 && (r < 0) != (b < 0) ? 1 : 0);
+        return div_trunc_of(a, b) - one_less;
     }
 }
 
