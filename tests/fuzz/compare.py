@@ -104,7 +104,7 @@ def replayed(program: Program, expected: Machine) -> Machine | None:
         return list(machine.tensors.values())
 
     captured, differed = torch_nntile.capture(call), []
-    for _ in range(8):  # mostly the third is a replay; names, cuts and cycles of garbage may settle later
+    for _ in range(8):  # mostly the third is a replay; names, cuts and garbage may settle later
         results = captured()
         differed.append(captured.why)
         if "captured function" in machine.message:  # it reads data in another way

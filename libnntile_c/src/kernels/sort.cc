@@ -118,7 +118,7 @@ int sort_of(const Args& args) {
                 for (int64_t j = 0; j < d; ++j) keys[j] = packed(values[j], j, descending);
                 const uint64_t* sorted = sort_packed(keys, keys + d, d);
                 for (int64_t j = 0; j < d; ++j) places[j] = static_cast<uint32_t>(sorted[j]);
-                auto* result = reinterpret_cast<float*>(room);      // bytes are copied: there were numbers of another type
+                auto* result = reinterpret_cast<float*>(room);      // as bytes: numbers of another type were there
                 for (int64_t j = 0; j < d; ++j) std::memcpy(result + j, values + places[j], sizeof(float));
                 return result;
             });
