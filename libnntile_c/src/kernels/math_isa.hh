@@ -306,7 +306,7 @@ T div_trunc_of(T a, T b) {
     else return b == -1 ? static_cast<T>(0 - static_cast<uint64_t>(a)) : a / b;
 }
 template <class T>
-T fmod_of(T a, T b) {
+T fmod_of(T a, T b) {       // exact; nan where a / b is too large for T, as PyTorch's vectors have it
     if constexpr (is_real<T>) return vector_fmod(a, b);
     else return b == -1 ? 0 : a % b;
 }
@@ -321,14 +321,15 @@ T remainder_of(T a, T b) {  // sign of b
 }
 template <class T>
 T div_floor_of(T a, T b) {  // as PyTorch and Python: exact where a is near a multiple of b
-    const T r = fmod_of(a, b), one_less = select(points_away(r, b), T(1), T(0));
+    T r = fmod_of(a, b);
     if constexpr (is_real<T>) {
-        const T quotient = (a - r) / b - one_less, whole = std::floor(quotient);
+        const T plain = a / b, signed_zero = std::copysign(T(0), plain);
+        r = select(r == r, r, a - a);       // a quotient that is too large is infinite, that of inf nan
+        const T quotient = (a - r) / b - select(points_away(r, b), T(1), T(0)), whole = std::floor(quotient);
         const T nearest = whole + select(quotient - whole > T(0.5), T(1), T(0));
-        const T signed_zero = std::copysign(T(0), a / b);
-        return select(b == 0, a / b, select(quotient == 0, signed_zero, nearest));
+        return select(b == 0, plain, select(quotient == 0, signed_zero, nearest));
     } else {
-        return div_trunc_of(a, b) - one_less;
+        return div_trunc_of(a, b) - select(points_away(r, b), T(1), T(0));
     }
 }
 
