@@ -147,7 +147,8 @@ template <size_t n, class T>
         return select(size <= T(8), series_of<12>(i0_small, near), series_of<18>(i0_large, far) / root);
     } else {
         const T small = series_of<12>(i1_small, near) * size, large = series_of<18>(i1_large, far) / root;
-        return std::copysign(select(size <= T(8), small, large), x);
+        const T value = select(size <= T(8), small, large);
+        return select(x < 0, -value, value);
     }
 }
 template <size_t n, class T>    // in two factors: the first may be too large where the product is not
