@@ -8,7 +8,6 @@ floating the CPU is asked once: it takes them, or its error is the user's.
 
 from __future__ import annotations
 
-import enum
 import functools
 import inspect
 import threading
@@ -24,7 +23,7 @@ from torch_nntile import _c
 from torch_nntile.notices import runs_on_host
 from torch_nntile.schemas import is_in_place, is_written, schema_of
 
-__all__ = ["Composition", "Layout", "active", "cpu_fallback", "set_cpu_fallback"]
+__all__ = ["Composition", "active", "cpu_fallback", "set_cpu_fallback"]
 
 Function = Callable[..., Any]
 
@@ -35,22 +34,10 @@ _allowed = True
 _inside = threading.local()
 
 
-class Layout(enum.IntEnum):
-    """Those numbers of nntile_stub_layout that compositions have."""
-
-    META = 0
-    ELEMENTWISE = 1
-    CONTIGUOUS = 2
-    LIKE_FIRST = 3
-    SUGGESTED = 4
-
-
-class _Is(enum.IntFlag):
-    """Those numbers of nntile_stub_habit_flag that compositions have."""
-
-    EXACT_OUT = 64
-    ANY_DTYPE = 128
-    INTEGERS_ON_HOST = 256
+# Those numbers of nntile_stub_layout and nntile_stub_habit_flag that compositions have. No enums: Dynamo may
+# look into a kernel, and finds that 0 is not equal to a member that is 0.
+_CONTIGUOUS, _LIKE_FIRST, _SUGGESTED = 2, 3, 4  # 1: elementwise
+_EXACT_OUT, _ANY_DTYPE, _INTEGERS_ON_HOST = 64, 128, 256
 
 
 def _habit(overload: str) -> tuple[int, int]:
@@ -96,7 +83,7 @@ class Composition:
         """
         form, op = self._form(overload), _op(overload)
         accepted: set[tuple[torch.dtype, ...]] = set()
-        any_dtype = bool(self.flags & _Is.ANY_DTYPE)
+        any_dtype = bool(self.flags & _ANY_DTYPE)
 
         @functools.wraps(self.function)
         def kernel(*args: Any, **kwargs: Any) -> Any:
@@ -127,7 +114,7 @@ class Composition:
         if outs and not set(outs) <= {*inspect.signature(self.function).parameters}:
             # The out= forms that PyTorch generates have no kernel of the CPU, and resize without strides.
             restrides = torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{overload}", "CPU")
-            exact = bool(_habit(overload)[1] & _Is.EXACT_OUT)
+            exact = bool(_habit(overload)[1] & _EXACT_OUT)
 
             def out_form(*args: Any, **kwargs: Any) -> Any:
                 targets = [kwargs.pop(out) for out in outs]
@@ -156,14 +143,14 @@ class Composition:
                 self.warned = True
             return _on_host(_op(self.overload), args, kwargs)
         result = self.function(*args, **kwargs)
-        return result if self.layout == Layout.META else _laid_out(result, self.layout, args)
+        return _laid_out(result, self.layout, args) if self.layout else result
 
     def _others(self, args: Any, kwargs: Any) -> str:
         """Which of the operands a formula for real floating numbers is not for."""
         dtypes = _dtypes(args, kwargs)
         if any(dtype.is_complex for dtype in dtypes):
             return "complex numbers"
-        if self.flags & _Is.INTEGERS_ON_HOST and not dtypes[0].is_floating_point:
+        if self.flags & _INTEGERS_ON_HOST and not dtypes[0].is_floating_point:
             return str(dtypes[0])
         return ""
 
@@ -185,12 +172,12 @@ def _write_out(target: Tensor, result: Tensor, restrides: bool, exact: bool) -> 
 
 
 def _laid_out(result: Tensor, layout: int, args: Any) -> Tensor:
-    if layout == Layout.CONTIGUOUS:
+    if layout == _CONTIGUOUS:
         return result.contiguous()
     operands = [x for x in args if isinstance(x, Tensor)]
-    if layout == Layout.SUGGESTED:
+    if layout == _SUGGESTED:
         return result.contiguous(memory_format=suggest_memory_format(operands[0]))
-    if layout == Layout.LIKE_FIRST:
+    if layout == _LIKE_FIRST:
         if result.shape != operands[0].shape:
             return result.to(operands[0].dtype)
         like = torch.empty_like(operands[0])
