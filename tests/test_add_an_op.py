@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A new element-wise op is two lines in two files: this adds one to a copy of the tree and builds it.
+"""A new element-wise op is two lines in two files, a reduction three: both are added to a copy of the tree.
 
 The build folder is that of the editable install, or $NNTILE_BUILD_DIR. Ninja's paths are relative,
-so a copy of both with their times compiles only what the two lines change.
+so a copy of both with their times compiles only what the lines change.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ TARGETS = [
     "torch_nntile/libtorch_nntile_stub.so",
 ]
 
-# ---- the two lines, and the lines after which they stand
+# ---- the two lines of an element-wise op, and the lines after which they stand
 LINES = {
     "libnntile_c/src/kernels/map.def": (
         "MAP(cos, floating,",
@@ -40,6 +40,24 @@ LINES = {
     "torch_nntile/aten.py": (
         '    *_same(UNARY, "self:x"),',
         '    *_same("hypot", "self:a other:b"),\n',
+    ),
+}
+# A reduction: what it does with an element, the row, and which overload it serves, a composition till then.
+REDUCTION = {
+    "libnntile_c/src/kernels/fold_isa.cc": (
+        "// ---- the loops",
+        (
+            "struct Op_nansum : Op_sum {\n    template <class T>\n    static T take(T x) {\n"
+            "        return x == x ? x : T(0);\n    }\n};\n"
+        ),
+    ),
+    "libnntile_c/src/kernels/fold.def": (
+        "FOLD(sumsq,",
+        'FOLD(nansum, "y = sum of x over dims, without nan", "add", value)\n',
+    ),
+    "torch_nntile/aten.py": (
+        '    *_same("amax amin argmax argmin",',
+        '    *_same("nansum", "self:x dim:dims keepdim"),\n',
     ),
 }
 
@@ -85,6 +103,23 @@ assert torch_nntile.fallback_report() == []
 print("hypot works")
 """
 )
+USE_REDUCTION = (
+    START
+    + """
+torch_nntile.init_context(ncpu=2, cpu_fallback=False)
+host = torch.linspace(-3, 3, 7 * 11).reshape(7, 11)
+host[2, 3] = host[5] = torch.nan
+for cut in (None, 4):
+    x = host.to("nntile")
+    if cut is not None:
+        torch_nntile.set_axis_group_name(x, {0: "rows"})
+        torch_nntile.set_axis_group_tiling("rows", cut)
+    for dims in (None, 0, (0, 1), -1):
+        torch.testing.assert_close(x.nansum(dims).cpu(), host.nansum(dims))
+    assert "nansum(" in torch_nntile.explain("graph"), torch_nntile.explain("graph")
+print("nansum works")
+"""
+)
 # The property tests read the rows: they have tests of it now.
 PROPERTIES = START + "import pytest; sys.exit(pytest.main(sys.argv[2:]))"
 
@@ -111,8 +146,8 @@ def copy_of_tree(target: Path) -> tuple[Path, Path]:
     return root, build
 
 
-def add_lines(root: Path) -> None:
-    for name, (after, line) in LINES.items():
+def add_lines(root: Path, added: dict[str, tuple[str, str]]) -> None:
+    for name, (after, line) in added.items():
         file = root / name
         lines = file.read_text().splitlines(keepends=True)
         (place,) = [k for k, text in enumerate(lines) if text.startswith(after)]
@@ -178,12 +213,18 @@ def test_two_lines_add_an_op(tmp_path: Path) -> None:
     root, build = copy_of_tree(tmp_path)
     build_all = (ninja, "-C", str(build), *TARGETS)
     run(*build_all, cwd=tmp_path)  # no work, unless the install is older than the sources
-    add_lines(root)
+    add_lines(root, LINES)
     done = run(*build_all, cwd=tmp_path)
     compiled = [line for line in done.splitlines() if "Compiling" in line]
     assert 0 < len(compiled) <= 6, f"two lines compile more than the map kernels:\n{done}"
 
+    add_lines(root, REDUCTION)
+    run(*build_all, cwd=tmp_path)
+
     package = package_of(root, build, tmp_path / "package")
+    assert "nansum works" in run(
+        sys.executable, "-c", USE_REDUCTION, str(package), cwd=package, path=package
+    )
     assert "hypot works" in run(sys.executable, "-c", USE, str(package), cwd=package, path=package)
     file = root / "tests" / "torch" / "test_rows.py"
     names = ("aten::hypot", "aten::hypot_", "aten::hypot.out")

@@ -63,6 +63,9 @@ def check(program: Program, mode: str) -> Verdict:
             return Verdict(
                 f"raises {type(error).__name__}", f"{error} [{last.filename}:{last.lineno}]"
             )
+        laid = verdict.kind in ("stride", "storage_offset") and found
+        if laid and differ_in_one(expected, found):
+            return SAME
         if verdict.kind == "stride" and found and laid_as_meta(program, expected, found, verdict):
             return SAME
         return SAME if verdict and has_no_answer(program, expected, verdict, seen) else verdict
@@ -76,6 +79,18 @@ def laid_as_meta(program: Program, expected: Machine, found: Machine, verdict: V
     except Exception:  # data is read
         return False
     return other is not None and fact(other, "stride") == fact(found.tensors[number], "stride")
+
+
+def differ_in_one(expected: Machine, found: Machine) -> bool:
+    """Strides of a dim of one element differ, which may be any; so do layouts that are chosen by them."""
+    pairs = ((x, found.tensors.get(number)) for number, x in expected.tensors.items())
+    return any(
+        y is not None
+        and fact(x, "stride") == fact(y, "stride")
+        and x.stride() != y.stride()
+        and bool(x.numel())
+        for x, y in pairs
+    )
 
 
 def as_it_is(machine: Machine) -> Machine:

@@ -2,12 +2,23 @@
 // Folding many elements into one: the loops behind reduce, argmax and argmin.
 #pragma once
 
+#include <iterator>
+
 #include "kernels/isa.hh"
 
 namespace nntile::kernels {
 
-enum class Fold : uint8_t { sum, prod, amax, amin, any, all, sumsq };
-inline constexpr int fold_count = 7;
+enum class Fold : uint8_t {
+#define FOLD(name, formula, combine, result) name,
+#include "kernels/fold.def"
+#undef FOLD
+};
+inline constexpr const char* fold_names[] = {
+#define FOLD(name, formula, combine, result) #name,
+#include "kernels/fold.def"
+#undef FOLD
+};
+inline constexpr size_t fold_count = std::size(fold_names);
 
 // Wider than the elements, so that partial results lose nothing: `f` for f32 and f64, else `i`.
 union Total {

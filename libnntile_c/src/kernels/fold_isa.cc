@@ -14,7 +14,7 @@ template <class T>
 constexpr T highest = is_real<T> ? infinity<T> : std::numeric_limits<T>::max();
 
 // take: of an element; join: of two results.
-struct Sum {
+struct Op_sum {
     template <class T>
     static T take(T x) {
         return x;
@@ -26,7 +26,7 @@ struct Sum {
     template <class T>
     static constexpr T identity = T(0);
 };
-struct Prod : Sum {
+struct Op_prod : Op_sum {
     template <class T>
     static T join(T a, T b) {
         return a * b;
@@ -34,7 +34,7 @@ struct Prod : Sum {
     template <class T>
     static constexpr T identity = T(1);
 };
-struct Amax : Sum {
+struct Op_amax : Op_sum {
     template <class T>
     static T join(T a, T b) {
         return nan_or_max(a, b);
@@ -42,7 +42,7 @@ struct Amax : Sum {
     template <class T>
     static constexpr T identity = lowest<T>;
 };
-struct Amin : Sum {
+struct Op_amin : Op_sum {
     template <class T>
     static T join(T a, T b) {
         return nan_or_min(a, b);
@@ -50,7 +50,7 @@ struct Amin : Sum {
     template <class T>
     static constexpr T identity = highest<T>;
 };
-struct Any {
+struct Op_any {
     template <class T>
     static T take(T x) {
         return x != 0 ? T(1) : T(0);
@@ -62,7 +62,7 @@ struct Any {
     template <class T>
     static constexpr T identity = T(0);
 };
-struct All : Any {
+struct Op_all : Op_any {
     template <class T>
     static T join(T a, T b) {
         return a < b ? a : b;
@@ -70,12 +70,14 @@ struct All : Any {
     template <class T>
     static constexpr T identity = T(1);
 };
-struct Sumsq : Sum {
+struct Op_sumsq : Op_sum {
     template <class T>
     static T take(T x) {
         return x * x;
     }
 };
+
+// ---- the loops
 
 template <class T>
 using Wide = std::conditional_t<is_real<T>, double, int64_t>;
@@ -156,7 +158,7 @@ constexpr Folds::Op op() {
     return row;
 }
 
-template <class... Ops>
+template <class, class... Ops>
 constexpr Folds make() {
     return {{{op<Ops, float>(), op<Ops, double>(), op<Ops, int64_t>()}...},
             {find<float>, find<double>, find<int64_t>}};
@@ -164,6 +166,10 @@ constexpr Folds make() {
 
 }  // namespace
 
-constinit const Folds folds = make<Sum, Prod, Amax, Amin, Any, All, Sumsq>();
+constinit const Folds folds = make<void
+#define FOLD(name, formula, combine, result) , Op_##name
+#include "kernels/fold.def"
+#undef FOLD
+    >();
 
 }  // namespace nntile::kernels::NNTILE_ISA

@@ -15,8 +15,7 @@ constexpr KernelRow rows[] = {
      "inputs.. -> y, outputs..; the program reads the inputs and y, its params follow",
      gemm, nullptr, Work::product},
     {"reduce",
-     "x -> y (strides 0 on reduced dims); any dims; params op(i: sum|prod|amax|amin|any|all|sumsq), "
-     "accumulate(i)",
+     "x -> y (strides 0 on reduced dims); any dims; params op(i: the row of fold.def), accumulate(i)",
      reduce, nullptr},
     {"argmax", "x -> y (i64); dims outer.., reduced..; params number of reduced dims(i)", argmax, nullptr},
     {"argmin", "x -> y (i64); dims outer.., reduced..; params number of reduced dims(i)", argmin, nullptr},

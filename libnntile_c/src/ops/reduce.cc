@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Reductions over dims: sum, prod, amax, amin, any, all, sumsq; mean; argmax, argmin.
+#include "kernels/fold.hh"
 #include "ops/common.hh"
 
 namespace nntile::ops {
@@ -80,11 +81,9 @@ void arg_relate(const Call& call, std::span<const Type> outputs, Relation& r) {
     relate(call, outputs, r, LabelKind::whole, true);
 }
 
-constexpr const char* kinds[] = {"sum", "prod", "amax", "amin", "any", "all", "sumsq"};
-
 void reduce_params(const Call& call, bool accumulate, std::vector<ParamSpec>& out) {
-    const auto* kind = std::find(std::begin(kinds), std::end(kinds), call.row.name);
-    out = {fixed_param(kind - kinds), fixed_param(accumulate)};
+    const auto* kind = std::find(std::begin(kernels::fold_names), std::end(kernels::fold_names), call.row.name);
+    out = {fixed_param(kind - kernels::fold_names), fixed_param(accumulate)};
 }
 
 void arg_params(const Call& call, bool, std::vector<ParamSpec>& out) {
@@ -114,21 +113,20 @@ OpRow row_of(const char* name, const char* doc) {
 }  // namespace nntile::ops
 
 NNTILE_ROWS(reduce) {
-    struct Kind { const char *name, *doc, *combine; };
+    enum class Result { value, extreme, truth };
+    struct Kind { const char *name, *doc, *combine; Result result; };
     std::vector<OpRow> rows;
-    for (Kind k : {Kind{"sum", "y = sum of x over dims", "add"}, {"prod", "y = product of x over dims", "mul"},
-                   {"amax", "y = max of x over dims; nan wins", "maximum"},
-                   {"amin", "y = min of x over dims; nan wins", "minimum"},
-                   {"any", "y = any x over dims is not 0", "logical_or"},
-                   {"all", "y = all x over dims are not 0", "logical_and"},
-                   {"sumsq", "y = sum of x * x over dims", "add"}}) {
+    for (Kind k : {
+#define FOLD(name, formula, combine, result) Kind{#name, formula, combine, Result::result},
+#include "kernels/fold.def"
+#undef FOLD
+         }) {
         OpRow row = row_of(k.name, k.doc);
-        const std::string name = k.name;
         row.rule = Rule::reduce;
-        row.shape = name == "amax" || name == "amin" ? extreme_shape
-                    : name == "any" || name == "all" ? truth_shape
-                                                     : reduce_shape;
-        if (row.shape == truth_shape) row.outputs[0].type = "bool";
+        row.shape = k.result == Result::extreme ? extreme_shape
+                    : k.result == Result::truth ? truth_shape
+                                                : reduce_shape;
+        if (k.result == Result::truth) row.outputs[0].type = "bool";
         row.relate = reduce_relate;
         row.kernel = "reduce";
         row.params = reduce_params;
