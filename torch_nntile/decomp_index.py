@@ -88,6 +88,17 @@ def _only_mask(self: Tensor, indices: Sequence[Tensor | None]) -> Tensor | None:
     return mask.to(self.device).bool().reshape(mask.shape + (1,) * (self.dim() - end))
 
 
+def _may_overlap(x: Tensor) -> bool:
+    """False: no two elements of x are in one place."""
+    reach = 0
+    for stride, size in sorted(zip(x.stride(), x.shape, strict=True)):
+        if size > 1:
+            if stride <= reach:
+                return True
+            reach += stride * (size - 1)
+    return False
+
+
 def index_put_impl_(
     self: Tensor,
     indices: Sequence[Tensor | None],
@@ -113,6 +124,15 @@ def index_put_impl_(
         if not accumulate:
             return self.masked_fill_(mask, value)
         return self.copy_(torch.where(mask, self + value, self))
+    if _may_overlap(self):  # by its storage, of which each element is one
+        storage = self.as_strided(
+            (self.untyped_storage().nbytes() // self.element_size(),), (1,), 0
+        )
+        places = torch.arange(storage.numel(), device=self.device)
+        places = places.as_strided(self.shape, self.stride(), self.storage_offset())
+        places = torch.ops.aten.index.Tensor(places, indices)
+        index_put_impl_(storage, [places], values.expand(places.shape), accumulate)
+        return self
     table, found, dims = _resolved(self, indices)
     if not found:
         return self.add_(values) if accumulate else self.copy_(values)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from parity import runtime_mode
+from parity import assert_parity, runtime_mode
 from torch import Tensor
 
 import torch_nntile
@@ -170,12 +170,17 @@ def test_strides_of_an_index_of_a_view_that_repeats() -> None:
     assert strides("nntile") == strides("cpu")
 
 
-def test_strides_of_dims_of_one_element_decide_later() -> None:
-    """The CPU makes a tensor of the number: the result keeps strides that a unary op drops."""
+@pytest.mark.parametrize("strides", [(3, 2), (1, 2), (2, 1)])
+@pytest.mark.parametrize("accumulate", [False, True])
+def test_index_put_into_elements_that_share_memory(
+    strides: tuple[int, int], accumulate: bool
+) -> None:
+    """A layout that may overlap itself has no row, and an op of ours no kernel of the CPU."""
 
-    def strides(device: str) -> list[tuple[int, ...]]:
-        x = torch.zeros(1, 1, 2, device=device).transpose(2, 0)
-        y = x.remainder(1)
-        return [y.stride(), y.expand(2, 2, 1).lt(y).stride()]
+    def call(x: Tensor, index: Tensor, values: Tensor) -> Tensor:
+        x.as_strided((3, 3), strides).index_put_((index,), values, accumulate)
+        return x
 
-    assert strides("nntile") == strides("cpu") == [(1, 2, 2), (1, 2, 4)]
+    index = torch.tensor([2, 0])
+    for values in (torch.tensor(5.0), torch.arange(3.0), torch.arange(6.0).view(2, 3)):
+        assert_parity(call, [torch.arange(12.0), index, values], grad=False)
