@@ -13,7 +13,6 @@ import torch
 import torch.nn.functional as F
 from bench import timing
 from bench.timing import Goal, Row
-from parity import assert_close
 from torch import Tensor
 
 import torch_nntile
@@ -93,7 +92,9 @@ def stepper(
 ) -> Callable[[], Any]:
     """Forward and backward, all gradients kept."""
     leaves = [x.to(device).requires_grad_() for x in inputs]
-    cotangent = torch.ones_like(call(*leaves)).detach()
+    cotangent = real(*call(*leaves).shape).to(
+        device
+    )  # of ones, gradients of norms are nothing but rounding
 
     def step() -> Any:
         return torch.autograd.grad(call(*leaves), leaves, cotangent)
@@ -104,8 +105,7 @@ def stepper(
 def blocks(step: Callable[[], Any], calls: int) -> Callable[[], float]:
     def run() -> float:
         start = time.perf_counter()
-        for _ in range(calls):
-            kept = step()
+        kept = [step() for _ in range(calls)]  # what nobody keeps would not be computed
         torch_nntile.wait()
         del kept
         return (time.perf_counter() - start) / calls * 1e3
@@ -119,7 +119,7 @@ def test_forward_and_backward(name: str, rows: list[Row]) -> None:
     torch.set_num_threads(timing.THREADS)
     steps = {device: stepper(call, inputs, device) for device in ("nntile", "cpu")}
     for found, expected in zip(steps["nntile"](), steps["cpu"](), strict=True):
-        assert_close(found.cpu(), expected, length=inputs[0].numel())
+        assert (found.cpu() - expected).abs().max() <= 1e-4 * expected.abs().max(), name
     start = time.perf_counter()
     steps["cpu"]()
     calls = max(1, int(BLOCK_SECONDS / (time.perf_counter() - start)))
