@@ -92,9 +92,8 @@ def stepper(
 ) -> Callable[[], Any]:
     """Forward and backward, all gradients kept."""
     leaves = [x.to(device).requires_grad_() for x in inputs]
-    cotangent = real(*call(*leaves).shape).to(
-        device
-    )  # of ones, gradients of norms are nothing but rounding
+    # Of ones, or of x itself, gradients of norms are nothing but rounding.
+    cotangent = real(*call(*leaves).shape).flip(0).to(device)
 
     def step() -> Any:
         return torch.autograd.grad(call(*leaves), leaves, cotangent)
