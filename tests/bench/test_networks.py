@@ -128,21 +128,15 @@ def test_forward_and_backward(name: str, rows: list[Row]) -> None:
 
 def test_decoding(rows: list[Row]) -> None:
     """Greedy, 64 tokens after 16, a cache that grows: the same words, and a bounded number of plans."""
-    transformers = pytest.importorskip("transformers")
-    config = transformers.LlamaConfig(
-        hidden_size=256,
-        intermediate_size=688,
-        num_hidden_layers=6,
-        num_attention_heads=8,
-        vocab_size=4096,
-        max_position_embeddings=512,
-    )
-    torch.manual_seed(0)
+    pytest.importorskip("transformers")
+    from bench.sized_models import WIDE, WORDS, sized
+
+    options = WIDE | {"num_hidden_layers": 6, "num_attention_heads": 8}
+    make = sized("llama", **options, intermediate_size=688, vocab_size=WORDS, use_cache=True)
     torch.set_num_threads(timing.THREADS)
-    model = transformers.LlamaForCausalLM(config).eval()
+    models = {"cpu": make().eval(), "nntile": make().eval()}
     words = torch.arange(16).unsqueeze(0)
-    models = {"cpu": model, "nntile": transformers.LlamaForCausalLM(config).eval()}
-    models["nntile"].load_state_dict(model.state_dict())
+    models["nntile"].load_state_dict(models["cpu"].state_dict())
     models["nntile"].to("nntile")
 
     def generate(device: str) -> Tensor:
