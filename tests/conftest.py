@@ -50,12 +50,12 @@ def runtime() -> Iterator[None]:
 @pytest.fixture
 def rows_only() -> Iterator[None]:
     """Nothing may run on the host."""
-    from torch_nntile import compositions
+    from torch_nntile import fallback
 
-    before = compositions.cpu_fallback()
-    compositions.set_cpu_fallback(False)
+    before = fallback.cpu_fallback()
+    fallback.set_cpu_fallback(False)
     yield
-    compositions.set_cpu_fallback(before)
+    fallback.set_cpu_fallback(before)
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from torch_nntile import compositions
+from torch_nntile import fallback
 
 pytestmark = pytest.mark.multi
 
@@ -193,10 +193,10 @@ def run(*command: str, cwd: Path, path: Path | None = None) -> str:
 
 @pytest.fixture
 def rows_only() -> object:
-    before = compositions.cpu_fallback()
-    compositions.set_cpu_fallback(False)
+    before = fallback.cpu_fallback()
+    fallback.set_cpu_fallback(False)
     yield
-    compositions.set_cpu_fallback(before)
+    fallback.set_cpu_fallback(before)
 
 
 @pytest.mark.usefixtures("rows_only")

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from torch_nntile import decomp, dispatch
+from torch_nntile import decomp, fallback
 
 Call = Callable[..., Any]
 
@@ -228,10 +228,10 @@ def test_equal_looks_at_shape_and_data() -> None:
 
 
 def test_printing_needs_no_host_kernel() -> None:
-    dispatch.reset_fallback_report()
+    fallback.reset_fallback_report()
     for x in (X, X > 0, torch.arange(3), torch.tensor(2.5), torch.full((3,), torch.inf)):
         assert repr(x.to("nntile")).startswith(repr(x)[:-1].split(",\n")[0][:12])
-    assert dispatch.fallback_report() == []
+    assert fallback.fallback_report() == []
 
 
 def test_every_decomposition_has_a_case() -> None:

@@ -40,10 +40,10 @@ if "torch_nntile.diagnose" not in sys.orig_argv:
         wait,
     )
     from torch_nntile.cost import cost_text, load_cost
-    from torch_nntile.dispatch import Fallback, fallback_report, reset_fallback_report
     from torch_nntile.errors import NntileError
     from torch_nntile.estimate import Estimate, estimate
     from torch_nntile.explain import explain
+    from torch_nntile.fallback import Fallback, fallback_report, reset_fallback_report
     from torch_nntile.kernels import (
         In,
         InMut,

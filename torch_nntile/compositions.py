@@ -20,17 +20,16 @@ from torch._prims_common import suggest_memory_format
 from torch.utils import _pytree as pytree
 
 from torch_nntile import _c
+from torch_nntile.fallback import cpu_fallback
 from torch_nntile.notices import runs_on_host
 from torch_nntile.schemas import is_in_place, is_written, schema_of
 
-__all__ = ["Composition", "active", "cpu_fallback", "set_cpu_fallback"]
+__all__ = ["Composition", "active"]
 
 Function = Callable[..., Any]
 
 _MOST_ELEMENTS = 10_000  # of stand-ins with the operands' sizes
 _REAL = frozenset((torch.float32, torch.float64, torch.float16, torch.bfloat16))
-_ERROR, _WARN = 0, 1  # numbers of nntile_stub_mode
-_allowed = True
 _inside = threading.local()
 
 
@@ -44,18 +43,6 @@ def _habit(overload: str) -> tuple[int, int]:
     name, _, variant = overload.partition(".")
     number = _c.get("nntile_stub_habit", f"aten::{name}".encode(), variant.encode())
     return number % 16, number // 16
-
-
-def cpu_fallback() -> bool:
-    """Whether an op without a row may run on the host."""
-    return _allowed
-
-
-def set_cpu_fallback(allowed: bool) -> None:
-    """Allow it (a warning for each overload), or make it an error."""
-    global _allowed
-    _allowed = bool(allowed)
-    _c.get("nntile_stub_fallback_mode", _WARN if allowed else _ERROR)
 
 
 def active() -> set[str]:
@@ -94,21 +81,22 @@ class Composition:
                 )
             names.add(overload)
             try:
-                if not any_dtype and not _all_real(args, kwargs):
+                real = _all_real(args, kwargs)
+                if not real and not any_dtype:
                     dtypes = _dtypes(args, kwargs)
                     known = dtypes in accepted or _REAL.issuperset(dtypes)
                     if not known and _ask(op, args, kwargs):
                         accepted.add(dtypes)
-                return form(*args, **kwargs)
+                return form(real, args, kwargs)
             finally:
                 names.discard(overload)
 
         return kernel
 
     def _form(self, overload: str) -> Function:
-        """The function of a form: results go where its schema says."""
+        """The function of a form, of what compute() takes: results go where its schema says."""
         if self.writes:
-            return self.function
+            return lambda real, args, kwargs: self.function(*args, **kwargs)
         schema = schema_of(f"aten::{overload}")
         outs = [a.name for a in schema.arguments if a.is_out]
         if outs and not set(outs) <= {*inspect.signature(self.function).parameters}:
@@ -116,9 +104,9 @@ class Composition:
             restrides = torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{overload}", "CPU")
             exact = bool(_habit(overload)[1] & _EXACT_OUT)
 
-            def out_form(*args: Any, **kwargs: Any) -> Any:
+            def out_form(real: bool, args: Any, kwargs: Any) -> Any:
                 targets = [kwargs.pop(out) for out in outs]
-                results = self.compute(*args, **kwargs)
+                results = self.compute(real, args, kwargs)
                 results = results if isinstance(results, tuple) else (results,)
                 for target, result in zip(targets, results, strict=True):
                     _write_out(target, result, restrides, exact)
@@ -126,13 +114,15 @@ class Composition:
 
             return out_form
         if is_in_place(schema):
-            return lambda self_, *args, **kwargs: self_.copy_(self.compute(self_, *args, **kwargs))
+            return lambda real, args, kwargs: args[0].copy_(self.compute(real, args, kwargs))
         return self.compute
 
-    def compute(self, *args: Any, **kwargs: Any) -> Any:
-        """New results with the CPU's strides; by its kernel where the formula is not for these dtypes."""
-        others = "" if _all_real(args, kwargs) else self._others(args, kwargs)
-        if others:
+    def compute(self, real: bool, args: Any, kwargs: Any) -> Any:
+        """New results with the CPU's strides; by its kernel where the formula is not for these dtypes.
+
+        real: all operands are real floating tensors.
+        """
+        if others := "" if real else self._others(args, kwargs):
             if not cpu_fallback():
                 raise NotImplementedError(
                     f"nntile: 'aten::{self.overload}' of {others} runs on the host, "

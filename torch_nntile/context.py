@@ -28,7 +28,7 @@ from __future__ import annotations
 import os
 import re
 
-from torch_nntile import _c, compositions, modes, places
+from torch_nntile import _c, fallback, modes, places
 from torch_nntile.errors import InvalidArgumentError, InvalidStateError, NntileError
 
 __all__ = [
@@ -83,7 +83,7 @@ def init_context(
     config.ncpu, config.ncuda, config.memory_bytes = ncpu, ncuda, budget
     config.spin_seconds, config.verbose = -1.0, int(verbose)
     _c.call("nntile_context_create", config)
-    compositions.set_cpu_fallback(cpu_fallback)
+    fallback.set_cpu_fallback(cpu_fallback)
     modes.set_mode(mode)
 
 
@@ -129,7 +129,7 @@ def restore_where() -> None:
 
 def _restrict(where: str) -> None:
     if not _c.get("nntile_context_active"):
-        init_context(cpu_fallback=compositions.cpu_fallback(), runtime_mode=modes.runtime_mode())
+        init_context(cpu_fallback=fallback.cpu_fallback(), runtime_mode=modes.runtime_mode())
     _c.call("nntile_record_window", _c.record(), 0)  # called before
     _c.call("nntile_context_restrict", where.encode())
 
@@ -150,7 +150,7 @@ def apply_environment() -> None:
     if mode:
         modes.set_mode(modes.number_of(mode))
     if os.environ.get("NNTILE_CPU_FALLBACK", "1") == "0":
-        compositions.set_cpu_fallback(False)
+        fallback.set_cpu_fallback(False)
     if os.environ.get("NNTILE_BLOCKING", "0") == "1":
         places.block()
 

@@ -77,8 +77,8 @@ def _compute() -> str:
 
 
 def _report() -> str:
-    dispatch = importlib.import_module("torch_nntile.dispatch")
-    rows = dispatch.fallback_report()
+    fallback = importlib.import_module("torch_nntile.fallback")
+    rows = fallback.fallback_report()
     return ", ".join(row.overload for row in rows) or "none"
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -19,36 +18,9 @@ from torch_nntile.compositions import Composition
 from torch_nntile.notices import NOTICES
 from torch_nntile.schemas import siblings
 
-__all__ = ["Fallback", "fallback_report", "reset_fallback_report"]
+__all__ = ["register"]
 
 _libraries: list[torch.library.Library] = []  # a kernel lives as long as its Library
-
-
-@dataclass(frozen=True, slots=True)
-class Fallback:
-    """An overload that ran on PyTorch's CPU kernel."""
-
-    overload: str
-    calls: int
-    bytes: int
-    milliseconds: float
-
-
-def fallback_report() -> list[Fallback]:
-    """Overloads that had no row and ran on the host, slowest first; empty if there was none."""
-    size = _c.get("nntile_stub_fallback_report", _c.ffi.NULL, 0)
-    out = _c.new(f"char[{size + 4096}]")  # room for ops that are met in between
-    _c.get("nntile_stub_fallback_report", out, size + 4096)
-    rows = []
-    for line in _c.text(out).splitlines():
-        overload, calls, nbytes, milliseconds = line.split()
-        rows.append(Fallback(overload, int(calls), int(nbytes), float(milliseconds)))
-    return sorted(rows, key=lambda row: -row.milliseconds)
-
-
-def reset_fallback_report() -> None:
-    """Start counting anew."""
-    _c.get("nntile_stub_fallback_reset")
 
 
 def register() -> None:

@@ -13,7 +13,7 @@ from parity import assert_parity, runtime_mode
 from torch import Tensor, nn
 
 import torch_nntile
-from torch_nntile.compositions import set_cpu_fallback
+from torch_nntile.fallback import set_cpu_fallback
 
 FLOATS = [torch.float32, torch.bfloat16, torch.float16]
 

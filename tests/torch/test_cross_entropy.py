@@ -15,7 +15,7 @@ from parity import assert_parity
 from torch import Tensor
 
 import torch_nntile
-from torch_nntile.compositions import set_cpu_fallback
+from torch_nntile.fallback import set_cpu_fallback
 
 CLASSES, IGNORED = 7, 3
 FLOATS = [torch.float32, torch.float64, torch.bfloat16, torch.float16]

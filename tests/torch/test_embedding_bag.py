@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 import torch_nntile
-from torch_nntile import compositions, wait
+from torch_nntile import fallback, wait
 
 ROWS, WIDTH = 7, 6
 INDICES = torch.tensor([3, 1, 4, 1, 5, 2, 6, 5, 3, 0])
@@ -32,10 +32,10 @@ OPTIONS: dict[str, dict[str, Any]] = {
 @pytest.fixture(autouse=True)
 def rows_only(request: pytest.FixtureRequest) -> Iterator[None]:
     """But for gradients by frequency, a task of the host as of embedding()."""
-    before = compositions.cpu_fallback()
-    compositions.set_cpu_fallback("by frequency" in request.node.name)
+    before = fallback.cpu_fallback()
+    fallback.set_cpu_fallback("by frequency" in request.node.name)
     yield
-    compositions.set_cpu_fallback(before)
+    fallback.set_cpu_fallback(before)
 
 
 def table(dtype: torch.dtype = torch.float32) -> Tensor:
@@ -134,7 +134,7 @@ def test_nothing_waits_for_the_host() -> None:
 
 
 def test_sparse_gradients() -> None:
-    compositions.set_cpu_fallback(True)
+    fallback.set_cpu_fallback(True)
 
     def gradient(device: str) -> Tensor:
         bag = torch.nn.EmbeddingBag.from_pretrained(table(), False, mode="sum", sparse=True)

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 import torch_nntile
-from torch_nntile import compositions
+from torch_nntile import fallback
 
 BOTH = pytest.mark.parametrize("mode", ["eager", "graph"])
 
@@ -327,9 +327,9 @@ def test_integer_division_by_zero(mode: str) -> None:
 
 @pytest.fixture
 def no_fallback() -> Iterator[None]:
-    compositions.set_cpu_fallback(False)
+    fallback.set_cpu_fallback(False)
     yield
-    compositions.set_cpu_fallback(True)
+    fallback.set_cpu_fallback(True)
 
 
 @pytest.mark.usefixtures("no_fallback")

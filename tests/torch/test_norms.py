@@ -13,7 +13,7 @@ from parity import assert_parity
 from torch import Tensor
 
 import torch_nntile
-from torch_nntile.compositions import set_cpu_fallback
+from torch_nntile.fallback import set_cpu_fallback
 
 FLOATS = [torch.float32, torch.float64, torch.bfloat16, torch.float16]
 IMAGES = (4, 6, 5, 3)

@@ -13,7 +13,7 @@ from op_calls import calls_of, dtype_of, entries, into_out, plain, refused, writ
 from parity import Cuts, assert_parity, data_of
 from torch import Tensor
 
-from torch_nntile import aten, compositions
+from torch_nntile import aten, fallback
 
 NAMES = sorted(
     {
@@ -108,11 +108,11 @@ IN_TWO = [name for name in sorted(set(TESTED) - NO_BATCH) if zlib.crc32(name.enc
 
 @pytest.fixture(autouse=True)
 def rows_only(request: pytest.FixtureRequest) -> Iterator[None]:
-    before = compositions.cpu_fallback()
+    before = fallback.cpu_fallback()
     name = request.node.callspec.params["name"] if hasattr(request.node, "callspec") else ""
-    compositions.set_cpu_fallback(name in HOST_IN_BACKWARD)
+    fallback.set_cpu_fallback(name in HOST_IN_BACKWARD)
     yield
-    compositions.set_cpu_fallback(before)
+    fallback.set_cpu_fallback(before)
 
 
 def cuts_of(tensors: list[Tensor]) -> Cuts:

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from parity import assert_parity
 from torch import Tensor
 
-from torch_nntile.compositions import set_cpu_fallback
+from torch_nntile.fallback import set_cpu_fallback
 
 LINES, PLANES, CUBES = (4, 3, 9), (4, 3, 7, 8), (4, 3, 4, 6, 5)
 

@@ -146,9 +146,9 @@ def test_gradients() -> None:
 
 def test_what_has_no_kernel_says_so_without_the_host() -> None:
     s = dense("nntile").to_sparse()
-    torch_nntile.compositions.set_cpu_fallback(False)
+    torch_nntile.fallback.set_cpu_fallback(False)
     try:
         with pytest.raises(NotImplementedError, match=r"aten::add.*cpu_fallback is off"):
             s + s
     finally:
-        torch_nntile.compositions.set_cpu_fallback(True)
+        torch_nntile.fallback.set_cpu_fallback(True)

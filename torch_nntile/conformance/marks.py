@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import torch_nntile
-from torch_nntile import aten, compositions, decomp
+from torch_nntile import aten, compositions, decomp, fallback
 from torch_nntile.conformance import cases
 from torch_nntile.conformance.calls import Sample, leaves_of, run, samples_of, strided_only
 from torch_nntile.schemas import siblings
@@ -113,13 +113,13 @@ class _Watched:
 
     @contextlib.contextmanager
     def with_rows_only(self) -> Iterator[None]:
-        before = compositions.cpu_fallback()
-        compositions.set_cpu_fallback(False)
+        before = fallback.cpu_fallback()
+        fallback.set_cpu_fallback(False)
         try:
             with _Overloads(self.overloads):
                 yield
         finally:
-            compositions.set_cpu_fallback(before)
+            fallback.set_cpu_fallback(before)
 
     @contextlib.contextmanager
     def _reads(self) -> Iterator[None]:

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from torch_nntile import _c, memory, modes
-from torch_nntile.dispatch import fallback_report
 from torch_nntile.errors import InvalidArgumentError
+from torch_nntile.fallback import fallback_report
 from torch_nntile.profiling import profile, table
 from torch_nntile.profiling.events import Task
 
