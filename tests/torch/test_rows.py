@@ -137,10 +137,6 @@ def test_element_wise_row(name: str, row: aten.Row, data: st.DataObject) -> None
         assume(False)  # PyTorch refuses this dtype; test_errors.py looks at what is refused
     if name == "aten::gelu.out":  # the CPU leaves a strided out= of gelu as it was
         assume(all(x.is_contiguous() for x in example.inputs))
-    if (
-        name == "aten::angle.out"
-    ):  # an out= that the CPU resizes is laid as its input, Meta's is not
-        assume(all(x.is_contiguous() for x in example.inputs))
     if row.op == "erfinv":
         well_conditioned(example)
     if row.op == "gelu":  # oneDNN's gelu of inf is nan, that of the CPU's own loop is inf
@@ -163,6 +159,40 @@ def test_element_wise_row(name: str, row: aten.Row, data: st.DataObject) -> None
 def test_sample(name: str, number: int) -> None:
     sample = SAMPLES[name][number]
     assert_parity(sample.call, sample.inputs, grad=sample.grad, length=sample.length)
+
+
+def empty_out_of(name: str, operand: torch.Tensor) -> torch.Tensor | None:
+    """Result of an out= form: each tensor is `operand`, each number 1. None: it takes something else."""
+    namespace, _, rest = name.partition("::")
+    base, _, overload = rest.partition(".")
+    op = getattr(getattr(getattr(torch.ops, namespace), base), overload)
+    given = {}
+    for argument in op._schema.arguments:
+        if argument.is_out:
+            given[argument.name] = operand.new_empty(0)
+        elif isinstance(argument.type, torch.TensorType):
+            given[argument.name] = operand
+        elif isinstance(argument.type, torch.NumberType | torch.FloatType | torch.IntType):
+            given[argument.name] = 1
+    try:
+        return op(**given)
+    except (RuntimeError, NotImplementedError):
+        return None
+
+
+OUT_FORMS = [name for name, _ in FORMS if "out" in name.partition(".")[2]]
+
+
+@pytest.mark.parametrize("order", [(1, 0, 2), (2, 1, 0)])
+@pytest.mark.parametrize("name", OUT_FORMS)
+def test_empty_out_is_laid_as_the_cpu_lays_it(name: str, order: tuple[int, ...]) -> None:
+    for dtype in (torch.float32, torch.int32, torch.bool):
+        operand = torch.ones(2, 3, 4, dtype=dtype).permute(order)
+        expected = empty_out_of(name, operand)
+        if expected is not None:
+            found = empty_out_of(name, operand.to("nntile"))
+            assert found is not None
+            assert found.stride() == expected.stride()
 
 
 @pytest.mark.parametrize("name", SAMPLES)

@@ -163,11 +163,14 @@ c10::ScalarType promoted(const c10::OperatorHandle& op, Arguments arguments) {
 void mend_strides(const c10::OperatorHandle& op, Arguments arguments, Shapes& shapes) {
     const auto& schema = op.schema();
     const Habit& habit = habit_of(schema);
-    if (habit.layout == NNTILE_STUB_META || is_in_place(schema)) return;
+    // Meta has functions of its own for out= forms that are no structured kernels.
+    const bool elementwise = habit.layout == NNTILE_STUB_ELEMENTWISE ||
+                             (schema.is_mutable() && op.hasTag(at::Tag::pointwise));
+    if ((habit.layout == NNTILE_STUB_META && !elementwise) || is_in_place(schema)) return;
     // An out= form that PyTorch generates resizes without regard to strides.
-    if (schema.is_mutable() && !is_own(habit) && !op.hasKernelForDispatchKey(c10::DispatchKey::CPU)) return;
+    if (schema.is_mutable() && op.hasTag(at::Tag::generated)) return;
     Shape& first = shapes[0][0];
-    if (habit.layout == NNTILE_STUB_ELEMENTWISE) {
+    if (elementwise) {
         if (!structured_meta(op)) mend_elementwise(op, arguments, first);
         return;
     }

@@ -2,7 +2,6 @@
 #include "habits.h"
 
 #include <sstream>
-#include <string_view>
 #include <unordered_map>
 
 #include "boxed.h"
@@ -23,11 +22,6 @@ constexpr Habit table[] = {
     {"logical_xor", elementwise},
     {"native_dropout_backward", elementwise},
     {"where.self_out", elementwise},
-    {"bitwise_and.Scalar_out", elementwise},
-    {"bitwise_or.Scalar_out", elementwise},
-    {"bitwise_xor.Scalar_out", elementwise},
-    {"fmod.Scalar_out", elementwise},
-    {"remainder.Scalar_out", elementwise},
     {"complex", elementwise, NNTILE_STUB_ON_HOST},
     {"polar", elementwise, NNTILE_STUB_ON_HOST},
     // Compositions whose last part looks at operands in another order.
@@ -100,8 +94,6 @@ const Habit& habit_of(const std::string& name, const std::string& overload) {
 const Habit& habit_of(const c10::FunctionSchema& schema) {
     return habit_of(schema.name(), schema.overload_name());
 }
-
-bool is_own(const Habit& habit) { return std::string_view(habit.op).find('.') != std::string_view::npos; }
 
 std::vector<const char*> overloads_with(nntile_stub_habit_flag flag) {
     std::vector<const char*> found;

@@ -24,8 +24,6 @@ struct Habit {
 // The habit of an overload; that of its name, if the overload has none of its own.
 const Habit& habit_of(const c10::FunctionSchema& schema);
 const Habit& habit_of(const std::string& name, const std::string& overload);
-// Whether it is of this overload only.
-bool is_own(const Habit& habit);
 
 // All overloads with a flag, as Library::impl() takes them.
 std::vector<const char*> overloads_with(nntile_stub_habit_flag flag);
