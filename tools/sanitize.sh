@@ -14,7 +14,7 @@ export HWLOC_PLUGINS_PATH=/none # they are unloaded before the leak checker coul
 export TSAN_OPTIONS="suppressions=$root/tests/tsan.supp"
 
 # The C ABI gets enums from C, where they may be any number, and checks them: not an error (-fno-sanitize=enum).
-configure() {  # configure KIND: prints the build folder
+built() {  # built KIND: builds all, also the libraries that lie beside ours, and prints the build folder
     build=build/sanitize-$(echo "$1" | cut -d , -f 1)
     if [ ! -f "$build/build.ninja" ]; then
         pkg_config_path=
@@ -25,12 +25,12 @@ configure() {  # configure KIND: prints the build folder
             -Dcpp_args="-fno-sanitize=enum -D_GLIBCXX_ASSERTIONS" \
             -Dtorch=disabled -Dtests=enabled -Dpkg_config_path="$pkg_config_path" > /dev/null
     fi
+    ninja -C "$build" >&2
     echo "$build"
 }
 
 if [ "${1:-}" = fuzz ]; then
-    core=$(configure address,undefined)/libnntile_c/libnntile_c.so
-    ninja -C "${core%/*/*}" libnntile_c/libnntile_c.so > /dev/null
+    core=$(built address,undefined)/libnntile_c/libnntile_c.so
     export ASAN_OPTIONS="detect_leaks=0:detect_odr_violation=0" PYTHONPATH=tests
     LD_PRELOAD="$(cc -print-file-name=libasan.so) $(cc -print-file-name=libubsan.so) $root/$core" \
         python -W ignore -m fuzz --seconds "${2:-600}"
@@ -38,6 +38,6 @@ if [ "${1:-}" = fuzz ]; then
 fi
 for sanitizer in "${@:-address,undefined thread}"; do
     for kind in $sanitizer; do
-        meson test -C "$(configure "$kind")" --print-errorlogs --num-processes 1
+        meson test -C "$(built "$kind")" --no-rebuild --print-errorlogs --num-processes 1
     done
 done

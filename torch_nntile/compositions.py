@@ -80,6 +80,7 @@ class Composition:
                     f"nntile: the decomposition of aten::{overload} needs aten::{overload} itself"
                 )
             names.add(overload)
+            _c.call("nntile_record_compose", _c.record(), 1)
             try:
                 real = _all_real(args, kwargs)
                 if not real and not any_dtype:
@@ -90,6 +91,7 @@ class Composition:
                 return form(real, args, kwargs)
             finally:
                 names.discard(overload)
+                _c.call("nntile_record_compose", _c.record(), 0)
 
         return kernel
 

@@ -112,6 +112,40 @@ def test_large_results_are_not_held_back() -> None:
     assert x[-1].item() == 1
 
 
+def test_no_window_ends_within_a_composition() -> None:
+    """Else what its calls hand to each other would be stored, however large it is."""
+    x = torch.randn(4, 3, 5).to(DEVICE)
+    wait()
+
+    def calls() -> list[Tensor]:
+        kept = [x + k for k in range(62)]
+        return [*kept, F.batch_norm(x, None, None, training=True)]
+
+    kept = [calls()]
+    wait()
+    graphs, _, lowerings = counted(lambda: kept.append(calls()))
+    assert (graphs, lowerings) == (1, 0)
+    assert not has_pending_graph()  # it was full at the end
+    graph = explain("graph")
+    assert graph.count("channel_sums") == 1
+    assert len(graph.splitlines()[-2].split(",")) <= 66, graph  # results: 62, this one and statistics
+
+
+def test_a_composition_that_fails_ends() -> None:
+    x = torch.randn(4, 3, 5).to(DEVICE)
+    for _ in range(3):
+        with pytest.raises(RuntimeError):
+            F.batch_norm(x, None, None, training=False)
+    y = x
+    for _ in range(200):
+        y = y + 1
+    assert has_pending_graph()
+    wait()
+    kept = [x + k for k in range(64)]
+    assert not has_pending_graph()
+    assert len(kept) == 64
+
+
 def test_a_task_that_fails_names_its_call() -> None:
     table = torch.randn(5, 3).to(DEVICE)
     index = torch.tensor([1, 7]).to(DEVICE)

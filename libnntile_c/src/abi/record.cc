@@ -181,6 +181,10 @@ nntile_status nntile_record_window(nntile_record* record, int open, nntile_error
     return guard(error, [&] { recorder_of(record, "nntile_record_window").window(open != 0); });
 }
 
+nntile_status nntile_record_compose(nntile_record* record, int begin, nntile_error** error) {
+    return guard(error, [&] { recorder_of(record, "nntile_record_compose").compose(begin != 0); });
+}
+
 void nntile_record_reset(nntile_record* record) {
     guard(nullptr, [&] { recorder_of(record, "nntile_record_reset").reset(); });
 }

@@ -118,6 +118,7 @@ struct MapRow {
     std::vector<MapParam> params;
     bool uses_index;                    // gets the element's linear index
     int flops;                          // per element, for the cost model
+    bool by_blocks;                     // an expression, not a loop of its own: inputs may be uniform
     MapCheck check = MapCheck::none;
     uint8_t checked = 0;                // which input
 };

@@ -97,6 +97,7 @@ void MapEngine::run_load(const Step& step, int64_t count) {
     const Footprint& f = footprints[s.block];
     const int64_t from = size_of(b.dtype), to = size_of(s.compute);
     const std::byte* data = b.data + position[s.block] * from;
+    if (s.uniform) return step.convert_run(data, s.at, 0, map_block);
     for_runs(f, count, [&](int64_t offset, int64_t element, int64_t n) {
         step.convert_run(data + offset * from, s.at + element * to, f.last_stride(), n);
     });
@@ -150,13 +151,17 @@ int MapEngine::refuse(const Step& step, const void* input, int64_t n) const {
 int MapEngine::run_compute(const Step& step, int64_t n) {
     const void* in[max_instruction_operands];
     void* out[max_instruction_operands];
-    for (int k = 0; k < step.n_in; ++k) in[k] = slots[step.in[k]].at;
+    bool uniform[max_instruction_operands];
+    for (int k = 0; k < step.n_in; ++k) {
+        in[k] = slots[step.in[k]].at;
+        uniform[k] = slots[step.in[k]].uniform;
+    }
     for (int k = 0; k < step.n_out; ++k) out[k] = slots[step.out[k]].at;
     if (step.check != MapCheck::none)
-        if (int status = refuse(step, in[step.checked], n)) return status;
+        if (int status = refuse(step, in[step.checked], uniform[step.checked] ? map_block : n)) return status;
     const int64_t* index =
         index_slot < 0 ? nullptr : reinterpret_cast<const int64_t*>(slots[index_slot].at);
-    step.loop({n, in, out, args.params.data() + step.first_param, index, step.dtype});
+    step.loop({n, in, uniform, out, args.params.data() + step.first_param, index, step.dtype});
     return 0;
 }
 

@@ -18,6 +18,7 @@ public:
         int64_t sizes[max_dims], strides[max_dims];
 
         bool plain() const { return dims == 1 && strides[0] == 1; }
+        bool uniform() const { return dims == 1 && strides[0] == 0; }
         int64_t last_stride() const { return strides[dims - 1]; }
     };
 
@@ -27,7 +28,8 @@ public:
 
 private:
     static constexpr int64_t register_bytes = 4096;
-    static constexpr int64_t long_row = 128;  // elements: worth a chunk of its own
+    static constexpr int64_t long_row = 128;  // elements: worth a chunk of its own, where several would be copied
+    static constexpr int64_t long_uniform_row = 512;  // likewise, where several would repeat an element of each
     static constexpr int max_buffers = 32;
     static constexpr int max_slots = max_map_registers * compute_count + 1;  // and the index
     static constexpr int max_steps =
@@ -41,6 +43,7 @@ private:
         int16_t block;   // of an input, or of an output that is written directly; else -1
         int16_t buffer;  // -1: direct, or released
         bool pinned;     // holds an invariant or the index
+        bool uniform;    // one element, map_block times
         std::byte* at;
     };
     struct Step {
@@ -58,6 +61,7 @@ private:
 
     void choose_chunk();
     Footprint footprint_of(int operand) const;
+    bool may_be_uniform(int reg) const;
     int plan();
     int plan_instruction(int number);
     int plan_stores();

@@ -67,11 +67,12 @@ T value_of(T out, size_t) {
 // Elements go through the vector code in blocks, and the last ones in a block that is filled up: the
 // compiler joins multiplications and additions otherwise in code for single elements, so that the
 // bits would depend on where a tile begins.
-constexpr int64_t block = 64;
+constexpr int64_t block = map_block;
 
 template <class T, size_t inputs, size_t outputs, size_t params>
 struct Lanes {
     const T* in[inputs + 1];
+    int64_t step[inputs + 1];  // from block to block: 0 of a uniform input
     T* out[outputs];
     T f[params + 1];
     int64_t i[params + 1];
@@ -82,13 +83,13 @@ template <class Row, class T, bool choice, class L, size_t... I, size_t... O, si
                                   std::index_sequence<O...>, std::index_sequence<K...>) {
     const L l = lanes;  // nothing that is written can change it
     for (int64_t b = 0; b < blocks; ++b) {
-        const int64_t at = b * block;
+        const T* const in[] = {l.in[I] + b * l.step[I]..., nullptr};
+        T* const out[] = {l.out[O] + b * block...};
         // Outputs may be inputs, element by element: all are read before one is written.
 #pragma GCC ivdep
         for (int64_t j = 0; j < block; ++j) {
-            const auto y =
-                Row::apply(l.in[I][at + j]..., param<Row::kinds.kind[K], choice>(l.f[K], l.i[K])...);
-            ((l.out[O][at + j] = value_of(y, O)), ...);
+            const auto y = Row::apply(in[I][j]..., param<Row::kinds.kind[K], choice>(l.f[K], l.i[K])...);
+            ((out[O][j] = value_of(y, O)), ...);
         }
     }
 }
@@ -99,6 +100,7 @@ void run(const Loop& loop, std::index_sequence<I...> in, std::index_sequence<O..
     using L = Lanes<T, sizeof...(I), sizeof...(O), sizeof...(K)>;
     const int64_t blocks = loop.n / block, done = blocks * block, rest = loop.n - done;
     L lanes{{static_cast<const T*>(loop.in[I])..., nullptr},
+            {(loop.uniform[I] ? 0 : block)..., 0},
             {static_cast<T*>(loop.out[O])...},
             {static_cast<T>(loop.params[K].f)..., T{}},
             {loop.params[K].i..., 0}};
@@ -106,7 +108,9 @@ void run(const Loop& loop, std::index_sequence<I...> in, std::index_sequence<O..
     if (rest == 0) return;
     T from[sizeof...(I) + 1][block], to[sizeof...(O)][block];
     const auto take = [&](size_t k) {
-        for (int64_t j = 0; j < block; ++j) from[k][j] = lanes.in[k][done + std::min(j, rest - 1)];
+        if (lanes.step[k] == 0) return;
+        const T* last = lanes.in[k] + done;
+        std::fill(std::copy_n(last, rest, from[k]), from[k] + block, last[rest - 1]);
         lanes.in[k] = from[k];
     };
     (take(I), ...);

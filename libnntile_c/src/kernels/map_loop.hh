@@ -9,11 +9,14 @@ namespace nntile::kernels {
 struct Loop {
     int64_t n;
     const void* const* in;
+    const bool* uniform;        // an input whose elements are all equal: only the first `map_block` are there
     void* const* out;           // may equal inputs
     const Param* params;
     const int64_t* index;       // of each element; only if the row uses it
     DType result;               // dtype of the first output
 };
+// Rows of map.def that are one expression go through elements in blocks of so many.
+inline constexpr int64_t map_block = 64;
 using MapLoop = void (*)(const Loop& loop);
 
 enum : size_t {

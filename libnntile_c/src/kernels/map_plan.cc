@@ -41,15 +41,17 @@ void MapEngine::choose_chunk() {
                       });
     const bool single = program.code.size() == 1 && !uses_index;
     const int last = space.dims - 1;
-    bool plain = single, apart = false;
+    bool plain = single, apart = false, varies = false;
     for (int k = 0; k < program.n_in + program.n_out; ++k) {
         const int64_t* strides = space.strides[k];
         const bool direct = strides[last] == 1 && (!single || args.blocks[k].dtype == program.code[0].compute);
-        plain = plain && direct;
+        const bool uniform = k < program.n_in && strides[last] == 0 && may_be_uniform(k);
+        plain = plain && (direct || uniform);
+        varies = varies || (uniform && std::any_of(strides, strides + last, [](int64_t s) { return s != 0; }));
         apart = apart || (direct && last > 0 && strides[last - 1] != space.sizes[last]);
     }
     // Long rows that lie apart are read and written where they are, one at a time: a chunk of several would be copied.
-    const bool by_rows = apart && space.sizes[last] >= long_row;
+    const bool by_rows = (apart && space.sizes[last] >= long_row) || (varies && space.sizes[last] >= long_uniform_row);
     // A single primitive on plain arrays needs no registers and so no chunks.
     const bool whole = plain && (last == 0 || by_rows);
     const int64_t limit = whole ? INT64_MAX : register_bytes / (wide ? 8 : 4);
@@ -60,6 +62,14 @@ void MapEngine::choose_chunk() {
     const int64_t size = space.sizes[split - 1], most = limit / inner;
     const int64_t pieces = (size - 1) / most + 1;
     rows = (size - 1) / pieces + 1;
+    if (inner == 1) rows = std::min(most, (rows - 1) / map_block * map_block + map_block);
+}
+
+// Whether all that reads an input goes through it in blocks, so that one block of equal elements is enough.
+bool MapEngine::may_be_uniform(int reg) const {
+    return std::all_of(program.code.begin(), program.code.end(), [&](const Instruction& i) {
+        return map_rows()[i.primitive].by_blocks || std::find(i.in.begin(), i.in.end(), reg) == i.in.end();
+    });
 }
 
 // Dims from the piece dim inwards, merged as far as this operand alone allows.
@@ -136,6 +146,7 @@ int MapEngine::plan_instruction(int number) {
                  static_cast<int16_t>(program.n_in + r - (program.n_registers - program.n_out)),
                  -1,
                  false,
+                 false,
                  nullptr};
             slot_of[r][compute] = static_cast<int16_t>(n_slots);
             direct[n_direct++] = static_cast<int16_t>(n_slots++);
@@ -192,7 +203,7 @@ int MapEngine::slot_for(int reg, Compute compute) {
     }
     const Block& b = args.blocks[reg];
     if (footprints[reg].plain() && b.dtype == dtype_of(compute)) {
-        slots[n_slots] = {compute, static_cast<int16_t>(reg), static_cast<int16_t>(reg), -1, false,
+        slots[n_slots] = {compute, static_cast<int16_t>(reg), static_cast<int16_t>(reg), -1, false, false,
                           nullptr};
         slot_of[reg][compute] = static_cast<int16_t>(n_slots);
         direct[n_direct++] = static_cast<int16_t>(n_slots);
@@ -200,6 +211,7 @@ int MapEngine::slot_for(int reg, Compute compute) {
     }
     const int slot = new_slot(reg, compute, footprints[reg].invariant);
     slots[slot].block = static_cast<int16_t>(reg);
+    slots[slot].uniform = footprints[reg].uniform() && may_be_uniform(reg);
     if (!full) new_step(Step::load, slot, -1, loader(b.dtype, compute));
     return slot;
 }
@@ -225,7 +237,7 @@ int MapEngine::new_slot(int reg, Compute compute, bool pinned) {
         return 0;
     }
     const int16_t buffer = reuse ? free_buffers[--n_free] : static_cast<int16_t>(n_buffers++);
-    slots[n_slots] = {compute, static_cast<int16_t>(reg), -1, buffer, pinned, buffers[buffer]};
+    slots[n_slots] = {compute, static_cast<int16_t>(reg), -1, buffer, pinned, false, buffers[buffer]};
     if (!(uses_index && index_slot < 0)) slot_of[reg][compute] = static_cast<int16_t>(n_slots);
     return n_slots++;
 }

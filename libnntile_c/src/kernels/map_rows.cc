@@ -34,9 +34,9 @@ std::vector<MapRow> make_rows() {
 #define CHOICE(name, words) \
     { name, 'i', 0, words }
 #define MAP(name, types, flops, doc, in, out, params, ...) \
-    {#name, doc, Types::types, in, out, params, false, flops},
+    {#name, doc, Types::types, in, out, params, false, flops, true},
 #define MAP_LOOP(name, types, flops, doc, in, out, params, uses_index, ...) \
-    {#name, doc, Types::types, in, out, params, uses_index, flops},
+    {#name, doc, Types::types, in, out, params, uses_index, flops, false},
     return {
 #include "kernels/map.def"
     };

@@ -60,7 +60,11 @@ void Recorder::bury() {
         any_dead_.store(false, std::memory_order_relaxed);
     }
     for (Buffer* b : dead) {
-        if (b->holder >= 0) holders_[b->holder].buffer = nullptr;
+        if (b->holder >= 0) {
+            Holder& holder = holders_[b->holder];
+            if (holder.current != holder.leaf) pending_bytes_ = std::max<int64_t>(0, pending_bytes_ - b->bytes);
+            holder.buffer = nullptr;
+        }
         if (b->watch) b->watch->buffer = nullptr;
         delete b;
     }

@@ -92,6 +92,8 @@ public:
     // Submits what eager mode holds back. open: all calls wait until the end of the window, as one graph, which has
     // happened as a whole or not at all. windows.cc.
     void window(bool open);
+    // Calls of one composition: no window ends among them, where what they hand to each other would be stored.
+    void compose(bool begin);
     // Between begin and end everything is recorded into one graph, whatever the mode, and nothing may be read. The end
     // runs it; keep: and gives it, to be run again on other data and numbers. capture.cc.
     void begin_capture(GeneratorState generator);
@@ -141,6 +143,7 @@ private:
     void mark_outputs();
     void begin_call(bool heavy);
     void finish_call(int64_t result_bytes);
+    bool is_full();
     void watch();
     void empty_window();
     void end_watch();
@@ -155,7 +158,8 @@ private:
     size_t fresh_from_ = 0;                     // values from here on are results of the call being recorded
     size_t pending_ops_ = 0;
     bool window_ = false;                       // of an optimizer's step, is open
-    int64_t pending_bytes_ = 0;                 // of results
+    std::atomic<int> composing_{0};             // compositions that run
+    int64_t pending_bytes_ = 0;                 // of results that buffers hold
     bool failed_ = false;                       // what is pending did not fit into memory
     std::atomic<bool> capturing_{false};
     std::atomic<uint64_t> captures_{0};         // begun up to now

@@ -29,21 +29,37 @@ void Recorder::begin_call(bool heavy) {
 }
 
 void Recorder::finish_call(int64_t result_bytes) {
-    static const bool off = environment_is("NNTILE_WINDOWS", "0");
     ++ops_recorded;
     ++pending_ops_;
     if (!at_once()) return;
     pending_bytes_ += result_bytes;
-    // Large results are not held back: they are worth a worker, and if they do not fit, it is this call that fails.
-    const bool full = window_ ? pending_ops_ >= most_in_step
-                              : off || pending_ops_ >= most_waiting || pending_bytes_ > executor_->most_waiting_bytes();
-    if (full) return flush();
+    if (is_full()) return flush();
     last_call_.store(now(), std::memory_order_relaxed);
     if (window_ || watched_.load(std::memory_order_relaxed)) return;
     std::lock_guard lock(watch_mutex_);
     watched_ = true;
     if (!watcher_.joinable()) watcher_ = std::thread([this] { watch(); });
     watch_changed_.notify_one();
+}
+
+bool Recorder::is_full() {
+    static const bool off = environment_is("NNTILE_WINDOWS", "0");
+    if (window_) return pending_ops_ >= most_in_step;
+    const int64_t most_bytes = executor_->most_waiting_bytes();
+    if (off || most_bytes < 0) return true;
+    // Large results are not held back: they are worth a worker, and if they do not fit, it is this call that fails.
+    return composing_ == 0 && (pending_ops_ >= most_waiting || pending_bytes_ > most_bytes);
+}
+
+void Recorder::compose(bool begin) {
+    if (begin) {
+        ++composing_;
+        return;
+    }
+    if (--composing_ > 0) return;
+    std::lock_guard lock(mutex_);
+    bury();
+    if (at_once() && pending_ops_ > 0 && is_full()) flush();
 }
 
 void Recorder::watch() {
@@ -68,7 +84,7 @@ void Recorder::watch() {
 
 // What does not fit into memory stays, and the next call says so. What fails otherwise is lost, with its reason.
 void Recorder::empty_window() {
-    if (!at_once() || window_ || pending_ops_ == 0) return;
+    if (!at_once() || window_ || composing_ > 0 || pending_ops_ == 0) return;
     try {
         bury();
         flush();
