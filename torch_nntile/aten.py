@@ -72,6 +72,8 @@ ARITHMETIC = (
     Row("clamp_min.Tensor", "clamp_min", "self:x min:lo"),
     Row("clamp_max", "clamp_max", "self:x max:hi"),
     Row("clamp_max.Tensor", "clamp_max", "self:x max:hi"),
+    Row("nntile::clamp", "clamp", "self:x min:lo max:hi"),
+    Row("nntile::clamp.Scalar", "clamp", "self:x min:lo max:hi"),
     Row("nntile::div_trunc", "div_trunc", "self:a other:b"),
     Row("nntile::div_trunc.Scalar", "div_trunc", "self:a other:b"),
 )

@@ -57,8 +57,12 @@ Number = float | int | bool
 def clamp(self: Tensor, min: Any = None, max: Any = None) -> Tensor:
     if min is None and max is None:
         raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
-    low = self if min is None else torch.clamp_min(self, min)
-    return low if max is None else torch.clamp_max(low, max)
+    if max is None:
+        return torch.clamp_min(self, min)
+    if min is None:
+        return torch.clamp_max(self, max)
+    result: Tensor = torch.ops.nntile.clamp(self, min, max)
+    return result
 
 
 def hardtanh(self: Tensor, min_val: Number = -1, max_val: Number = 1) -> Tensor:
@@ -341,6 +345,10 @@ OWN_OPS: dict[str, Callable[..., Any] | None] = {
             self, other, rounding_mode="trunc"
         )
         for overload in ("(Tensor self, Tensor", ".Scalar(Tensor self, Scalar")
+    },
+    **{
+        f"clamp{overload}(Tensor self, {kind} min, {kind} max) -> Tensor": torch.clamp
+        for overload, kind in (("", "Tensor"), (".Scalar", "Scalar"))
     },
     **decomp_image.OWN_OPS,
     **decomp_index.OWN_OPS,

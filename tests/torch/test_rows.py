@@ -17,6 +17,8 @@ from torch_nntile.schemas import siblings
 
 # Served through compositions, or random: see the tests named here.
 ELSEWHERE = {
+    "nntile::clamp": "test_compositions.py",
+    "nntile::clamp.Scalar": "test_compositions.py",
     "nntile::div_trunc": "test_compositions.py",
     "nntile::div_trunc.Scalar": "test_integers.py",
     "nntile::sumsq": "norms: test_compositions.py and test_op_db_all.py",

@@ -14,6 +14,9 @@ using schema::LabelKind;
 
 namespace {
 
+// Bytes that could be read in the time of a miss that no prefetch sees coming: 150 ns, measured with rows of 896 bytes.
+constexpr double bytes_of_miss = 1024;
+
 // Every tile of `wanted` lies in one tile of `stored`.
 bool refines(const Cut& wanted, const Cut& stored) {
     if (is_whole(stored) || wanted == stored) return true;
@@ -92,6 +95,7 @@ Estimator::Operand Estimator::operand_of(uint32_t v, bool output) {
     if (!in.stored) return o;
     for (const Cut& cut : in.stored->cuts)
         if (!is_whole(cut)) o.stored = base;
+    o.in_one = o.stored < 0 && v == base;
     return o;
 }
 
@@ -149,6 +153,20 @@ double Estimator::block(const Job& job, const Operand& operand, const std::vecto
     return bytes;
 }
 
+// Tiles lie one behind the other, but a block of a tile is as many runs as its outer dims have elements.
+double Estimator::block_and_runs(const Job& job, const Operand& operand, const std::vector<AxisState>& axes) const {
+    const double bytes = block(job, operand, axes);
+    if (!operand.in_one) return bytes;
+    double run = operand.element;
+    for (size_t d = operand.axes.size(); d-- > 0;) {
+        const int axis = operand.axes[d];
+        if (axis < 0) continue;
+        run *= axes[axis].length;
+        if (axes[axis].segments > 1) return bytes + std::max(bytes / run, 1.0) * bytes_of_miss;
+    }
+    return bytes;
+}
+
 double Estimator::length(const Label& l, const std::vector<AxisState>& axes) {
     return l.axis < 0 || l.kind == LabelKind::whole ? l.extent : axes[l.axis].length;
 }
@@ -171,11 +189,11 @@ double Estimator::task_seconds(const Job& job, const std::vector<AxisState>& axe
         return cost_.product(length(job.labels[n - 3], axes), length(job.labels[n - 2], axes),
                              length(job.labels[n - 1], axes), count, job.dtype);
     }
+    if (job.kind == Kind::move) return 0;
     double bytes = 0;
     for (const Operand& o : job.operands)
-        if (o.element > 0) bytes += block(job, o, axes);
+        if (o.element > 0) bytes += job.kind == Kind::host ? block(job, o, axes) : block_and_runs(job, o, axes);
     if (job.kind == Kind::host) return cost_.host(bytes, job.flops);
-    if (job.kind == Kind::move) return 0;
     double flops = job.flops;
     for (const Label& l : job.labels)
         if (!(job.sparse && l.kind == LabelKind::whole)) flops *= length(l, axes);

@@ -47,6 +47,7 @@ private:
         SmallVector<int, 4> axes;       // of its dims, into axes_; -1: an extent of 1
         int link = -1;
         int64_t stored = -1;            // the input that it is (a view of), if that is stored cut
+        bool in_one = false;            // an input that is stored as one tile
         bool output = false;
         bool epilogue = false;          // read or written by a program after the product
     };
@@ -81,6 +82,8 @@ private:
     std::vector<AxisState> whole_axes() const;
     // Bytes of a task's block of an operand.
     double block(const Job& job, const Operand& operand, const std::vector<AxisState>& axes) const;
+    // Likewise, and for each run of elements what could be read while it begins.
+    double block_and_runs(const Job& job, const Operand& operand, const std::vector<AxisState>& axes) const;
     double task_seconds(const Job& job, const std::vector<AxisState>& axes) const;  // without its price
     double epilogue_seconds(const Job& job, const std::vector<AxisState>& axes) const;  // with the last part of a sum
     static double length(const Label& label, const std::vector<AxisState>& axes);   // of a task's part
