@@ -110,6 +110,17 @@ def multinomial(
     return found.clamp_max(self.shape[-1] - 1)
 
 
+def randperm_out(n: int, *, generator: torch.Generator | None, out: Tensor) -> Tensor:
+    """The order of n random keys of 63 bits, as on other devices."""
+    cpu = torch.device("cpu")
+    if out.dtype != torch.int64 or n < 0:  # may not hold all numbers below n
+        torch.randperm(n, generator=torch.Generator(), dtype=out.dtype, device=cpu)
+    if generator is not None and generator.device == cpu:  # RandomSampler has one
+        return out.resize_(n).copy_(torch.randperm(n, generator=generator, device=cpu))
+    keys = torch.empty(n, dtype=torch.int64, device=out.device).random_(generator=generator)
+    return out.resize_(n).copy_(keys.argsort())
+
+
 def rrelu_with_noise(
     self: Tensor,
     noise: Tensor,
@@ -317,6 +328,7 @@ COMPOSITIONS: dict[str, Callable[..., Any]] = {
     "normal.float_Tensor": normal,
     "normal.Tensor_Tensor": normal,
     "multinomial": multinomial,
+    "randperm.generator_out": randperm_out,
     "rrelu_with_noise": rrelu_with_noise,
     "rrelu_with_noise.out": rrelu_with_noise,
     "rrelu_with_noise_": rrelu_with_noise_,

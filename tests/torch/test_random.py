@@ -82,6 +82,31 @@ def test_generators_are_independent_and_can_be_restored() -> None:
     assert torch.equal(torch.rand(8, device="nntile").cpu(), y)
 
 
+def test_permutations() -> None:
+    """Each of the 24 of four elements is as frequent; and each place of a long one is."""
+    torch.manual_seed(0)
+    count: dict[tuple[int, ...], int] = {}
+    for _ in range(1200):
+        order = tuple(torch.randperm(4, device="nntile").tolist())
+        count[order] = count.get(order, 0) + 1
+    assert len(count) == 24
+    assert sum((k - 50) ** 2 / 50 for k in count.values()) < 50  # chi square of 23: p of 0.001
+    long = torch.randperm(10_001, device="nntile")
+    assert torch.equal(long.sort().values.cpu(), torch.arange(10_001))
+    assert not torch.equal(long.cpu(), torch.randperm(10_001, device="nntile").cpu())
+    generator = torch.Generator("nntile").manual_seed(5)
+    first = torch.randperm(9, generator=generator, device="nntile", dtype=torch.float32)
+    again = torch.randperm(9, generator=generator.manual_seed(5), device="nntile")
+    assert first.tolist() == again.tolist()
+    assert torch.randperm(0, device="nntile").shape == (0,)
+    for n, dtype in ((-1, torch.int64), (3000, torch.float16), (300, torch.uint8), (3, torch.bool)):
+        with pytest.raises(RuntimeError) as expected:
+            torch.randperm(n, dtype=dtype)
+        with pytest.raises(type(expected.value)) as found:
+            torch.randperm(n, dtype=dtype, device="nntile")
+        assert str(found.value) == str(expected.value)
+
+
 def test_the_generator_of_the_cpu_is_left_alone() -> None:
     state = torch.get_rng_state()
     x = torch.empty(5, 7, device="nntile")
