@@ -38,6 +38,6 @@ if [ "${1:-}" = fuzz ]; then
 fi
 for sanitizer in "${@:-address,undefined thread}"; do
     for kind in $sanitizer; do
-        meson test -C "$(built "$kind")" --no-rebuild --print-errorlogs --num-processes 1
+        meson test -C "$(built "$kind")" --print-errorlogs --num-processes 1
     done
 done

@@ -144,6 +144,7 @@ REDUCTIONS = (
 PRODUCTS = (
     Row("mm", "matmul", "self:a mat2:b", UNIFORM),
     Row("bmm", "matmul", "self:a mat2:b", UNIFORM),
+    Row("nntile::int8_mm", "matmul_int8", "self:a mat2:b"),
     Row("addmm", "addmm", "self:c mat1:a mat2:b beta alpha", UNIFORM),
     Row("baddbmm", "addmm", "self:c batch1:a batch2:b beta alpha", UNIFORM),
 )

@@ -272,13 +272,9 @@ def _on_host(op: Any, args: Any, kwargs: Any) -> Any:
     device = next((d for d in given if d.type != "cpu"), kwargs.get("device", "cpu"))
 
     def to_host(x: Any) -> Any:
-        return (
-            x.cpu()
-            if isinstance(x, Tensor)
-            else torch.device("cpu")
-            if isinstance(x, torch.device)
-            else x
-        )
+        if isinstance(x, Tensor):
+            return x.cpu()
+        return torch.device("cpu") if isinstance(x, torch.device) else x
 
     args, kwargs = pytree.tree_map(to_host, (args, kwargs))
     result = op(*args, **kwargs)

@@ -356,6 +356,7 @@ OWN_OPS: dict[str, Callable[..., Any] | None] = {
         self, dim, keepdim
     ),
     **decomp_bags.OWN_OPS,
+    **decomp_linalg.OWN_OPS,
     **decomp_loss.OWN_OPS,
     **decomp_norm.OWN_OPS,
     **decomp_sequences.OWN_OPS,

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-__all__ = ["COMPOSITIONS"]
+__all__ = ["COMPOSITIONS", "OWN_OPS"]
 
 _SHORT = {torch.float16: "Half", torch.bfloat16: "BFloat16"}
 
@@ -47,4 +47,32 @@ def slogdet(A: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # noqa: N803
     return diagonal.sgn().prod(-1) * sign, diagonal.abs().log().sum(-1), lu, pivots
 
 
-COMPOSITIONS: dict[str, Callable[..., Any]] = {"_linalg_det": det, "_linalg_slogdet": slogdet}
+def weight_int8pack_mm(self: Tensor, mat2: Tensor, scales: Tensor) -> Tensor:
+    """Activations (m, k) by weights (n, k) of 8 bits with a scale for each row: weight-only quantisation."""
+    if self.dtype not in (torch.float32, *_SHORT) or mat2.dtype != torch.int8:
+        raise RuntimeError(
+            "_weight_int8pack_mm: expected activations of 16- or 32-bit floats and weights of int8, "
+            f"but got {self.dtype} and {mat2.dtype}"
+        )
+    if self.dim() != 2 or mat2.dim() != 2 or self.shape[1] != mat2.shape[1]:
+        raise RuntimeError(
+            "_weight_int8pack_mm: expected (m, k) and (n, k), "
+            f"but got {list(self.shape)} and {list(mat2.shape)}"
+        )
+    if scales.shape != mat2.shape[:1] or scales.dtype != self.dtype:
+        raise RuntimeError(
+            f"_weight_int8pack_mm: expected {mat2.shape[0]} scales of {self.dtype}, "
+            f"but got {list(scales.shape)} of {scales.dtype}"
+        )
+    product: Tensor = torch.ops.nntile.int8_mm(self.float(), mat2.t())
+    return (product * scales.float()).to(self.dtype)
+
+
+COMPOSITIONS: dict[str, Callable[..., Any]] = {
+    "_linalg_det": det,
+    "_linalg_slogdet": slogdet,
+    "_weight_int8pack_mm": weight_int8pack_mm,
+}
+OWN_OPS: dict[str, Callable[..., Any] | None] = {
+    "int8_mm(Tensor self, Tensor mat2) -> Tensor": lambda self, mat2: self @ mat2.to(self.dtype)
+}

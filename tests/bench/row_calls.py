@@ -158,6 +158,11 @@ CALLS: dict[str, Call] = {
         step(torch.optim.AdamW, amsgrad=True, fused=True),
     ),
     "matmul": Call("mm(1024^3)", [real(N, N), real(N, N)], torch.mm),
+    "matmul_int8": Call(
+        "int8 weights",
+        [real(N, N), torch.arange(N * N).reshape(N, N).to(torch.int8), real(N)],
+        torch._weight_int8pack_mm,
+    ),
     "addmm": Call("addmm(1024^3)", [real(N), real(N, N), real(N, N)], torch.addmm),
     **{
         name: Call(f"{name}(1)", SQUARE, lambda x, f=name: getattr(torch, f)(x, 1))

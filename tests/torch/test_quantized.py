@@ -12,7 +12,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-import torch_nntile  # noqa: F401
+import torch_nntile
+from torch_nntile.fallback import fallback_report
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*deprecated"),
@@ -103,3 +104,35 @@ def test_quantised_layers() -> None:
     found = copy.deepcopy(model).to("nntile")(numbers("nntile"))
     assert found.device.type == "nntile"
     torch.testing.assert_close(found.cpu(), expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("m", [1, 7])
+def test_weights_of_8_bits(dtype: torch.dtype, m: int) -> None:
+    """Weight-only quantisation: the weights are read as they are, nothing runs on the host."""
+    torch.manual_seed(0)
+    x, scales = torch.randn(m, 300).to(dtype), torch.rand(401).to(dtype)
+    weight = torch.randint(-128, 128, (401, 300), dtype=torch.int8)
+    exact = (x.double() @ weight.double().t()) * scales.double()
+    on_device = [t.to("nntile") for t in (x, weight, scales)]
+    torch_nntile.set_axis_group_name(on_device[1], {0: "int8_rows"})
+    torch_nntile.set_axis_group_tiling("int8_rows", [150, 251])
+    found = torch._weight_int8pack_mm(*on_device)
+    assert found.dtype == dtype
+    error = (found.cpu().double() - exact).abs().max() / exact.abs().max()
+    assert not [line for line in fallback_report() if "int8" in line.overload]
+    assert error <= (2e-6 if dtype == torch.float32 else torch.finfo(dtype).eps)
+
+
+def test_weights_of_8_bits_refuse_what_does_not_fit() -> None:
+    x, weight, scales = torch.ones(2, 3), torch.ones(4, 3, dtype=torch.int8), torch.ones(4)
+    for bad in (
+        (x.double(), weight, scales),
+        (x, weight.int(), scales),
+        (x, weight[:, :2], scales),
+        (x, weight, scales[:3]),
+        (x, weight, scales.bfloat16()),
+    ):
+        for device in ("cpu", "nntile"):
+            with pytest.raises(RuntimeError):
+                torch._weight_int8pack_mm(*(t.to(device) for t in bad))

@@ -17,6 +17,7 @@ from torch_nntile.schemas import siblings
 
 # Served through compositions, or random: see the tests named here.
 ELSEWHERE = {
+    "nntile::int8_mm": "test_quantized.py",
     "nntile::clamp": "test_compositions.py",
     "nntile::clamp.Scalar": "test_compositions.py",
     "nntile::div_trunc": "test_compositions.py",

@@ -128,7 +128,9 @@ def test_no_window_ends_within_a_composition() -> None:
     assert not has_pending_graph()  # it was full at the end
     graph = explain("graph")
     assert graph.count("channel_sums") == 1
-    assert len(graph.splitlines()[-2].split(",")) <= 66, graph  # results: 62, this one and statistics
+    assert len(graph.splitlines()[-2].split(",")) <= 66, (
+        graph
+    )  # results: 62, this one and statistics
 
 
 def test_a_composition_that_fails_ends() -> None:

@@ -182,8 +182,8 @@ void mend_strides(const c10::OperatorHandle& op, Arguments arguments, Shapes& sh
         case NNTILE_STUB_SUGGESTED: return set_format(first, arguments[0].toTensor().suggest_memory_format());
         default: break;
     }
-    const Tensor& like = arguments[0].toTensor();
-    if (like.is_non_overlapping_and_dense()) first.strides = at::DimVector(like.strides());
+    if (const Tensor& like = arguments[0].toTensor(); like.is_non_overlapping_and_dense())
+        first.strides = at::DimVector(like.strides());
 }
 
 }  // namespace torch_nntile

@@ -43,9 +43,9 @@ void matmul_params(const Call& call, bool accumulate, std::vector<ParamSpec>& ou
     out = {attr_param(call.row, "alpha"), attr_param(call.row, "beta"), fixed_param(accumulate)};
 }
 
-OpRow row_of(const char* name, const char* doc, const char* c) {
+OpRow row_of(const char* name, const char* doc, const char* c, const char* type_of_b = "T") {
     return {.name = name, .doc = doc, .rule = Rule::contract, .types = Types::real,
-            .inputs = {{"a"}, {"b"}, {c}}, .outputs = {{"y"}},
+            .inputs = {{"a"}, {"b", type_of_b}, {c}}, .outputs = {{"y"}},
             .attrs = {{"alpha", AttrKind::real, "1"}, {"beta", AttrKind::real, "1"}},
             .shape = matmul_shape, .relate = matmul_relate, .kernel = "gemm", .kernel_dims = 3, .params = matmul_params,
             .combine = "add", .flops = 2, .epilogue = true};
@@ -56,5 +56,6 @@ OpRow row_of(const char* name, const char* doc, const char* c) {
 
 NNTILE_ROWS(matmul) {
     return {row_of("matmul", "y[.., m, n] = alpha * sum_k a[.., m, k] * b[.., k, n]", "c?"),
-            row_of("addmm", "y = beta * c + alpha * a @ b; beta = 0 does not read c", "c")};
+            row_of("addmm", "y = beta * c + alpha * a @ b; beta = 0 does not read c", "c"),
+            row_of("matmul_int8", "likewise, of whole numbers of 8 bits, which are read as they are", "c?", "i8")};
 }
