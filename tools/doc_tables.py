@@ -52,6 +52,7 @@ TYPES = {
     "index": "an integer dtype",
     "bool": "bool",
     "i64": "int64",
+    "i8": "int8",
     "f64": "float64",
     "T": "T",
 }
