@@ -61,7 +61,8 @@ def clamp(self: Tensor, min: Any = None, max: Any = None) -> Tensor:
         return torch.clamp_min(self, min)
     if min is None:
         return torch.clamp_max(self, max)
-    result: Tensor = torch.ops.nntile.clamp(self, min, max)
+    op = torch.ops.nntile.clamp
+    result: Tensor = (op.default if isinstance(min, Tensor) else op.Scalar)(self, min, max)
     return result
 
 

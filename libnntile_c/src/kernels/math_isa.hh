@@ -60,6 +60,13 @@ T nan_or_min(T a, T b) {
     return a != a ? a : smaller;
 }
 
+// nan_or_min(nan_or_max(x, low), high), of whose four choices the compiler would make twenty instructions.
+template <class T>
+T between(T x, T low, T high) {
+    const T larger = x > low ? x : low, y = larger < high ? larger : high;
+    return select(x != x, x, select(low != low, low, y));
+}
+
 // ---- exp and its relatives (polynomials: Cephes, S. Moshier)
 inline float round_to_int(float x, int32_t& n) {  // |x| < 2^22
     const float shifted = x + 0x1.8p23f;
