@@ -242,6 +242,14 @@ void test_gemm() {
         gemm_case(
             {dtype, {4, 3, 5}, Lie::dense, Lie::dense, Lie::dense, {0}});  // expanded rows of a
     }
+    for (DType dtype : {DType::f32, DType::f64})   // one row or column: a matrix by a vector
+        for (const Index& sizes : {Index{1, 37, 300}, Index{37, 1, 300}, Index{1, 1, 300}, Index{3, 1, 37, 41}})
+            for (Lie a : {Lie::dense, Lie::reversed, Lie::gapped})
+                for (Lie b : {Lie::dense, Lie::reversed, Lie::gapped}) {
+                    gemm_case({dtype, sizes, a, b});
+                    gemm_case({dtype, sizes, a, b, Lie::reversed, {}, {}, {}, 2, 0.5});
+                    gemm_case({dtype, sizes, a, b, Lie::gapped, {}, {}, {}, 1, 0, true});
+                }
     gemm_case({DType::bf16, {400, 390, 3}});
     for (Lie y : {Lie::dense, Lie::reversed}) {     // more than one panel of sums
         gemm_case({DType::bf16, {600, 520, 70}, Lie::dense, Lie::dense, y, {}, {}, {0}, 1, 1});
