@@ -136,6 +136,9 @@ void randint_loop(const Loop& loop) {
     const T *low = input<T>(loop, 0), *high = input<T>(loop, 1);
     T* y = output<T>(loop, 0);
     const uint64_t seed = loop.params[0].i, offset = loop.params[1].i;
+    uint64_t bits[most_words];
+#pragma GCC ivdep
+    for (int64_t i = 0; i < loop.n; ++i) bits[i] = philox(seed, offset, loop.index[i]).low();
     uint64_t divisor = 0, inverse = 0;  // of the last element: mostly all have one
     for (int64_t i = 0; i < loop.n; ++i) {
         const uint64_t first = static_cast<uint64_t>(static_cast<int64_t>(low[i]));
@@ -144,7 +147,7 @@ void randint_loop(const Loop& loop) {
             divisor = count;
             inverse = count ? ~uint64_t{0} / count : 0;
         }
-        uint64_t rest = philox(seed, offset, loop.index[i]).low();
+        uint64_t rest = bits[i];
         // rest % count by a product: the quotient is at most two too small.
         rest -= static_cast<uint64_t>(static_cast<unsigned __int128>(rest) * inverse >> 64) * count;
         for (int k = 0; k < 2; ++k) rest -= count && rest >= count ? count : 0;
