@@ -123,9 +123,9 @@ nntile_status nntile_record_run(nntile_record *record, nntile_error **error);
  *  not happened. In graph mode nothing. Since 0.1. */
 nntile_status nntile_record_window(nntile_record *record, int open, nntile_error **error);
 
-/** What is recorded from a call with begin != 0 to the one with begin == 0 makes one result: eager mode submits none of
- *  it before the end because many calls wait, so that it does not store what they hand to each other. Products and
- *  functions on the host still begin a window. May be nested; every begin needs its end. Since 0.1. */
+/** What is recorded from a call with begin != 0 to the one with begin == 0 makes one result: eager mode does not submit
+ *  some of it because many calls wait (but a thousand do), so that what they hand to each other is not stored. Products
+ *  and functions on the host still begin a window. May be nested; every begin needs its end. Since 0.1. */
 nntile_status nntile_record_compose(nntile_record *record, int begin, nntile_error **error);
 
 /** Drops stored values and plans (the runtime is going down); buffers become unreadable. Since 0.1. */

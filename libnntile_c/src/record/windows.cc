@@ -12,7 +12,8 @@ namespace nntile::record {
 
 namespace {
 
-constexpr size_t most_waiting = 64, most_in_step = 20'000;  // calls; a step of an optimizer has ten for each parameter
+// Calls. A step of an optimizer has ten for each parameter, a composition some dozens.
+constexpr size_t most_waiting = 64, most_in_composition = 1'000, most_in_step = 20'000;
 // Long for a machine, and longer than the pauses of a program that goes on: a window that is split there is another
 // plan. Short for a person who waits for what is computed meanwhile.
 constexpr auto patience = std::chrono::milliseconds(5);
@@ -47,8 +48,9 @@ bool Recorder::is_full() {
     if (window_) return pending_ops_ >= most_in_step;
     const int64_t most_bytes = executor_->most_waiting_bytes();
     if (off || most_bytes < 0) return true;
+    if (composing_ > 0) return pending_ops_ >= most_in_composition;
     // Large results are not held back: they are worth a worker, and if they do not fit, it is this call that fails.
-    return composing_ == 0 && (pending_ops_ >= most_waiting || pending_bytes_ > most_bytes);
+    return pending_ops_ >= most_waiting || pending_bytes_ > most_bytes;
 }
 
 void Recorder::compose(bool begin) {
