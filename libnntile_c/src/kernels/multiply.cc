@@ -55,8 +55,8 @@ void start(const Product& p, int64_t i, int64_t j, int64_t count, T* out) {
 
 // y = beta * y + alpha * x @ v. A product of one row or column packs its matrix, which takes longer than to read it.
 template <class T>
-void matrix_vector(int64_t rows, int64_t columns, double alpha, const T* x, const Order& order, const T* v, int64_t step,
-                   double beta, T* y, int64_t y_step) {
+void matrix_vector(int64_t rows, int64_t columns, double alpha, const T* x, const Order& order, const T* v,
+                   int64_t step, double beta, T* y, int64_t y_step) {
     if (beta == 0) {                            // not what 0 * nan is
         for (int64_t i = 0; i < rows; ++i) y[i * y_step] = 0;
         beta = 1;
@@ -66,8 +66,8 @@ void matrix_vector(int64_t rows, int64_t columns, double alpha, const T* x, cons
     const int n = static_cast<int>(order.transposed ? rows : columns);
     const int inc = static_cast<int>(step), y_inc = static_cast<int>(y_step);
     if constexpr (sizeof(T) == 4)
-        scipy_cblas_sgemv(CblasRowMajor, transposed, m, n, static_cast<T>(alpha), x, ld, v, inc, static_cast<T>(beta), y,
-                          y_inc);
+        scipy_cblas_sgemv(CblasRowMajor, transposed, m, n, static_cast<T>(alpha), x, ld, v, inc,
+                          static_cast<T>(beta), y, y_inc);
     else scipy_cblas_dgemv(CblasRowMajor, transposed, m, n, alpha, x, ld, v, inc, beta, y, y_inc);
 }
 
