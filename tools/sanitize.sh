@@ -15,6 +15,10 @@ export TSAN_OPTIONS="suppressions=$root/tests/tsan.supp"
 
 # The C ABI gets enums from C, where they may be any number, and checks them: not an error (-fno-sanitize=enum).
 built() {  # built KIND: builds all, also the libraries that lie beside ours, and prints the build folder
+    case "$1" in
+        address,undefined | thread) ;;
+        *) echo "sanitize.sh: no sanitizer '$1'" >&2; exit 2 ;;
+    esac
     build=build/sanitize-$(echo "$1" | cut -d , -f 1)
     if [ ! -f "$build/build.ninja" ]; then
         pkg_config_path=
@@ -38,6 +42,7 @@ if [ "${1:-}" = fuzz ]; then
 fi
 for sanitizer in "${@:-address,undefined thread}"; do
     for kind in $sanitizer; do
-        meson test -C "$(built "$kind")" --print-errorlogs --num-processes 1
+        build=$(built "$kind")  # set -e ends here if it does not build
+        meson test -C "$build" --print-errorlogs --num-processes 1
     done
 done

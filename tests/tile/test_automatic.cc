@@ -84,6 +84,12 @@ const std::vector<Case> cases = {
     {"rows of a prime number",
      [](Graph& g) { g.set_output(product(g, input(g, {8191, 256}), input(g, {256, 256}))); }, 2, {0, 1}},
     {"rows of a long map", [](Graph& g) { g.set_output(add(g, "tanh", {input(g, {20000, 500})})); }, 1, {0, 1}},
+    {"images of one tile are read in long runs: not cut along rows of pixels",
+     [](Graph& g) {
+         const uint32_t x = input(g, {32, 64, 56, 56}), scales = input(g, {64});
+         g.set_output(add(g, "mul", {x, g.add_view(scales, {{1, 64, 1, 1}, {64, 1, 1, 1}, 0})}));
+     },
+     3, {0, 1, 1, 1}},
     {"softmax is never cut along its dim",
      [](Graph& g) {
          auto attrs = schema::default_attrs(*schema::find_op("softmax"));
