@@ -133,6 +133,24 @@ def test_no_window_ends_within_a_composition() -> None:
     )  # results: 62, this one and statistics
 
 
+def test_what_a_composition_left_begins_soon() -> None:
+    """Also if its last call was long ago when it ended: the watcher looks again."""
+    from torch_nntile import _c
+
+    x = torch.ones(4, device=DEVICE)
+    wait()
+    _c.call("nntile_record_compose", _c.record(), 1)
+    y = x + 1
+    time.sleep(0.05)
+    assert has_pending_graph()
+    _c.call("nntile_record_compose", _c.record(), 0)
+    deadline = time.monotonic() + 20
+    while has_pending_graph() and time.monotonic() < deadline:
+        time.sleep(0.001)
+    assert not has_pending_graph()
+    assert y.tolist() == [2.0] * 4
+
+
 def test_a_composition_that_fails_ends() -> None:
     x = torch.randn(4, 3, 5).to(DEVICE)
     for _ in range(3):

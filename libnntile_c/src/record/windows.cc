@@ -73,7 +73,7 @@ void Recorder::watch() {
         }
         watch_changed_.wait_for(lock, patience);
         const std::chrono::nanoseconds since(now() - last_call_.load(std::memory_order_relaxed));
-        if (ends_ || !watched_ || since < patience || !executor_->idle()) continue;
+        if (ends_ || !watched_ || composing_ > 0 || since < patience || !executor_->idle()) continue;
         lock.unlock();
         if (mutex_.try_lock()) {                // else somebody is here: look again
             std::lock_guard held(mutex_, std::adopt_lock);
@@ -86,7 +86,7 @@ void Recorder::watch() {
 
 // What does not fit into memory stays, and the next call says so. What fails otherwise is lost, with its reason.
 void Recorder::empty_window() {
-    if (!at_once() || window_ || composing_ > 0 || pending_ops_ == 0) return;
+    if (!at_once() || window_ || pending_ops_ == 0) return;
     try {
         bury();
         flush();
