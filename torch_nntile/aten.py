@@ -320,7 +320,7 @@ ORDER = (
     Row(
         "nntile::resample",
         "resample",
-        "self:x dim size mode align_corners antialias transposed left scale",
+        "self:x dims size mode align_corners antialias transposed left scale scale_2 scale_3",
     ),
     Row("nntile::searchsorted", "searchsorted", "sequence self:x out_int32 right sorter"),
 )

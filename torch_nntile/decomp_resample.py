@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Interpolation and padding by what is there: the row `resample` along one dim after the other.
+"""Interpolation and padding by what is there: the row `resample` along the last dims.
 
 What a dim becomes is a linear map with few inputs for each output, the gradient is that map transposed.
-Of 16 bits what lies between two dims is float32.
 """
 
 from __future__ import annotations
@@ -23,17 +22,26 @@ _KINDS = {1: "3D", 2: "4D", 3: "5D"}
 def _resampled(
     x: Tensor, sizes: Sequence[int], mode: str, scales: Sequence[float | None], **options: int
 ) -> Tensor:
-    """The last dims of x, the last one first, become `sizes`."""
-    given, wanted, format = x, x.dtype, suggest_memory_format(x)
-    if len(sizes) > 1 and x.dtype.is_floating_point:
-        x = x.to(torch.promote_types(x.dtype, torch.float32))
-    for back, (size, scale) in enumerate(zip(reversed(sizes), reversed(scales), strict=True), 1):
+    """The last dims of x become `sizes`; channels that lie last stay there."""
+    format, spatial = suggest_memory_format(x), len(sizes)
+    channels_last = format != torch.contiguous_format and x.dim() == spatial + 2
+    if channels_last:
+        x = x.movedim(1, -1)
+    first = x.dim() - spatial - channels_last
+    lefts = [options.get(f"left{back}", 0) for back in range(spatial, 0, -1)]
+    asked = [
+        (first + d, size, left, scale or 0.0)
+        for d, (size, left, scale) in enumerate(zip(sizes, lefts, scales, strict=True))
+        if size != x.shape[first + d] or scale or left
+    ]
+    if asked:
+        dims, sizes, lefts, scales = zip(*asked, strict=True)
         flags = (options.get(name, 0) for name in ("align_corners", "antialias", "transposed"))
-        left = options.get(f"left{back}", 0)
-        if size != x.shape[-back] or scale or left:
-            x = torch.ops.nntile.resample(x, x.dim() - back, size, mode, *flags, left, scale or 0.0)
-    x = x.to(wanted)
-    return x.clone(memory_format=format) if x is given else x.contiguous(memory_format=format)
+        scales = (*scales, 0.0, 0.0)[:3]
+        x = torch.ops.nntile.resample(x, dims, sizes, mode, *flags, lefts, *scales)
+    else:
+        x = x.clone()
+    return (x.movedim(-1, 1) if channels_last else x).contiguous(memory_format=format)
 
 
 # ---- torch.nn.functional.interpolate
@@ -191,13 +199,14 @@ COMPOSITIONS: dict[str, Callable[..., Any]] = {
 }
 
 
-def _of_size(self: Tensor, dim: int, size: int, *_: Any) -> Tensor:
+def _of_size(self: Tensor, dims: Sequence[int], size: Sequence[int], *_: Any) -> Tensor:
     sizes = list(self.shape)
-    sizes[dim] = size
+    for dim, n in zip(dims, size, strict=True):
+        sizes[dim] = n
     return self.new_empty(sizes)
 
 
 OWN_OPS: dict[str, Callable[..., Any] | None] = {
-    "resample(Tensor self, int dim, int size, str mode, bool align_corners, bool antialias, "
-    "bool transposed, int left, float scale) -> Tensor": _of_size,
+    "resample(Tensor self, int[] dims, int[] size, str mode, bool align_corners, bool antialias, "
+    "bool transposed, int[] left, float scale, float scale_2, float scale_3) -> Tensor": _of_size,
 }

@@ -1,20 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "kernels/bags.hh"
 
+#include "kernels/vector_isa.hh"
+
 namespace nntile::kernels::NNTILE_ISA {
 namespace {
-
-#if defined(__AVX512F__)
-constexpr int64_t vector_bytes = 64;
-#elif defined(__AVX2__)
-constexpr int64_t vector_bytes = 32;
-#else
-constexpr int64_t vector_bytes = 16;
-#endif
-template <class T>
-struct Vector {
-    typedef T type __attribute__((vector_size(vector_bytes), aligned(alignof(T)), may_alias));
-};
 
 template <class T, class I>
 struct Sum {

@@ -130,8 +130,9 @@ constexpr KernelRow rows[] = {
     {"kthvalue", "x -> y, indices (i64); dims rows.., 1, d; params k(i, from 1)", kthvalue, nullptr},
     {"flip", "x -> y; dims any.., then those that are turned round; params their number(i)", flip, nullptr},
     {"resample",
-     "x -> y; dims rows.., m of y, n of x; params mode(i: nearest|nearest_exact|linear|cubic|reflect|replicate), "
-     "align_corners(i), antialias(i), transposed(i), left(i), scale(f, 0: none)",
+     "x -> y; dims rows.., then of each dim that is resampled m of y and n of x; params "
+     "mode(i: nearest|nearest_exact|linear|cubic|reflect|replicate), align_corners(i), antialias(i), transposed(i), "
+     "number of those dims(i), left(i).., scale(f, 0: none)..",
      resample, nullptr},
     {"searchsorted",
      "sequence, x, sorter? (i64) -> y (i64 or i32); dims rows.., m of x, n of sequence; params right(i)", searchsorted,

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A linear map along one dim, the same for all rows, with few inputs for each output: interpolation as
-// torch.nn.functional.interpolate has it (nearest, linear, cubic, antialiased), padding by reflected and repeated
-// elements; and transposed, which is their gradient.
+// A linear map along each of one to three dims, the same for all rows, with few inputs for each output: interpolation
+// as torch.nn.functional.interpolate has it (nearest, linear, cubic, antialiased), padding by reflected and repeated
+// elements; and transposed, which is their gradient. Dim after dim: what lies between stays in the cache.
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <limits>
 #include <type_traits>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "kernels/functions.hh"
 #include "kernels/scratch.hh"
 #include "kernels/space.hh"
+#include "kernels/taps.hh"
 
 namespace nntile::kernels {
 namespace {
@@ -129,57 +131,217 @@ Taps<T> taps_of(const Shape& s) {
     return taps;
 }
 
-constexpr int64_t group = 64;   // rows side by side: loops over them are vectors
+constexpr size_t most_axes = 3;
+constexpr int64_t cached = 1 << 18;     // elements of a block of images that the cache holds
 
-// V: of the elements, T: of the weights. Integers are moved and added only.
-template <class V, class T>
-int resample_of(const Args& args) {
-    constexpr Compute compute = std::is_integral_v<V> ? compute_i64 : sizeof(V) == 4 ? compute_f32 : compute_f64;
-    const Block &x = args.blocks[0], &y = args.blocks[1];
-    const size_t last = args.sizes.size() - 1;
-    const int64_t n = args.sizes[last], m = args.sizes[last - 1];
-    const bool transposed = args.params[3].i;
-    Shape s{static_cast<Mode>(args.params[0].i), args.params[1].i != 0, args.params[2].i != 0, args.params[4].i,
-            args.params[5].f, n, m};
-    if (transposed) std::swap(s.n, s.m);
-    Args rows = args;
-    Dims sizes(args.sizes);
-    sizes[last] = sizes[last - 1] = 1;
-    rows.sizes = sizes;
-    const int64_t* strides[] = {x.strides, y.strides};
-    const int64_t step_x = x.strides[last], step_y = y.strides[last - 1];
-    Space space;
-    if (int status = space.make(rows, strides, {1})) return status;
-    if (space.empty() || m == 0) return 0;
-    const Taps<T> taps = transposed ? taps_of<T>(s).transposed(s.n) : taps_of<T>(s);
-    const Convert load = loader(x.dtype, compute), store = storer(compute, y.dtype);
-    thread_local Scratch scratch;
-    scratch.begin(padded(static_cast<size_t>(n * group) * sizeof(V)));
-    V* values = scratch.take<V>(static_cast<size_t>(n * group));
-    const int inner = space.dims - 1;
-    const int64_t across_x = space.strides[0][inner], across_y = space.strides[1][inner];
-    Walk walk(space, inner);
-    do {
-        for (int64_t first = 0; first < space.sizes[inner]; first += group) {
-            const int64_t some = std::min(group, space.sizes[inner] - first);
-            const int64_t wide = (some + 7) / 8 * 8;
-            const std::byte* from = x.data + (walk.offset[0] + first * across_x) * size_of(x.dtype);
-            std::byte* to = y.data + (walk.offset[1] + first * across_y) * size_of(y.dtype);
-            for (int64_t i = 0; i < n; ++i)
-                load(from + i * step_x * size_of(x.dtype), values + i * group, across_x, some);
-            for (int64_t o = 0, k = 0; o < m; ++o) {
-                V sums[group] = {};
-                for (const int64_t begin = k; k < taps.ends[static_cast<size_t>(o)]; ++k) {
-                    const V w = static_cast<V>(taps.weights[static_cast<size_t>(k)]);
-                    const V* v = values + taps.inputs[static_cast<size_t>(k)] * group;
-                    if (k == begin)
-                        for (int64_t j = 0; j < wide; ++j) sums[j] = w * v[j];
-                    else
-                        for (int64_t j = 0; j < wide; ++j) sums[j] += w * v[j];
-                }
-                store(sums, to + o * step_y * size_of(y.dtype), across_y, some);
+// A dim that is resampled. V: of the elements. Integers are moved and added only.
+template <class V>
+struct Axis {
+    int64_t n, m, step_x, step_y;       // elements of x and of y, and how far apart
+    std::vector<int64_t> ends, inputs;
+    std::vector<V> weights, place_weights;
+    std::vector<int32_t> places;
+    TapList taps;
+
+    template <class T>
+    void set(const Taps<T>& t) {
+        ends = t.ends;
+        inputs = t.inputs;
+        weights.assign(t.weights.begin(), t.weights.end());
+        const size_t each = m > 0 ? inputs.size() / static_cast<size_t>(m) : 0;
+        bool same = each > 0 && each <= 4 && n <= std::numeric_limits<int32_t>::max();
+        for (size_t o = 0; o < ends.size(); ++o) same &= ends[o] == static_cast<int64_t>((o + 1) * each);
+        for (size_t k = 0; same && k < each; ++k)
+            for (size_t at = k; at < inputs.size(); at += each) {
+                places.push_back(static_cast<int32_t>(inputs[at]));
+                place_weights.push_back(weights[at]);
+            }
+        taps = {ends.data(), inputs.data(), weights.data(), m, same ? static_cast<int64_t>(each) : 0, places.data(),
+                place_weights.data()};
+    }
+};
+
+// A block of images: all elements of the axes, of one row or of some rows beside each other.
+template <class V>
+class Blocks {
+public:
+    static constexpr Compute compute =
+        std::is_integral_v<V> ? compute_i64 : sizeof(V) == 4 ? compute_f32 : compute_f64;
+
+    Blocks(const Block& x, const Block& y, std::vector<Axis<V>> axes, int64_t most_lanes)
+        : x_(x), y_(y), axes_(std::move(axes)), loops_(tap_tables().table[compute]) {
+        const size_t last = axes_.size() - 1;
+        // A row of its own is the slow pass: dims that shrink come before it.
+        if (most_lanes == 1)
+            for (size_t d = 0; d < last; ++d)
+                if (axes_[d].m < axes_[d].n) order_.push_back(d);
+        for (size_t d = axes_.size(); d-- > 0;)
+            if (std::find(order_.begin(), order_.end(), d) == order_.end()) order_.push_back(d);
+        // What passes leave behind; the last one may leave it in y.
+        int64_t sizes[most_axes], total = 1;
+        for (size_t d = 0; d < axes_.size(); ++d) total *= sizes[d] = axes_[d].n;
+        rooms_.push_back(total);
+        for (size_t d : order_) {
+            total = total / std::max<int64_t>(sizes[d], 1) * axes_[d].m;
+            sizes[d] = axes_[d].m;
+            rooms_.push_back(total);
+        }
+        const int64_t largest = *std::max_element(rooms_.begin(), rooms_.end());
+        lanes_ = std::min(most_lanes, std::max<int64_t>(cached / std::max<int64_t>(largest, 1), 16));
+    }
+    // Of the rows that lie beside each other from these places on.
+    void run(int64_t at_x, int64_t at_y, int64_t rows) {
+        for (int64_t first = 0; first < rows; first += lanes_)
+            part(at_x + first, at_y + first, std::min(lanes_, rows - first));
+    }
+    void run_row(int64_t at_x, int64_t at_y) { part(at_x, at_y, 1); }
+
+private:
+    bool dense(const Block& b, int64_t Axis<V>::*size, int64_t Axis<V>::*step, int64_t lanes) const {
+        if (b.dtype != dtype_of(compute)) return false;
+        int64_t inner = lanes;
+        for (size_t d = axes_.size(); d-- > 0; inner *= axes_[d].*size)
+            if (axes_[d].*size != 1 && axes_[d].*step != inner) return false;
+        return true;
+    }
+    // move(element of the block, element of dense memory, elements, how far apart) for runs of a block.
+    template <class Move>
+    void runs(const Block& b, int64_t at, int64_t Axis<V>::*size, int64_t Axis<V>::*step, int64_t lanes,
+              Move&& move) const {
+        const size_t last = axes_.size() - 1;
+        const int64_t bytes = size_of(b.dtype), row = axes_[last].*size, between = axes_[last].*step;
+        const bool joined = lanes == 1 || between == lanes || row == 1;     // pixels of a row are one run
+        int64_t index[most_axes] = {}, memory = 0;
+        for (bool more = true; more;) {
+            int64_t offset = at;
+            for (size_t d = 0; d < last; ++d) offset += index[d] * (axes_[d].*step);
+            if (joined) {
+                move(b.data + offset * bytes, memory, row * lanes, lanes == 1 ? between : 1);
+            } else {
+                for (int64_t k = 0; k < row; ++k)
+                    move(b.data + (offset + k * between) * bytes, memory + k * lanes, lanes, int64_t{1});
+            }
+            memory += row * lanes;
+            more = false;
+            for (size_t d = last; d-- > 0 && !more;) {
+                more = ++index[d] < axes_[d].*size;
+                if (!more) index[d] = 0;
             }
         }
+    }
+
+    void part(int64_t at_x, int64_t at_y, int64_t lanes) {
+        const bool read = !dense(x_, &Axis<V>::n, &Axis<V>::step_x, lanes);
+        const bool write = !dense(y_, &Axis<V>::m, &Axis<V>::step_y, lanes);
+        // The first pass reads pixels wherever they lie, if its dim is the last one.
+        const size_t last = axes_.size() - 1;
+        const bool strided = read && order_[0] == last && x_.dtype == dtype_of(compute) &&
+                             (lanes > 1 || axes_[last].step_x == 1);
+        size_t needed = 0;
+        for (size_t k = read && !strided ? 0 : 1; k < rooms_.size() - (write ? 0 : 1); ++k)
+            needed += padded(static_cast<size_t>(rooms_[k] * lanes) * sizeof(V));
+        constexpr size_t most_kept = size_t{1} << 24;   // of a large image a thread keeps nothing
+        thread_local Scratch kept;
+        Scratch own;
+        Scratch& scratch = needed <= most_kept ? kept : own;
+        scratch.begin(needed);
+        V* from = nullptr;
+        if (read && !strided) {
+            from = scratch.take<V>(static_cast<size_t>(rooms_[0] * lanes));
+            const Convert load = loader(x_.dtype, compute);
+            runs(x_, at_x, &Axis<V>::n, &Axis<V>::step_x, lanes,
+                 [&](std::byte* at, int64_t memory, int64_t n, int64_t step) { load(at, from + memory, step, n); });
+        } else {
+            from = reinterpret_cast<V*>(x_.data) + at_x;
+        }
+        int64_t sizes[most_axes];
+        for (size_t d = 0; d < axes_.size(); ++d) sizes[d] = axes_[d].n;
+        for (size_t k = 0; k < order_.size(); ++k) {
+            const bool final = k + 1 == order_.size();
+            V* const to = final && !write ? reinterpret_cast<V*>(y_.data) + at_y
+                                          : scratch.take<V>(static_cast<size_t>(rooms_[k + 1] * lanes));
+            if (k == 0 && strided) first_pass(from, lanes, to);
+            else pass(order_[k], sizes, from, lanes, to);
+            sizes[order_[k]] = axes_[order_[k]].m;
+            from = to;
+        }
+        if (!write) return;
+        const Convert store = storer(compute, y_.dtype);
+        runs(y_, at_y, &Axis<V>::m, &Axis<V>::step_y, lanes,
+             [&](std::byte* at, int64_t memory, int64_t n, int64_t step) { store(from + memory, at, step, n); });
+    }
+    void first_pass(const V* from, int64_t lanes, V* to) const {
+        const Axis<V>& axis = axes_.back();
+        int64_t index[most_axes] = {};
+        const size_t last = axes_.size() - 1;
+        for (bool more = true; more; to += axis.m * lanes) {
+            int64_t offset = 0;
+            for (size_t d = 0; d < last; ++d) offset += index[d] * axes_[d].step_x;
+            row(axis, from + offset, axis.step_x, lanes, to);
+            more = false;
+            for (size_t d = last; d-- > 0 && !more;) {
+                more = ++index[d] < axes_[d].n;
+                if (!more) index[d] = 0;
+            }
+        }
+    }
+    void pass(size_t d, const int64_t* sizes, const V* from, int64_t lanes, V* to) const {
+        int64_t before = 1, after = lanes;
+        for (size_t k = 0; k < d; ++k) before *= sizes[k];
+        for (size_t k = d + 1; k < axes_.size(); ++k) after *= sizes[k];
+        const Axis<V>& axis = axes_[d];
+        for (int64_t i = 0; i < before; ++i) row(axis, from + i * axis.n * after, after, after, to + i * axis.m * after);
+    }
+    // n elements of the axis, `step` apart, each `wide` numbers beside each other.
+    void row(const Axis<V>& axis, const V* from, int64_t step, int64_t wide, V* to) const {
+        if (wide == 1 && step == 1) return loops_.of_row(from, axis.taps, to);
+        for (int64_t o = 0, k = 0; o < axis.m; k = axis.ends[static_cast<size_t>(o++)])
+            loops_.of_rows(from, step, axis.inputs.data() + k, axis.weights.data() + k,
+                           axis.ends[static_cast<size_t>(o)] - k, wide, to + o * wide);
+    }
+
+    const Block &x_, &y_;
+    const std::vector<Axis<V>> axes_;
+    const TapLoops& loops_;
+    int64_t lanes_;
+    SmallVector<size_t, 3> order_;      // of the passes
+    SmallVector<int64_t, 4> rooms_;     // elements of a lane before each pass, and at the end
+};
+
+// T: of the weights.
+template <class V, class T>
+int resample_of(const Args& args) {
+    const Block &x = args.blocks[0], &y = args.blocks[1];
+    const auto count = static_cast<size_t>(args.params[4].i);
+    const size_t first = args.sizes.size() - 2 * count;
+    const bool transposed = args.params[3].i;
+    std::vector<Axis<V>> axes(count);
+    for (size_t d = 0; d < count; ++d) {
+        Axis<V>& axis = axes[d];
+        const size_t at = first + 2 * d;
+        axis.m = args.sizes[at];
+        axis.n = args.sizes[at + 1];
+        axis.step_y = y.strides[at];
+        axis.step_x = x.strides[at + 1];
+        Shape s{static_cast<Mode>(args.params[0].i), args.params[1].i != 0, args.params[2].i != 0,
+                args.params[5 + d].i, args.params[5 + count + d].f, axis.n, axis.m};
+        if (transposed) std::swap(s.n, s.m);
+        axis.set(transposed ? taps_of<T>(s).transposed(s.n) : taps_of<T>(s));
+        if (axis.m == 0) return 0;
+    }
+    Args rows = args;
+    rows.sizes = args.sizes.first(first);
+    const int64_t* strides[] = {x.strides, y.strides};
+    Space space;
+    if (int status = space.make(rows, strides, {1})) return status;
+    if (space.empty()) return 0;
+    const int inner = space.dims - 1;
+    const int64_t lanes = space.strides[0][inner] == 1 && space.strides[1][inner] == 1 ? space.sizes[inner] : 1;
+    Blocks<V> blocks(x, y, std::move(axes), lanes);
+    Walk walk(space, lanes > 1 ? inner : space.dims);
+    do {
+        if (lanes > 1) blocks.run(walk.offset[0], walk.offset[1], lanes);
+        else blocks.run_row(walk.offset[0], walk.offset[1]);
     } while (walk.next());
     return 0;
 }

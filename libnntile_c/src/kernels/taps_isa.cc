@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "kernels/taps.hh"
+
+#include <type_traits>
+
+namespace nntile::kernels::NNTILE_ISA {
+namespace {
+
+template <class T>
+struct Rows {
+    // The first term is no sum: 0 + -0 would be 0. So many taps at a time, that what is summed stays in registers.
+    template <int64_t count>
+    static void add(const T* x, int64_t step, const int64_t* inputs, const T* weights, int64_t n, bool first, T* y) {
+        const T* from[count];
+        T weight[count];
+        for (int64_t k = 0; k < count; ++k) {
+            from[k] = x + inputs[k] * step;
+            weight[k] = weights[k];
+        }
+        const auto sum = [&](int64_t j, T before, bool some) {
+            T total = some ? before + weight[0] * from[0][j] : weight[0] * from[0][j];
+            for (int64_t k = 1; k < count; ++k) total += weight[k] * from[k][j];
+            return total;
+        };
+        if (first) {
+#pragma GCC ivdep
+            for (int64_t j = 0; j < n; ++j) y[j] = sum(j, T(0), false);
+        } else {
+#pragma GCC ivdep
+            for (int64_t j = 0; j < n; ++j) y[j] = sum(j, y[j], true);
+        }
+    }
+    static void of_rows(const void* from, int64_t step, const int64_t* inputs, const void* weights, int64_t count,
+                        int64_t n, void* to) {
+        const T *x = static_cast<const T*>(from), *w = static_cast<const T*>(weights);
+        T* y = static_cast<T*>(to);
+        if (count == 0)
+            for (int64_t j = 0; j < n; ++j) y[j] = T(0);
+        for (int64_t k = 0; k < count;) {
+            const int64_t left = count - k;
+            const auto part = [&](auto some) {
+                constexpr int64_t taken = decltype(some)::value;
+                add<taken>(x, step, inputs + k, w + k, n, k == 0, y);
+                k += taken;
+            };
+            if (left >= 4) part(std::integral_constant<int64_t, 4>());
+            else if (left == 3) part(std::integral_constant<int64_t, 3>());
+            else if (left == 2) part(std::integral_constant<int64_t, 2>());
+            else part(std::integral_constant<int64_t, 1>());
+        }
+    }
+
+    template <int64_t each>
+    static void of_row_of(const T* x, const TapList& taps, T* y) {
+        const T* w = static_cast<const T*>(taps.place_weights);
+        const int32_t* places = taps.places;
+        const int64_t n = taps.outputs;
+#pragma GCC ivdep
+        for (int64_t o = 0; o < n; ++o) {
+            T total = w[o] * x[places[o]];
+            for (int64_t k = 1; k < each; ++k) total += w[k * n + o] * x[places[k * n + o]];
+            y[o] = total;
+        }
+    }
+    static void of_row(const void* from, const TapList& taps, void* to) {
+        const T* x = static_cast<const T*>(from);
+        T* y = static_cast<T*>(to);
+        if (taps.each == 1) return of_row_of<1>(x, taps, y);
+        if (taps.each == 2) return of_row_of<2>(x, taps, y);
+        if (taps.each == 4) return of_row_of<4>(x, taps, y);
+        const T* w = static_cast<const T*>(taps.weights);
+        for (int64_t o = 0, k = 0; o < taps.outputs; ++o) {
+            T total = k < taps.ends[o] ? w[k] * x[taps.inputs[k]] : T(0);
+            for (++k; k < taps.ends[o]; ++k) total += w[k] * x[taps.inputs[k]];
+            k = taps.ends[o];
+            y[o] = total;
+        }
+    }
+
+    static constexpr TapLoops loops = {of_rows, of_row};
+};
+
+}  // namespace
+
+constinit const TapTables tap_tables = {{Rows<float>::loops, Rows<double>::loops, Rows<int64_t>::loops}};
+
+}  // namespace nntile::kernels::NNTILE_ISA
