@@ -132,6 +132,7 @@ Taps<T> taps_of(const Shape& s) {
 }
 
 constexpr size_t most_axes = 3;
+constexpr int64_t ring = 8;             // rows that wait between two dims
 constexpr int64_t cached = 1 << 18;     // elements of a block of images that the cache holds
 
 // A dim that is resampled. V: of the elements. Integers are moved and added only.
@@ -141,7 +142,10 @@ struct Axis {
     std::vector<int64_t> ends, inputs;
     std::vector<V> weights, place_weights;
     std::vector<int32_t> places;
+    std::vector<TapList::Pick> picks;
     TapList taps;
+    bool moves;         // every output is an input
+    int64_t reach;      // the largest difference of the inputs of an output
 
     template <class T>
     void set(const Taps<T>& t) {
@@ -157,7 +161,34 @@ struct Axis {
                 place_weights.push_back(weights[at]);
             }
         taps = {ends.data(), inputs.data(), weights.data(), m, same ? static_cast<int64_t>(each) : 0, places.data(),
-                place_weights.data()};
+                place_weights.data(), nullptr, n};
+        if (same && find_picks()) taps.picks = picks.data();
+        moves = taps.each == 1 && std::all_of(weights.begin(), weights.end(), [](V w) { return w == V(1); });
+        reach = 0;
+        for (size_t o = 0, k = 0; o < ends.size(); k = static_cast<size_t>(ends[o++]))
+            if (k < static_cast<size_t>(ends[o])) {
+                const auto [low, high] = std::minmax_element(inputs.begin() + k, inputs.begin() + ends[o]);
+                reach = std::max(reach, *high - *low);
+            }
+    }
+    bool find_picks() {
+        constexpr int64_t lanes = 64 / sizeof(V);
+        if (m < lanes) return false;
+        for (int64_t k = 0; k < taps.each; ++k)
+            for (int64_t b = 0; b < (m + lanes - 1) / lanes; ++b) {
+                const int32_t* own = places.data() + k * m + std::min(b * lanes, m - lanes);
+                const auto [low, high] = std::minmax_element(own, own + lanes);
+                const int64_t latest = std::max<int64_t>(n - lanes, 0), first = std::min<int64_t>(*low, latest);
+                const int64_t second = std::min(first + lanes, latest);
+                if (*high >= second + lanes) return false;
+                TapList::Pick pick{static_cast<int32_t>(first), static_cast<int32_t>(second), {}};
+                for (int64_t j = 0; j < lanes; ++j) {
+                    const int64_t at = own[j] - first;
+                    pick.from[j] = static_cast<int32_t>(at < lanes ? at : own[j] - second + lanes);
+                }
+                picks.push_back(pick);
+            }
+        return true;
     }
 };
 
@@ -185,6 +216,16 @@ public:
             total = total / std::max<int64_t>(sizes[d], 1) * axes_[d].m;
             sizes[d] = axes_[d].m;
             rooms_.push_back(total);
+        }
+        // Where the next dim outwards follows, and its outputs have few inputs, a row is made when it is asked for.
+        for (size_t k = 0; k + 1 < order_.size(); ++k) {
+            const Axis<V>& outer = axes_[order_[k + 1]];
+            if (order_[k + 1] + 1 != order_[k] || (!outer.moves && outer.reach >= ring)) continue;
+            joined_ = static_cast<int>(k);
+            int64_t row = axes_[order_[k]].m;
+            for (size_t d = order_[k] + 1; d < axes_.size(); ++d) row *= axes_[d].m;
+            rooms_[k + 1] = outer.moves ? 0 : row * ring;
+            break;
         }
         const int64_t largest = *std::max_element(rooms_.begin(), rooms_.end());
         lanes_ = std::min(most_lanes, std::max<int64_t>(cached / std::max<int64_t>(largest, 1), 16));
@@ -253,15 +294,26 @@ private:
                  [&](std::byte* at, int64_t memory, int64_t n, int64_t step) { load(at, from + memory, step, n); });
         } else {
             from = reinterpret_cast<V*>(x_.data) + at_x;
+            x_row_ = from;
         }
+        V* ring_at = nullptr;
         int64_t sizes[most_axes];
         for (size_t d = 0; d < axes_.size(); ++d) sizes[d] = axes_[d].n;
         for (size_t k = 0; k < order_.size(); ++k) {
             const bool final = k + 1 == order_.size();
             V* const to = final && !write ? reinterpret_cast<V*>(y_.data) + at_y
                                           : scratch.take<V>(static_cast<size_t>(rooms_[k + 1] * lanes));
-            if (k == 0 && strided) first_pass(from, lanes, to);
-            else pass(order_[k], sizes, from, lanes, to);
+            const V* x = k == 0 && strided ? nullptr : from;
+            if (static_cast<int>(k) == joined_) {
+                ring_at = to;
+                continue;
+            }
+            if (joined_ >= 0 && static_cast<int>(k) == joined_ + 1) {
+                joined(order_[k], sizes, joined_ == 0 && strided ? nullptr : from, lanes, ring_at, to);
+                sizes[order_[k - 1]] = axes_[order_[k - 1]].m;
+            } else {
+                pass(order_[k], sizes, x, lanes, to);
+            }
             sizes[order_[k]] = axes_[order_[k]].m;
             from = to;
         }
@@ -270,27 +322,60 @@ private:
         runs(y_, at_y, &Axis<V>::m, &Axis<V>::step_y, lanes,
              [&](std::byte* at, int64_t memory, int64_t n, int64_t step) { store(from + memory, at, step, n); });
     }
-    void first_pass(const V* from, int64_t lanes, V* to) const {
-        const Axis<V>& axis = axes_.back();
-        int64_t index[most_axes] = {};
-        const size_t last = axes_.size() - 1;
-        for (bool more = true; more; to += axis.m * lanes) {
-            int64_t offset = 0;
-            for (size_t d = 0; d < last; ++d) offset += index[d] * axes_[d].step_x;
-            row(axis, from + offset, axis.step_x, lanes, to);
-            more = false;
-            for (size_t d = last; d-- > 0 && !more;) {
-                more = ++index[d] < axes_[d].n;
-                if (!more) index[d] = 0;
+    // Row i of the axis, of dense memory, or of x where its last dim is the first that is resampled.
+    const V* row_of(size_t d, const int64_t* sizes, const V* dense, int64_t after, int64_t i, int64_t* step) const {
+        *step = dense ? after : axes_[d].step_x;
+        if (dense) return dense + i * axes_[d].n * after;
+        const V* from = x_row_;
+        for (size_t k = d; k-- > 0; i /= sizes[k]) from += i % sizes[k] * axes_[k].step_x;
+        return from;
+    }
+    void pass(size_t d, const int64_t* sizes, const V* from, int64_t lanes, V* to) const {
+        int64_t before = 1, after = lanes, step;
+        for (size_t k = 0; k < d; ++k) before *= sizes[k];
+        for (size_t k = d + 1; k < axes_.size(); ++k) after *= sizes[k];
+        for (int64_t i = 0; i < before; ++i, to += axes_[d].m * after) {
+            const V* own = row_of(d, sizes, from, after, i, &step);
+            row(axes_[d], own, step, after, to);
+        }
+    }
+    // A pass of dim d + 1, and at once that of dim d.
+    void joined(size_t d, const int64_t* sizes, const V* from, int64_t lanes, V* rows, V* to) const {
+        const Axis<V> &outer = axes_[d], &inner = axes_[d + 1];
+        int64_t before = 1, after = lanes, step;
+        for (size_t k = 0; k < d; ++k) before *= sizes[k];
+        for (size_t k = d + 2; k < axes_.size(); ++k) after *= sizes[k];
+        const int64_t wide = inner.m * after;
+        std::vector<int64_t> made(static_cast<size_t>(outer.n)), slots;     // made: 1 + output that has the row
+        for (int64_t b = 0; b < before; ++b, to += outer.m * wide) {
+            const auto make = [&](int64_t i, V* target) {
+                const V* own = row_of(d + 1, sizes, from, after, b * outer.n + i, &step);
+                row(inner, own, step, after, target);
+            };
+            int64_t holds[ring];
+            std::fill_n(holds, ring, int64_t{-1});
+            std::fill(made.begin(), made.end(), int64_t{0});
+            for (int64_t o = 0, k = 0; o < outer.m; k = outer.ends[static_cast<size_t>(o++)]) {
+                const int64_t *inputs = outer.inputs.data() + k, count = outer.ends[static_cast<size_t>(o)] - k;
+                if (outer.moves) {
+                    int64_t& before_it = made[static_cast<size_t>(*inputs)];
+                    if (before_it) std::copy_n(to + (before_it - 1) * wide, wide, to + o * wide);
+                    else make(*inputs, to + o * wide);
+                    before_it = o + 1;
+                    continue;
+                }
+                slots.clear();
+                for (int64_t j = 0; j < count; ++j) slots.push_back(put(inputs[j], holds, make, rows, wide));
+                loops_.of_rows(rows, wide, slots.data(), outer.weights.data() + k, count, wide, to + o * wide);
             }
         }
     }
-    void pass(size_t d, const int64_t* sizes, const V* from, int64_t lanes, V* to) const {
-        int64_t before = 1, after = lanes;
-        for (size_t k = 0; k < d; ++k) before *= sizes[k];
-        for (size_t k = d + 1; k < axes_.size(); ++k) after *= sizes[k];
-        const Axis<V>& axis = axes_[d];
-        for (int64_t i = 0; i < before; ++i) row(axis, from + i * axis.n * after, after, after, to + i * axis.m * after);
+    template <class Make>
+    static int64_t put(int64_t i, int64_t* holds, Make&& make, V* rows, int64_t wide) {
+        const int64_t slot = i % ring;
+        if (holds[slot] != i) make(i, rows + slot * wide);
+        holds[slot] = i;
+        return slot;
     }
     // n elements of the axis, `step` apart, each `wide` numbers beside each other.
     void row(const Axis<V>& axis, const V* from, int64_t step, int64_t wide, V* to) const {
@@ -304,6 +389,8 @@ private:
     const std::vector<Axis<V>> axes_;
     const TapLoops& loops_;
     int64_t lanes_;
+    const V* x_row_ = nullptr;
+    int joined_ = -1;                   // the pass that is one with the next
     SmallVector<size_t, 3> order_;      // of the passes
     SmallVector<int64_t, 4> rooms_;     // elements of a lane before each pass, and at the end
 };

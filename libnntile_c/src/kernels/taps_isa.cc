@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "kernels/taps.hh"
 
+#include <algorithm>
 #include <type_traits>
 
 namespace nntile::kernels::NNTILE_ISA {
@@ -62,12 +63,52 @@ struct Rows {
             y[o] = total;
         }
     }
+#if defined(__AVX512F__)
+    // Inputs are picked out of two registers.
+    template <int64_t each>
+    static void of_row_in_registers(const T* x, const TapList& taps, T* y) {
+        constexpr int64_t lanes = 64 / sizeof(T);
+        using Int = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
+        typedef T V __attribute__((vector_size(64), aligned(alignof(T)), may_alias));
+        typedef Int I __attribute__((vector_size(64)));
+        typedef int32_t Narrow __attribute__((vector_size(lanes * 4), aligned(4), may_alias));
+        T padded[lanes];
+        if (taps.inputs_in_row < lanes) {
+            std::fill(std::copy_n(x, taps.inputs_in_row, padded), padded + lanes, T(0));
+            x = padded;
+        }
+        const T* w = static_cast<const T*>(taps.place_weights);
+        const int64_t n = taps.outputs, blocks = (n + lanes - 1) / lanes;
+        for (int64_t b = 0; b < blocks; ++b) {
+            const int64_t o = std::min(b * lanes, n - lanes);
+            V total{};
+            for (int64_t k = 0; k < each; ++k) {
+                const TapList::Pick& pick = taps.picks[k * blocks + b];
+                const I from = __builtin_convertvector(*reinterpret_cast<const Narrow*>(pick.from), I);
+                const V picked = __builtin_shuffle(*reinterpret_cast<const V*>(x + pick.first),
+                                                   *reinterpret_cast<const V*>(x + pick.second), from);
+                const V weight = *reinterpret_cast<const V*>(w + k * n + o);
+                total = k == 0 ? weight * picked : total + weight * picked;
+            }
+            *reinterpret_cast<V*>(y + o) = total;
+        }
+    }
+#else
+    template <int64_t each>
+    static void of_row_in_registers(const T* x, const TapList& taps, T* y) {
+        of_row_of<each>(x, taps, y);
+    }
+#endif
     static void of_row(const void* from, const TapList& taps, void* to) {
         const T* x = static_cast<const T*>(from);
         T* y = static_cast<T*>(to);
-        if (taps.each == 1) return of_row_of<1>(x, taps, y);
-        if (taps.each == 2) return of_row_of<2>(x, taps, y);
-        if (taps.each == 4) return of_row_of<4>(x, taps, y);
+        const auto same = [&](auto each) {
+            if (taps.picks) of_row_in_registers<decltype(each)::value>(x, taps, y);
+            else of_row_of<decltype(each)::value>(x, taps, y);
+        };
+        if (taps.each == 1) return same(std::integral_constant<int64_t, 1>());
+        if (taps.each == 2) return same(std::integral_constant<int64_t, 2>());
+        if (taps.each == 4) return same(std::integral_constant<int64_t, 4>());
         const T* w = static_cast<const T*>(taps.weights);
         for (int64_t o = 0, k = 0; o < taps.outputs; ++o) {
             T total = k < taps.ends[o] ? w[k] * x[taps.inputs[k]] : T(0);
