@@ -1,16 +1,25 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Cross entropy of logits and classes. A row of logits is read from memory once each way: its passes find it in the
-// cache. What is kept of it is the logarithm of its sum of exponentials, from which the gradient is made anew.
+// cache. What is kept of it is the logarithm of its sum of exponentials, from which the gradient is made anew. Where
+// rows lie beside each other, as the pixels of images, a panel of them goes from class to class.
 #include <cinttypes>
 #include <cmath>
 #include <cstring>
+#include <limits>
+#include <vector>
 
 #include "base/error.hh"
 #include "kernels/functions.hh"
+#include "kernels/panels.hh"
 #include "kernels/row.hh"
 
 namespace nntile::kernels {
 namespace {
+
+int refuse_class(const Args& args, int64_t target, int64_t classes) {
+    return fail_task(args, static_cast<int>(Status::index_error),
+                     "cross_entropy: target %" PRId64 " is out of range [0, %" PRId64 ")", target, classes);
+}
 
 // What both ways ask of a row: its class, and the weight of it and of all classes.
 class Classes {
@@ -31,8 +40,7 @@ public:
         const int64_t c = target_.integer();
         if (c == ignore_index_) return -1;
         if (c < 0 || c >= rows_.d)
-            status = fail_task(args_, static_cast<int>(Status::index_error),
-                               "cross_entropy: target %" PRId64 " is out of range [0, %" PRId64 ")", c, rows_.d);
+            status = refuse_class(args_, c, rows_.d);
         return status ? -1 : c;
     }
     double weight_of(int64_t c) const { return weight_ ? weight_.element(c) : 1; }
@@ -50,9 +58,182 @@ public:
     int status = 0;
 };
 
+// ---- panels
+
+// Neighbouring rows are nearer than neighbouring classes of x, or rows are too short for loops of their own.
+bool by_panels(const Args& args, size_t x) {
+    constexpr int64_t short_row = 64;
+    if (args.sizes.back() <= short_row) return true;
+    const Block& b = args.blocks[x];
+    const size_t last = args.sizes.size() - 1;
+    int64_t nearest = 0;
+    for (size_t d = 0; d < last; ++d)
+        if (args.sizes[d] > 1 && b.strides[d] > 0 && (nearest == 0 || b.strides[d] < nearest)) nearest = b.strides[d];
+    return nearest > 0 && args.sizes[last] > 1 && nearest < b.strides[last] &&
+           args.sizes[last] <= std::numeric_limits<int32_t>::max();
+}
+
+// Some rows of the operands of a task, each operand with one element of each row, or with one of each row and class.
+template <class T, size_t count>
+struct RowPanel {
+    static constexpr int64_t most = 256;
+    static constexpr Compute compute = sizeof(T) == 4 ? compute_f32 : compute_f64;
+    const Args& args;
+    const int64_t ignore_index, classes;
+    const double share, own;                    // of label smoothing, as in Classes
+    const Block *target, *weight;
+    std::vector<double> weights;                // of the classes
+    double of_all = 0;
+    Space space;
+    int64_t at[count], across[count], n = 0;    // of the panel: first element and step of each operand, and rows
+    int64_t targets[most];
+    int32_t own_class[most];
+    alignas(64) T buffer[most];
+
+    RowPanel(const Args& a, size_t target_at)
+        : args(a), ignore_index(a.params[0].i), classes(a.sizes.back()),
+          share(a.params[1].f / static_cast<double>(classes)), own(1 - a.params[1].f), target(&a.blocks[target_at]),
+          weight(&a.blocks[target_at + 1]), weights(static_cast<size_t>(classes), 1.0) {
+        if (weight->data)
+            loader(weight->dtype, compute_f64)(weight->data, weights.data(), weight->strides[a.sizes.size() - 1], classes);
+        for (double w : weights) of_all += w;
+        if (share == 0) of_all = 0;
+    }
+    template <class Body>
+    int each(size_t x, Body&& body) {
+        const int64_t* strides[count];
+        for (size_t k = 0; k < count; ++k) strides[k] = args.blocks[k].data ? args.blocks[k].strides : nullptr;
+        Args rows = args;
+        rows.sizes = args.sizes.first(args.sizes.size() - 1);
+        if (int status = space.make(rows, strides, {static_cast<int>(x)})) return status;
+        if (space.empty()) return 0;
+        const int inner = space.dims - 1;
+        Walk walk(space, inner);
+        do {
+            for (int64_t first = 0; first < space.sizes[inner]; first += most) {
+                n = std::min(most, space.sizes[inner] - first);
+                for (size_t k = 0; k < count; ++k) {
+                    across[k] = space.strides[k][inner];
+                    at[k] = walk.offset[k] + first * across[k];
+                }
+                if (int status = read_classes(static_cast<size_t>(target - args.blocks.data()))) return status;
+                body();
+            }
+        } while (walk.next());
+        return 0;
+    }
+    const void* read(size_t k, int64_t c) {     // of class c
+        const Block& b = args.blocks[k];
+        const std::byte* from = b.data + (at[k] + c * b.strides[args.sizes.size() - 1]) * size_of(b.dtype);
+        if (across[k] == 1 && b.dtype == dtype_of(compute)) return from;
+        loader(b.dtype, compute)(from, buffer, across[k], n);
+        return buffer;
+    }
+    void* target_of(size_t k, int64_t c) {
+        const Block& b = args.blocks[k];
+        const bool there = across[k] == 1 && b.dtype == dtype_of(compute);
+        return there ? b.data + (at[k] + c * b.strides[args.sizes.size() - 1]) * size_of(b.dtype)
+                     : static_cast<void*>(buffer);
+    }
+    void flush(size_t k, int64_t c) {
+        const Block& b = args.blocks[k];
+        if (across[k] == 1 && b.dtype == dtype_of(compute)) return;
+        storer(compute, b.dtype)(buffer, b.data + (at[k] + c * b.strides[args.sizes.size() - 1]) * size_of(b.dtype),
+                                 across[k], n);
+    }
+    void numbers(size_t k, double* to) const {      // one of each row
+        const Block& b = args.blocks[k];
+        loader(b.dtype, compute_f64)(b.data + at[k] * size_of(b.dtype), to, across[k], n);
+    }
+    void set_numbers(size_t k, const double* from) const {
+        const Block& b = args.blocks[k];
+        storer(compute_f64, b.dtype)(from, b.data + at[k] * size_of(b.dtype), across[k], n);
+    }
+    double weight_of(int64_t j) const { return own_class[j] < 0 ? 0 : weights[static_cast<size_t>(own_class[j])]; }
+
+private:
+    int read_classes(size_t k) {
+        loader(target->dtype, compute_i64)(target->data + at[k] * size_of(target->dtype), targets, across[k], n);
+        for (int64_t j = 0; j < n; ++j) {
+            const int64_t c = targets[j];
+            if (c != ignore_index && (c < 0 || c >= classes)) return refuse_class(args, c, classes);
+            own_class[j] = c == ignore_index ? -1 : static_cast<int32_t>(c);
+        }
+        return 0;
+    }
+};
+
+double number(const Block& b, double absent) {
+    double value = absent;
+    if (b.data) loader(b.dtype, compute_f64)(b.data, &value, 1, 1);
+    return value;
+}
+
+template <class T>
+int forward_of_panels(const Args& args) {
+    using Rows = RowPanel<T, 6>;
+    Rows p(args, 1);
+    const PanelLoops& loops = panel_tables().table[Rows::compute];
+    const double divisor = number(args.blocks[3], 1);
+    return p.each(0, [&] {
+        alignas(64) T max[Rows::most];
+        alignas(64) double sum[Rows::most] = {}, picked[Rows::most] = {}, shared[Rows::most] = {};
+        std::fill_n(max, p.n, -std::numeric_limits<T>::infinity());
+        for (int64_t c = 0; c < p.classes; ++c) loops.max(p.read(0, c), p.n, max);
+        for (int64_t c = 0; c < p.classes; ++c) {
+            const void* x = p.read(0, c);
+            loops.exp_sum(x, p.n, max, p.own_class, static_cast<int32_t>(c), sum, picked);
+            if (p.share != 0) loops.shifted_sum(x, p.n, max, p.weights[static_cast<size_t>(c)], shared);
+        }
+        loops.log(p.n, sum);
+        double log_sums[Rows::most];
+        for (int64_t j = 0; j < p.n; ++j) {
+            double loss = 0;
+            if (p.own_class[j] >= 0) {
+                loss = p.own * p.weight_of(j) * (sum[j] - picked[j]);
+                if (p.share != 0) loss += p.share * (sum[j] * p.of_all - shared[j]);
+            }
+            log_sums[j] = static_cast<double>(max[j]) + sum[j];
+            sum[j] = loss / divisor;
+        }
+        p.set_numbers(4, sum);
+        p.set_numbers(5, log_sums);
+    });
+}
+
+template <class T>
+int backward_of_panels(const Args& args) {
+    using Rows = RowPanel<T, 7>;
+    Rows p(args, 2);
+    const PanelLoops& loops = panel_tables().table[Rows::compute];
+    const double divisor = number(args.blocks[5], 1);
+    return p.each(1, [&] {
+        double log_sums[Rows::most], slopes[Rows::most];
+        alignas(64) T log[Rows::most], rest[Rows::most], all[Rows::most], share[Rows::most], target[Rows::most];
+        p.numbers(0, slopes);
+        p.numbers(4, log_sums);
+        for (int64_t j = 0; j < p.n; ++j) {
+            const double slope = slopes[j] / divisor, of_target = slope * p.own * p.weight_of(j);
+            log[j] = static_cast<T>(log_sums[j]);
+            rest[j] = static_cast<T>(log_sums[j] - static_cast<double>(log[j]));
+            target[j] = static_cast<T>(of_target);
+            share[j] = static_cast<T>(slope * p.share);
+            all[j] = static_cast<T>(of_target + slope * p.share * p.of_all);
+        }
+        for (int64_t c = 0; c < p.classes; ++c) {
+            loops.cross_entropy_backward(p.read(1, c), p.n, log, rest, all, share,
+                                         p.share == 0 ? 0 : p.weights[static_cast<size_t>(c)], p.own_class,
+                                         static_cast<int32_t>(c), target, p.target_of(6, c));
+            p.flush(6, c);
+        }
+    });
+}
+
 }  // namespace
 
 int cross_entropy(const Args& args) {
+    if (by_panels(args, 0))
+        return args.blocks[0].dtype == DType::f64 ? forward_of_panels<double>(args) : forward_of_panels<float>(args);
     Rows rows;
     if (int status = rows.make(args, {1, 3, 4, 5})) return status;
     const RowLoops& loops = rows.loops();
@@ -81,6 +262,8 @@ int cross_entropy(const Args& args) {
 }
 
 int cross_entropy_backward(const Args& args) {
+    if (by_panels(args, 1))
+        return args.blocks[1].dtype == DType::f64 ? backward_of_panels<double>(args) : backward_of_panels<float>(args);
     Rows rows;
     if (int status = rows.make(args, {0, 2, 4, 5})) return status;
     const RowLoops& loops = rows.loops();

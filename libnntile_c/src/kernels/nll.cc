@@ -2,6 +2,7 @@
 // Negative log-likelihood: rows of log-probabilities over classes, and a class index per row. A
 // mean divides by the given total weight here, so that the losses of row tiles can be added.
 #include <cinttypes>
+#include <vector>
 
 #include "base/error.hh"
 #include "kernels/functions.hh"
@@ -13,11 +14,16 @@ namespace {
 enum Reduction : int64_t { none, mean, sum };
 
 double element(const Block& b, int64_t offset) {
+    if (b.dtype == DType::f32) return reinterpret_cast<const float*>(b.data)[offset];
     double value;
     loader(b.dtype, compute_f64)(b.data + offset * size_of(b.dtype), &value, 1, 1);
     return value;
 }
 void set_element(const Block& b, int64_t offset, double value) {
+    if (b.dtype == DType::f32) {
+        reinterpret_cast<float*>(b.data)[offset] = static_cast<float>(value);
+        return;
+    }
     storer(compute_f64, b.dtype)(&value, b.data + offset * size_of(b.dtype), 1, 1);
 }
 
@@ -37,7 +43,7 @@ struct Targets {
           classes(a.sizes.back()),
           last(a.sizes.size() - 1) {}
 
-    // body(offsets of all operands, class or -1 for an ignored row, weight)
+    // body(offset(operand), class or -1 for an ignored row, weight)
     template <class Body>
     int each(Body&& body) {
         const int64_t* strides[Rows::max_lines];
@@ -53,22 +59,31 @@ struct Targets {
             return status;
         if (space.empty()) return 0;
         const Convert load = loader(target.dtype, compute_i64);
-        Walk walk(space, space.dims);
+        const int inner = space.dims - 1;
+        std::vector<double> weights(weight.data ? static_cast<size_t>(classes) : 0);
+        if (weight.data) loader(weight.dtype, compute_f64)(weight.data, weights.data(), weight.strides[last], classes);
+        Walk walk(space, inner);
         do {
-            int64_t c;
-            load(target.data + walk.offset[t] * size_of(target.dtype), &c, 1, 1);
-            if (c == ignore_index) {
-                body(walk.offset, int64_t{-1}, 0.0);
-                continue;
+            int64_t own[some];
+            for (int64_t first = 0; first < space.sizes[inner]; first += some) {
+                const int64_t n = std::min(some, space.sizes[inner] - first), step = space.strides[t][inner];
+                load(target.data + (walk.offset[t] + first * step) * size_of(target.dtype), own, step, n);
+                for (int64_t j = 0; j < n; ++j) {
+                    const int64_t c = own[j];
+                    const auto offset = [&](int k) { return walk.offset[k] + (first + j) * space.strides[k][inner]; };
+                    if (c == ignore_index) body(offset, int64_t{-1}, 0.0);
+                    else if (c < 0 || c >= classes)
+                        return fail_task(args, static_cast<int>(Status::index_error),
+                                         "nll_loss: target %" PRId64 " is out of range [0, %" PRId64 ")", c, classes);
+                    else body(offset, c, weight.data ? weights[static_cast<size_t>(c)] : 1.0);
+                }
             }
-            if (c < 0 || c >= classes)
-                return fail_task(args, static_cast<int>(Status::index_error),
-                                 "nll_loss: target %" PRId64 " is out of range [0, %" PRId64 ")", c,
-                                 classes);
-            body(walk.offset, c, weight.data ? element(weight, c * weight.strides[last]) : 1.0);
         } while (walk.next());
         return 0;
     }
+
+private:
+    static constexpr int64_t some = 256;
 };
 
 }  // namespace
@@ -78,10 +93,10 @@ int nll_loss(const Args& args) {
     const int64_t reduction = args.params[0].i;
     Targets targets(args, 1, args.params[1].i);
     double loss = 0;
-    const int status = targets.each([&](const int64_t* offset, int64_t c, double weight) {
+    const int status = targets.each([&](auto&& offset, int64_t c, double weight) {
         const double value =
-            c < 0 ? 0 : -weight * element(logp, offset[0] + c * logp.strides[targets.last]);
-        if (reduction == none) set_element(y, offset[4], value);
+            c < 0 ? 0 : -weight * element(logp, offset(0) + c * logp.strides[targets.last]);
+        if (reduction == none) set_element(y, offset(4), value);
         else loss += value;
     });
     if (status || reduction == none) return status;
@@ -94,7 +109,7 @@ int nll_total_weight(const Args& args) {
     Targets targets(args, 0, args.params[0].i);
     double total = 0;
     const int status =
-        targets.each([&](const int64_t*, int64_t, double weight) { total += weight; });
+        targets.each([&](auto&&, int64_t, double weight) { total += weight; });
     if (status) return status;
     const Block& y = args.blocks[2];
     set_element(y, 0, args.params[1].i ? element(y, 0) + total : total);
@@ -111,10 +126,10 @@ int nll_loss_backward(const Args& args) {
     Targets targets(args, 1, args.params[1].i);
     double divisor = 1;
     if (args.params[0].i == mean) divisor = element(total, 0);
-    return targets.each([&](const int64_t* offset, int64_t c, double weight) {
+    return targets.each([&](auto&& offset, int64_t c, double weight) {
         if (c < 0) return;
-        set_element(dx, offset[4] + c * dx.strides[targets.last],
-                    -weight * element(dy, offset[0]) / divisor);
+        set_element(dx, offset(4) + c * dx.strides[targets.last],
+                    -weight * element(dy, offset(0)) / divisor);
     });
 }
 

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Loops over rows that lie beside each other, one element of each: what rows of classes need where the classes are not
+// the last dim. Sums are double; classes are int32.
+#pragma once
+
+#include "kernels/isa.hh"
+
+namespace nntile::kernels {
+
+struct PanelLoops {
+    void (*max)(const void* x, int64_t n, void* max);               // max = the larger one; nan wins
+    // sum += exp(x - max), and picked = x - max where `own` is the class
+    void (*exp_sum)(const void* x, int64_t n, const void* max, const int32_t* own, int32_t of_class, double* sum,
+                    double* picked);
+    void (*shifted_sum)(const void* x, int64_t n, const void* max, double weight, double* sum);  // += weight * (x - max)
+    void (*log)(int64_t n, double* x);
+    // dx = exp(x - log_sum) * all - share, less `target` where `own` is the class; 0 where `own` is below 0. log_sum in
+    // two parts: of large logits one would be a coarse number.
+    void (*cross_entropy_backward)(const void* x, int64_t n, const void* log_sum, const void* rest, const void* all,
+                                   const void* share, double weight, const int32_t* own, int32_t of_class,
+                                   const void* target, void* dx);
+};
+struct PanelTables {
+    PanelLoops table[2];    // compute_f32, compute_f64
+};
+NNTILE_ISA_TABLE(PanelTables, panel_tables)
+
+}  // namespace nntile::kernels
