@@ -322,6 +322,12 @@ ORDER = (
         "resample",
         "self:x dims size mode align_corners antialias transposed left scale scale_2 scale_3",
     ),
+    Row("nntile::grid_sample", "grid_sample", "self:x grid mode padding align_corners"),
+    Row(
+        "nntile::grid_sample_backward",
+        "grid_sample_backward",
+        "grad_output:dy self:x grid mode padding align_corners",
+    ),
     Row("nntile::searchsorted", "searchsorted", "sequence self:x out_int32 right sorter"),
 )
 

@@ -351,6 +351,7 @@ OWN_OPS: dict[str, Callable[..., Any] | None] = {
         f"clamp{overload}(Tensor self, {kind} min, {kind} max) -> Tensor": torch.clamp
         for overload, kind in (("", "Tensor"), (".Scalar", "Scalar"))
     },
+    **decomp_grid.OWN_OPS,
     **decomp_image.OWN_OPS,
     **decomp_index.OWN_OPS,
     "sumsq(Tensor self, int[] dim, bool keepdim) -> Tensor": lambda self, dim, keepdim: torch.sum(

@@ -65,6 +65,7 @@ ELSEWHERE = {
         "test_order.py",
     ),
     "nntile::resample": "test_resample.py",
+    **dict.fromkeys(("nntile::grid_sample", "nntile::grid_sample_backward"), "test_geometry.py"),
     "nntile::searchsorted": "test_order.py",
     **dict.fromkeys(
         ("nntile::trigamma", "nntile::zeta", "nntile::bessel_i0", "nntile::bessel_i1"),

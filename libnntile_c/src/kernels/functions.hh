@@ -59,6 +59,8 @@ int topk(const Args& args);
 int kthvalue(const Args& args);
 int flip(const Args& args);
 int resample(const Args& args);
+int grid_sample(const Args& args);
+int grid_sample_backward(const Args& args);
 int searchsorted(const Args& args);
 int attention(const Args& args);
 int attention_backward(const Args& args);

@@ -134,6 +134,11 @@ constexpr KernelRow rows[] = {
      "mode(i: nearest|nearest_exact|linear|cubic|reflect|replicate), align_corners(i), antialias(i), transposed(i), "
      "number of those dims(i), left(i).., scale(f, 0: none)..",
      resample, nullptr},
+    {"grid_sample",
+     "x, grid -> y; dims n, c, places, x's spatial.., numbers of a place; params "
+     "mode(i: bilinear|nearest|bicubic), padding(i: zeros|border|reflection), align_corners(i)",
+     grid_sample, nullptr},
+    {"grid_sample_backward", "dy, x, grid -> dx, dgrid; dims and params as grid_sample", grid_sample_backward, nullptr},
     {"searchsorted",
      "sequence, x, sorter? (i64) -> y (i64 or i32); dims rows.., m of x, n of sequence; params right(i)", searchsorted,
      nullptr, Work::visits},
