@@ -274,6 +274,12 @@ NETWORKS = (
         "rnn_sequence_backward",
         "grad_y:dy weight:w y reverse nonlinearity",
     ),
+    Row("nntile::adaptive_max_pool", "max_pool", "self:x spatial output_size"),
+    Row(
+        "nntile::adaptive_max_pool_backward",
+        "max_pool_backward",
+        "grad_output:dy self:x indices spatial adaptive=1",
+    ),
     Row("nntile::channel_sums", "channel_sums", "self:x other:y shift kept"),
     Row(
         "_scaled_dot_product_flash_attention_for_cpu",

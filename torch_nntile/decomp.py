@@ -365,6 +365,7 @@ OWN_OPS: dict[str, Callable[..., Any] | None] = {
     **decomp_numbers.OWN_OPS,
     **decomp_order.OWN_OPS,
     **decomp_resample.OWN_OPS,
+    **decomp_windows.OWN_OPS,
     **decomp_train.OWN_OPS,
 }
 

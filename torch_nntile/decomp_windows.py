@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch._prims_common import suggest_memory_format
 
-__all__ = ["COMPOSITIONS"]
+__all__ = ["COMPOSITIONS", "OWN_OPS"]
 
 
 def _meta(x: Tensor) -> Tensor:
@@ -31,45 +31,16 @@ def _laid_as(x: Tensor, like: Tensor) -> Tensor:
 # ---- adaptive maxima: dim k of the result has windows from floor(k * n / m) to ceil((k + 1) * n / m)
 
 
-def _windows(size: int, wanted: int, device: torch.device) -> Tensor:
-    """(wanted, longest): which elements. A short window has its last one several times."""
-    k = torch.arange(wanted, device=device).unsqueeze(1)
-    begin, end = k * size // wanted, ((k + 1) * size + wanted - 1) // wanted
-    most = max(
-        (-(-(k + 1) * size // wanted) - k * size // wanted for k in range(wanted)), default=0
-    )
-    return torch.minimum(begin + torch.arange(most, device=device), end - 1)
-
-
 def _adaptive_max_pool(spatial: int) -> Callable[..., tuple[Tensor, Tensor]]:
     op = getattr(torch.ops.aten, f"adaptive_max_pool{spatial}d").default
-    pooling = getattr(torch.ops.aten, f"max_pool{spatial}d_with_indices").default
 
     def forward(self: Tensor, output_size: Sequence[int]) -> tuple[Tensor, Tensor]:
         likes = op(_meta(self), output_size)
-        sizes = self.shape[self.dim() - spatial :]
         if not likes[0].numel():
             values, places = (torch.empty_like(x, device=self.device) for x in likes)
             return values, places
-        if not any(n % m for n, m in zip(sizes, output_size, strict=True)):
-            values, places = pooling(
-                self, [n // m for n, m in zip(sizes, output_size, strict=True)]
-            )
-            return _laid_as(values, likes[0]), _laid_as(places, likes[1])
-        x, place = self, torch.zeros((), dtype=torch.int64, device=self.device)
-        for d, (n, m) in enumerate(zip(sizes, output_size, strict=True)):
-            windows = _windows(n, m, self.device)
-            x = torch.ops.nntile.index(x, [windows], [self.dim() - spatial + 2 * d])
-            place = place.unsqueeze(-1).unsqueeze(-1) * n + windows
-        # Dims of windows go behind those of results, as one.
-        order = [2 * d + k - 2 * spatial for k in (0, 1) for d in range(spatial)]
-        last = list(range(-2 * spatial, 0))
-        x, place = (t.movedim(order, last).flatten(-spatial) for t in (x, place))
-        # The first of the largest, as argmax(); of several that are nan the CPU keeps the last.
-        odd = torch.where(x.isnan(), torch.arange(x.shape[-1], device=x.device), -1).amax(-1)
-        first = torch.where(odd < 0, x.argmax(-1), odd).unsqueeze(-1)
-        values, places = x.gather(-1, first), place.expand(x.shape).gather(-1, first)
-        return _laid_as(values.squeeze(-1), likes[0]), _laid_as(places.squeeze(-1), likes[1])
+        values, places = torch.ops.nntile.adaptive_max_pool(self, spatial, output_size)
+        return _laid_as(values, likes[0]), _laid_as(places, likes[1])
 
     return forward
 
@@ -79,9 +50,10 @@ def _adaptive_max_pool_backward(spatial: int) -> Callable[..., Tensor]:
 
     def backward(grad_output: Tensor, self: Tensor, indices: Tensor) -> Tensor:
         like = op(*(_meta(x) for x in (grad_output, self, indices)))
-        grad, places = (x.flatten(-spatial) for x in (grad_output, indices))
-        flat = self.new_zeros((*self.shape[:-spatial], math.prod(self.shape[-spatial:])))
-        return _laid_as(flat.scatter_add(-1, places, grad).view(self.shape), like)
+        if not grad_output.numel():
+            return torch.zeros_like(like, device=self.device)
+        dx = torch.ops.nntile.adaptive_max_pool_backward(grad_output, self, indices, spatial)
+        return _laid_as(dx, like)
 
     return backward
 
@@ -166,4 +138,16 @@ COMPOSITIONS: dict[str, Callable[..., Any]] = {
     "im2col": im2col,
     "col2im": col2im,
     **{f"max_unpool{n}d": _max_unpool(n) for n in (2, 3)},
+}
+
+
+def _pooled(self: Tensor, spatial: int, output_size: Sequence[int]) -> tuple[Tensor, Tensor]:
+    y = self.new_empty((*self.shape[:-spatial], *output_size))
+    return y, torch.empty_like(y, dtype=torch.int64)
+
+
+OWN_OPS: dict[str, Callable[..., Any] | None] = {
+    "adaptive_max_pool(Tensor self, int spatial, int[] output_size) -> (Tensor, Tensor)": _pooled,
+    "adaptive_max_pool_backward(Tensor grad_output, Tensor self, Tensor indices, int spatial)"
+    " -> Tensor": lambda _, self, *__: self.new_empty(self.shape),
 }

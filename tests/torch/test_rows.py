@@ -64,6 +64,9 @@ ELSEWHERE = {
         (f"nntile::{name}" for name in ("logcumsumexp", "cummax", "cummin", "kthvalue")),
         "test_order.py",
     ),
+    **dict.fromkeys(
+        ("nntile::adaptive_max_pool", "nntile::adaptive_max_pool_backward"), "test_image_windows.py"
+    ),
     "nntile::resample": "test_resample.py",
     **dict.fromkeys(("nntile::grid_sample", "nntile::grid_sample_backward"), "test_geometry.py"),
     "nntile::searchsorted": "test_order.py",

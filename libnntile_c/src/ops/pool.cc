@@ -86,8 +86,13 @@ void window_params(const Pool& p, std::vector<ParamSpec>& out) {
         for (int64_t v : *values) out.push_back(fixed_param(v));
 }
 
+// Of one size, or as many as output_size says.
+Pool pool_of(const Call& call, const Dims& x) {
+    return call.attr("output_size").ints.empty() ? Pool(call, x) : Pool(call, x, call.attr("output_size").ints);
+}
+
 // ---- max
-Pool max_of(const Call& call) { return {call, call.inputs[0].sizes}; }
+Pool max_of(const Call& call) { return pool_of(call, call.inputs[0].sizes); }
 void max_shape(const Call& call, std::vector<Type>& outputs) {
     const Dims y = stored(call, max_of(call).y);
     outputs = {{call.compute, y, false}, {DType::i64, y, false}};
@@ -100,27 +105,24 @@ void max_params(const Call& call, bool, std::vector<ParamSpec>& out) { window_pa
 
 // dy, x, indices -> dx: of x only the shape counts
 void max_backward_shape(const Call& call, std::vector<Type>& outputs) {
-    const Pool p(call, call.attr("sizes").ints);
+    const Pool p = pool_of(call, call.attr("sizes").ints);
     for (size_t k : {0, 1})
         check(call.inputs[k].sizes == p.y, Status::invalid_argument, call.row.name, ": ", call.row.inputs[k].name,
               " must have shape ", text_of_dims(p.y), ", got ", text_of_dims(call.inputs[k].sizes));
     outputs.push_back({call.compute, stored(call, p.x), false});
 }
 void max_backward_relate(const Call& call, std::span<const Type>, Relation& r) {
-    const PoolLabels l = labels_of({call, call.attr("sizes").ints}, r);
+    const PoolLabels l = labels_of(pool_of(call, call.attr("sizes").ints), r);
     r.operands = {l.y, l.y, stored(call, l.x)};
 }
 void no_params(const Call&, bool, std::vector<ParamSpec>&) {}
 
 // ---- average
-Pool average_of(const Call& call, const Dims& x) {
-    return call.attr("output_size").ints.empty() ? Pool(call, x) : Pool(call, x, call.attr("output_size").ints);
-}
 void average_shape(const Call& call, std::vector<Type>& outputs) {
-    outputs.push_back({call.compute, stored(call, average_of(call, call.inputs[0].sizes).y), false});
+    outputs.push_back({call.compute, stored(call, pool_of(call, call.inputs[0].sizes).y), false});
 }
 void average_relate(const Call& call, std::span<const Type>, Relation& r) {
-    const PoolLabels l = labels_of(average_of(call, call.inputs[0].sizes), r);
+    const PoolLabels l = labels_of(pool_of(call, call.inputs[0].sizes), r);
     r.operands = {l.x, stored(call, l.y)};
 }
 void average_params_of(const Call& call, const Pool& p, std::vector<ParamSpec>& out) {
@@ -128,20 +130,20 @@ void average_params_of(const Call& call, const Pool& p, std::vector<ParamSpec>& 
     window_params(p, out);
 }
 void average_params(const Call& call, bool, std::vector<ParamSpec>& out) {
-    average_params_of(call, average_of(call, call.inputs[0].sizes), out);
+    average_params_of(call, pool_of(call, call.inputs[0].sizes), out);
 }
 void average_backward_shape(const Call& call, std::vector<Type>& outputs) {
-    const Pool p = average_of(call, call.attr("sizes").ints);
+    const Pool p = pool_of(call, call.attr("sizes").ints);
     check(call.inputs[0].sizes == p.y, Status::invalid_argument, call.row.name, ": dy must have shape ",
           text_of_dims(p.y), ", got ", text_of_dims(call.inputs[0].sizes));
     outputs.push_back({call.compute, stored(call, p.x), false});
 }
 void average_backward_relate(const Call& call, std::span<const Type>, Relation& r) {
-    const PoolLabels l = labels_of(average_of(call, call.attr("sizes").ints), r);
+    const PoolLabels l = labels_of(pool_of(call, call.attr("sizes").ints), r);
     r.operands = {l.y, stored(call, l.x)};
 }
 void average_backward_params(const Call& call, bool, std::vector<ParamSpec>& out) {
-    average_params_of(call, average_of(call, call.attr("sizes").ints), out);
+    average_params_of(call, pool_of(call, call.attr("sizes").ints), out);
 }
 
 // ---- as PyTorch calls them: results lie with the channels last where the image does
@@ -155,8 +157,9 @@ struct Compose {
         const auto add = [&](const char* attr) { attrs.push_back(call.attr(attr)); };
         for (const char* attr : {"kernel_size", "stride", "padding", "dilation", "ceil_mode"}) add(attr);
         attrs.push_back(integer(channels_last));
+        add("output_size");
         if (average)
-            for (const char* attr : {"output_size", "count_include_pad", "divisor_override"}) add(attr);
+            for (const char* attr : {"count_include_pad", "divisor_override"}) add(attr);
         if (sizes) attrs.push_back({.ints = *sizes});
         auto made = graph.op(name, in, attrs, call.compute);
         if (channels_last)
@@ -172,8 +175,20 @@ std::vector<uint32_t> max_pool(Builder& graph, const Call& call, std::span<const
     return Compose{graph, call, lies_last_with_planes(graph, call, 0, in[0])}.op("max_pool_rows", {in[0]}, nullptr,
                                                                                  false);
 }
+// The schema of an adaptive one does not say the sizes that it asked for: dy has them.
+std::vector<Attr> sized_attrs(const Call& call) {
+    std::vector<Attr> attrs(call.attrs.begin(), call.attrs.end());
+    if (!call.attr("adaptive").i) return attrs;
+    const Dims& dy = call.inputs[0].sizes;
+    const auto rank = static_cast<size_t>(call.attr("spatial").i);
+    check(dy.size() > rank, Status::invalid_argument, call.row.name, ": dy has shape ", text_of_dims(dy));
+    attrs[attr_index(call.row, "output_size")].ints = Dims(dy.end() - static_cast<std::ptrdiff_t>(rank), dy.end());
+    return attrs;
+}
 std::vector<uint32_t> max_pool_backward(Builder& graph, const Call& call, std::span<const uint32_t> in) {
-    return Compose{graph, call, lies_last_with_planes(graph, call, 1, in[1])}.op(
+    const std::vector<Attr> attrs = sized_attrs(call);
+    const Call sized{call.row, call.inputs, attrs, call.compute};
+    return Compose{graph, sized, lies_last_with_planes(graph, call, 1, in[1])}.op(
         "max_pool_input_grad", {in[0], in[2]}, &call.inputs[1].sizes, false);
 }
 std::vector<uint32_t> average_pool(Builder& graph, const Call& call, std::span<const uint32_t> in) {
@@ -181,16 +196,10 @@ std::vector<uint32_t> average_pool(Builder& graph, const Call& call, std::span<c
                                                                                  true);
 }
 std::vector<uint32_t> average_pool_backward(Builder& graph, const Call& call, std::span<const uint32_t> in) {
-    const Compose c{graph, call, lies_last_with_planes(graph, call, 1, in[1])};
-    if (!call.attr("adaptive").i) return c.op("avg_pool_input_grad", {in[0]}, &call.inputs[1].sizes, true);
-    // The schema of an adaptive one does not say the sizes that it asked for.
-    std::vector<Attr> attrs(call.attrs.begin(), call.attrs.end());
-    const Dims& dy = call.inputs[0].sizes;
-    const auto rank = static_cast<size_t>(call.attr("spatial").i);
-    check(dy.size() > rank, Status::invalid_argument, call.row.name, ": dy has shape ", text_of_dims(dy));
-    attrs[attr_index(call.row, "output_size")].ints = Dims(dy.end() - static_cast<std::ptrdiff_t>(rank), dy.end());
+    const std::vector<Attr> attrs = sized_attrs(call);
     const Call sized{call.row, call.inputs, attrs, call.compute};
-    return Compose{graph, sized, c.channels_last}.op("avg_pool_input_grad", {in[0]}, &call.inputs[1].sizes, true);
+    return Compose{graph, sized, lies_last_with_planes(graph, call, 1, in[1])}.op(
+        "avg_pool_input_grad", {in[0]}, &call.inputs[1].sizes, true);
 }
 
 // Shapes of compositions: those of the rows, in the usual order.
@@ -199,7 +208,7 @@ void max_pool_shape(const Call& call, std::vector<Type>& outputs) {
     outputs = {{call.compute, p.y, false}, {DType::i64, p.y, false}};
 }
 void average_pool_shape(const Call& call, std::vector<Type>& outputs) {
-    outputs.push_back({call.compute, average_of(call, call.inputs[0].sizes).y, false});
+    outputs.push_back({call.compute, pool_of(call, call.inputs[0].sizes).y, false});
 }
 void like_x_shape(const Call& call, std::vector<Type>& outputs) {
     outputs.push_back({call.compute, call.inputs[1].sizes, false});
@@ -212,6 +221,7 @@ NNTILE_ROWS(pool) {
     const std::vector<AttrRow> window{{"spatial", AttrKind::integer, "2"},    {"kernel_size", AttrKind::integers, "1"},
                                       {"stride", AttrKind::integers, ""},     {"padding", AttrKind::integers, "0"},
                                       {"dilation", AttrKind::integers, "1"},  {"ceil_mode", AttrKind::integer, "0"}};
+    const std::vector<AttrRow> asked{{"output_size", AttrKind::integers, ""}};
     const std::vector<AttrRow> average{{"output_size", AttrKind::integers, ""},
                                        {"count_include_pad", AttrKind::integer, "1"},
                                        {"divisor_override", AttrKind::integer, "0"}};
@@ -223,13 +233,13 @@ NNTILE_ROWS(pool) {
         return all;
     };
     return {
-        {.name = "max_pool_rows", .doc = "y = largest of each window of x, and its place in the image",
+        {.name = "max_pool_rows", .doc = "y = largest of each window of x, and its place in the image; with output_size so many windows",
          .rule = Rule::whole, .types = Types::floating, .inputs = {{"x"}}, .outputs = {{"y"}, {"indices", "i64"}},
-         .attrs = joined({window, last}), .shape = max_shape, .relate = max_relate, .kernel = "max_pool",
+         .attrs = joined({window, last, asked}), .shape = max_shape, .relate = max_relate, .kernel = "max_pool",
          .kernel_dims = all_dims, .params = max_params},
         {.name = "max_pool_input_grad", .doc = "dx[indices] += dy, in the order of dy", .rule = Rule::whole,
          .types = Types::floating, .inputs = {{"dy"}, {"indices", "i64"}}, .outputs = {{"dx"}},
-         .attrs = joined({window, last, sizes}), .shape = max_backward_shape, .relate = max_backward_relate,
+         .attrs = joined({window, last, asked, sizes}), .shape = max_backward_shape, .relate = max_backward_relate,
          .kernel = "max_pool_backward", .kernel_dims = all_dims, .params = no_params},
         {.name = "avg_pool_rows",
          .doc = "y = mean of each window of x; with output_size so many windows of nearly equal size",
@@ -241,10 +251,11 @@ NNTILE_ROWS(pool) {
          .shape = average_backward_shape, .relate = average_backward_relate, .kernel = "avg_pool_backward",
          .kernel_dims = all_dims, .params = average_backward_params},
         {.name = "max_pool", .doc = "max_pool_rows in the layout of x", .rule = Rule::compose,
-         .types = Types::floating, .inputs = {{"x"}}, .outputs = {{"y"}, {"indices", "i64"}}, .attrs = window,
-         .shape = max_pool_shape, .compose = max_pool},
+         .types = Types::floating, .inputs = {{"x"}}, .outputs = {{"y"}, {"indices", "i64"}},
+         .attrs = joined({window, asked}), .shape = max_pool_shape, .compose = max_pool},
         {.name = "max_pool_backward", .doc = "dx of max_pool", .rule = Rule::compose, .types = Types::floating,
-         .inputs = {{"dy"}, {"x"}, {"indices", "i64"}}, .outputs = {{"dx"}}, .attrs = window, .shape = like_x_shape,
+         .inputs = {{"dy"}, {"x"}, {"indices", "i64"}}, .outputs = {{"dx"}}, .attrs = joined({window, asked, adaptive}),
+         .shape = like_x_shape,
          .compose = max_pool_backward},
         {.name = "avg_pool", .doc = "avg_pool_rows in the layout of x", .rule = Rule::compose,
          .types = Types::floating, .inputs = {{"x"}}, .outputs = {{"y"}}, .attrs = joined({window, average}),
