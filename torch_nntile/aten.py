@@ -281,6 +281,7 @@ NETWORKS = (
         "grad_output:dy self:x indices spatial adaptive=1",
     ),
     Row("nntile::channel_sums", "channel_sums", "self:x other:y shift kept"),
+    Row("nntile::channel_blend", "channel_blend", "self:a other:b p q s r kept"),
     Row(
         "_scaled_dot_product_flash_attention_for_cpu",
         "attention",

@@ -10,8 +10,6 @@ import torch
 from torch import Tensor
 from torch._prims_common import suggest_memory_format
 
-from torch_nntile import decomp_train
-
 __all__ = ["COMPOSITIONS", "OWN_OPS"]
 
 
@@ -36,7 +34,7 @@ def native_batch_norm(
     momentum: float,
     eps: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    x = decomp_train.wide(input)
+    computed = torch.promote_types(input.dtype, torch.float32)
     if training:
         mean, var, count = _channel_moments(input)
         if running_mean is not None:
@@ -49,23 +47,34 @@ def native_batch_norm(
             "Expected running_mean and running_var to be defined when training=False"
         )
     else:
-        mean, var = running_mean.to(x.dtype), running_var.to(x.dtype)
+        mean, var = running_mean.to(computed), running_var.to(computed)
     rstd = torch.rsqrt(var + eps)
     # As on the CPU: two numbers for each channel, and one product and sum for each pixel.
     scale = rstd if weight is None else rstd * weight
     offset = -mean * scale if bias is None else bias - mean * scale
-    channels = _of_channels(input)
-    y = x * scale.reshape(channels) + offset.reshape(channels)
-    y = y.to(input.dtype).contiguous(memory_format=_dense_format(input))
+    y = _blended(_dense_format(input), input, scale, offset)
     stats = input.dtype if weight is None else weight.dtype
     if training:
         return y, mean.to(stats), rstd.to(stats)
-    return y, x.new_empty(0, dtype=stats), x.new_empty(0, dtype=stats)
+    return y, input.new_empty(0, dtype=stats), input.new_empty(0, dtype=stats)
 
 
-def _of_channels(input: Tensor) -> list[int]:
-    """The shape that broadcasts one number for each channel."""
-    return [1, input.shape[1], *[1] * (input.dim() - 2)]
+def _blended(
+    format: torch.memory_format,
+    a: Tensor,
+    p: Tensor,
+    r: Tensor,
+    b: Tensor | None = None,
+    q: Tensor | None = None,
+    s: Tensor | None = None,
+) -> Tensor:
+    """p * a + q * (b - s) + r of each pixel, laid so. p and the like: of channels, or of images and channels."""
+    last = format != torch.contiguous_format
+    if last:  # then the row has the channels as its last dim
+        a, b = a.movedim(1, -1), None if b is None else b.movedim(1, -1)
+    kept = [*range(p.dim() - 1), a.dim() - 1 if last else 1]
+    y: Tensor = torch.ops.nntile.channel_blend(a, b, p, q, s, r, kept)
+    return y.movedim(-1, 1) if last else y
 
 
 def _channel_moments(input: Tensor) -> tuple[Tensor, Tensor, int]:
@@ -133,14 +142,6 @@ def native_batch_norm_backward(
     output_mask: list[bool],
 ) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
     input.size(1)  # raises what the CPU does
-    if input.dtype == torch.float64:
-        from torch._decomp import decompositions  # late: it takes its time to load
-
-        statistics = running_mean, running_var, save_mean, save_invstd
-        dx, dweight, dbias = decompositions.native_batch_norm_backward(
-            grad_out, input, weight, *statistics, train, eps, output_mask
-        )
-        return dx.contiguous(memory_format=_dense_format(input)), dweight, dbias
     if train:
         assert save_mean is not None and save_invstd is not None
         mean, rstd = save_mean.double(), save_invstd.double()
@@ -149,18 +150,19 @@ def native_batch_norm_backward(
         mean, rstd = running_mean.double(), torch.rsqrt(running_var.double() + eps)
     count = input.numel() // max(input.shape[1], 1)
     first, second = torch.ops.nntile.channel_sums(grad_out, input, mean, [1])
-    channels = _of_channels(input)
     slope = rstd if weight is None else rstd * weight
-    dx = decomp_train.wide(grad_out) * slope.float().reshape(channels)
-    if train:
+    format = _dense_format(input)
+    if not output_mask[0]:
+        dx = None
+    elif train:
         # dx = slope * (dy - mean of dy - (x - mean) * rstd^2 * mean of dy * (x - mean))
-        bend = -slope * rstd * rstd * second / count
-        deviation = decomp_train.wide(input) - mean.float().reshape(channels)
-        dx = dx + deviation * bend.float().reshape(channels)
-        dx = dx - (slope * first / count).float().reshape(channels)
+        bend, level = -slope * rstd * rstd * second / count, -slope * first / count
+        dx = _blended(format, grad_out, slope, level, input, bend, mean)
+    else:
+        dx = _blended(format, grad_out, slope, torch.zeros_like(slope))
     stats = input.dtype if weight is None else weight.dtype
     return (
-        dx.to(input.dtype).contiguous(memory_format=_dense_format(input)),
+        dx,
         (second * rstd).to(stats) if output_mask[1] else None,
         first.to(stats) if output_mask[2] else None,
     )
@@ -208,10 +210,8 @@ def native_group_norm(
     # As on the CPU: two numbers for each channel, and one product and sum for each pixel.
     scale = rstd.expand(batch, *parts) if weight is None else rstd * weight.view(parts)
     offset = -mean * scale if bias is None else bias.view(parts) - mean * scale
-    x = decomp_train.wide(input)
-    shape = [batch, channels, *[1] * (input.dim() - 2)]
-    y = x * scale.to(x.dtype).reshape(shape) + offset.to(x.dtype).reshape(shape)
-    y = y.to(input.dtype).contiguous(memory_format=_dense_format(input))
+    of_all = scale.reshape(batch, channels), offset.reshape(batch, channels)
+    y = _blended(_dense_format(input), input, *of_all)
     return y, mean.squeeze(2).to(stats), rstd.squeeze(2).to(stats)
 
 
@@ -229,7 +229,6 @@ def native_group_norm_backward(
 ) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
     # PyTorch makes the input contiguous for devices other than the CPU, not the gradient.
     memory_format = suggest_memory_format(grad_out)
-    sizes = batch, channels, pixels, group
     stats = input.dtype if weight is None else weight.dtype
     if memory_format == torch.contiguous_format and _is_row(input, weight, None):
         dy, x = (t.reshape(batch, group, channels // group, pixels) for t in (grad_out, input))
@@ -241,18 +240,10 @@ def native_group_norm_backward(
             products.sum(0).flatten().to(stats) if output_mask[1] else None,
             sums.sum(0).flatten().to(stats) if output_mask[2] else None,
         )
-    if input.dtype == torch.float64:
-        from torch._decomp import decompositions  # late: it takes its time to load
-
-        dx, dweight, dbias = decompositions.native_group_norm_backward(
-            grad_out, input, mean, rstd, weight, *sizes, output_mask
-        )
-        return None if dx is None else dx.contiguous(memory_format=memory_format), dweight, dbias
     shape = input.shape
     if shape[:2] != (batch, channels):
         input, grad_out = (t.reshape(batch, channels, pixels) for t in (input, grad_out))
     parts, count = (group, channels // group), channels // group * pixels
-    of_all = [batch, channels, *[1] * (input.dim() - 2)]
     slope = rstd.double().unsqueeze(2)
     shift = mean.double().unsqueeze(2).expand(batch, *parts).reshape(batch, channels)
     first, second = (
@@ -269,13 +260,12 @@ def native_group_norm_backward(
         bend = -slope * slope * slope * second.sum(2, keepdim=True) / count
         if weight is not None:
             slope = slope * weight.view(parts)
-        shift = shift.float().reshape(of_all)
         slope, level, bend = (
-            t.float().expand(batch, *parts).reshape(of_all) for t in (slope, level, bend)
+            t.expand(batch, *parts).reshape(batch, channels) for t in (slope, level, bend)
         )
-        deviation = decomp_train.wide(input) - shift
-        dx = decomp_train.wide(grad_out) * slope + deviation * bend + level
-        dx = dx.to(input.dtype).reshape(shape).contiguous(memory_format=memory_format)
+        dense = memory_format if input.shape == shape else torch.contiguous_format
+        dx = _blended(dense, grad_out, slope, level, input, bend, shift).reshape(shape)
+        dx = dx.contiguous(memory_format=memory_format)
     return (
         dx,
         None if dweight is None else dweight.to(stats),
@@ -326,6 +316,8 @@ OWN_OPS: dict[str, Callable[..., Any] | None] = {
     "channel_sums(Tensor self, Tensor other, Tensor? shift, int[] kept) -> (Tensor, Tensor)": (
         _channel_sums_meta
     ),
+    "channel_blend(Tensor self, Tensor? other, Tensor p, Tensor? q, Tensor? s, Tensor r, "
+    "int[] kept) -> Tensor": lambda self, *_: self.new_empty(self.shape),
 }
 
 COMPOSITIONS: dict[str, Callable[..., Any]] = {

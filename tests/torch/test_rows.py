@@ -52,6 +52,7 @@ ELSEWHERE = {
         ("nntile::cross_entropy", "nntile::cross_entropy_backward"), "test_cross_entropy.py"
     ),
     "nntile::channel_sums": "norms and variances: test_layers.py and test_norms.py",
+    "nntile::channel_blend": "norms: test_layers.py and test_norms.py",
     **dict.fromkeys(
         (f"nntile::{kind}_norm{way}" for kind in ("rms", "group") for way in ("", "_backward")),
         "test_norms.py",

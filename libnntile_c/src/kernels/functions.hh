@@ -33,6 +33,7 @@ int convolution(const Args& args);
 int convolution_backward_input(const Args& args);
 int convolution_backward_weight(const Args& args);
 int channel_sums(const Args& args);
+int channel_blend(const Args& args);
 int group_norm(const Args& args);
 int group_norm_backward(const Args& args);
 int lstm_sequence(const Args& args);

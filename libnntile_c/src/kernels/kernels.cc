@@ -63,6 +63,10 @@ constexpr KernelRow rows[] = {
      "x, y, shift? -> first, second (f64); dims of x, of which shift, first and second have some; params "
      "accumulate(i). Sums of x, and of x * (y - shift)",
      channel_sums, nullptr},
+    {"channel_blend",
+     "a, b?, p, q?, s?, r -> y; dims of a, of which p, q, s and r have some. y = p * a + q * (b - s) + r, without b: "
+     "p * a + r",
+     channel_blend, nullptr},
     {"group_norm",
      "x, weight?, bias? -> y, mean, rstd; dims images, groups, channels of a group, pixels, of which weight and bias "
      "have groups and channels, mean and rstd images and groups; params eps(f)",

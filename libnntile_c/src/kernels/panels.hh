@@ -19,6 +19,10 @@ struct PanelLoops {
     void (*cross_entropy_backward)(const void* x, int64_t n, const void* log_sum, const void* rest, const void* all,
                                    const void* share, double weight, const int32_t* own, int32_t of_class,
                                    const void* target, void* dx);
+    // y = p * a + q * (b - s) + r; without b: p * a + r. each: p, q, s and r have an element for each, else one for all.
+    // An element has the same bits wherever it is among the n.
+    void (*blend)(const void* a, const void* b, int64_t n, bool each, const void* p, const void* q, const void* s,
+                  const void* r, void* y);
 };
 struct PanelTables {
     PanelLoops table[2];    // compute_f32, compute_f64

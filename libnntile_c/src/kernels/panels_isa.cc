@@ -48,7 +48,45 @@ struct Panel {
         }
     }
 
-    static constexpr PanelLoops loops = {max, exp_sum, shifted_sum, log, cross_entropy_backward};
+    // In blocks, the last one filled up: see map_isa.cc.
+    static constexpr int64_t block = 64;
+    template <bool two, bool each>
+    [[gnu::noinline]] static void blend_blocks(const T* a, const T* b, int64_t n, const T* p, const T* q, const T* s,
+                                               const T* r, T* y) {
+        for (int64_t i = 0; i < n; i += block) {
+#pragma GCC ivdep
+            for (int64_t j = 0; j < block; ++j) {
+                const int64_t k = each ? i + j : 0;
+                if constexpr (two) y[i + j] = p[k] * a[i + j] + (q[k] * (b[i + j] - s[k]) + r[k]);
+                else y[i + j] = p[k] * a[i + j] + r[k];
+            }
+        }
+    }
+    template <bool two, bool each>
+    static void blend_of(const T* a, const T* b, int64_t n, const T* p, const T* q, const T* s, const T* r, T* y) {
+        const int64_t done = n / block * block, rest = n - done;
+        blend_blocks<two, each>(a, b, done, p, q, s, r, y);
+        if (rest == 0) return;
+        T room[7][block] = {};
+        const auto take = [&](int k, const T* x, bool needed) {
+            if (!needed) return x;
+            for (int64_t j = 0; j < rest; ++j) room[k][j] = x[done + j];
+            return static_cast<const T*>(room[k]);
+        };
+        blend_blocks<two, each>(take(0, a, true), take(1, b, two), block, take(2, p, each), take(3, q, two && each),
+                                take(4, s, two && each), take(5, r, each), room[6]);
+        for (int64_t j = 0; j < rest; ++j) y[done + j] = room[6][j];
+    }
+    static void blend(const void* first, const void* second, int64_t n, bool each, const void* by, const void* by_second,
+                      const void* shift, const void* level, void* to) {
+        const auto run = [&](auto loop) {
+            loop(in(first), in(second), n, in(by), in(by_second), in(shift), in(level), static_cast<T*>(to));
+        };
+        if (second) run(each ? blend_of<true, true> : blend_of<true, false>);
+        else run(each ? blend_of<false, true> : blend_of<false, false>);
+    }
+
+    static constexpr PanelLoops loops = {max, exp_sum, shifted_sum, log, cross_entropy_backward, blend};
 };
 
 }  // namespace

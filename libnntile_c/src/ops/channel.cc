@@ -42,6 +42,32 @@ void sums_relate(const Call& call, std::span<const Type>, Relation& r) {
 }
 void sums_params(const Call&, bool accumulate, std::vector<ParamSpec>& out) { out = {fixed_param(accumulate)}; }
 
+// ---- a, b?, p, q?, s?, r -> y
+void blend_shape(const Call& call, std::vector<Type>& outputs) {
+    const Dims& a = call.inputs[0].sizes;
+    check(call.has(1) == call.has(3) && call.has(1) == call.has(4), Status::invalid_argument, call.row.name,
+          ": b, q and s are given together, or none of them");
+    check(!call.has(1) || call.inputs[1].sizes == a, Status::invalid_argument, call.row.name, ": a ", text_of_dims(a),
+          " and b ", text_of_dims(call.has(1) ? call.inputs[1].sizes : a), " must be of one shape");
+    Dims channels;
+    for (int64_t d : kept_of(call, a)) channels.push_back(a[d]);
+    for (size_t k = 2; k < 6; ++k)
+        check(!call.has(k) || call.inputs[k].sizes == channels, Status::invalid_argument, call.row.name, ": ",
+              call.row.inputs[k].name, " must have shape ", text_of_dims(channels), ", got ",
+              text_of_dims(call.has(k) ? call.inputs[k].sizes : channels));
+    outputs.push_back({call.compute, a, false});
+}
+void blend_relate(const Call& call, std::span<const Type>, Relation& r) {
+    const Dims& a = call.inputs[0].sizes;
+    parallel_labels(a, r);
+    Labels own;
+    for (int64_t d : kept_of(call, a)) own.push_back(static_cast<int8_t>(d));
+    const Labels all = iota_labels(a.size());
+    const auto given = [&](size_t k, const Labels& labels) { return call.has(k) ? labels : Labels{}; };
+    r.operands = {all, given(1, all), own, given(3, own), given(4, own), own, all};
+}
+void no_params(const Call&, bool, std::vector<ParamSpec>&) {}
+
 }  // namespace
 }  // namespace nntile::ops
 
@@ -53,5 +79,11 @@ NNTILE_ROWS(channel) {
          .outputs = {{"first", "f64"}, {"second", "f64"}}, .attrs = {{"kept", AttrKind::integers, ""}},
          .shape = sums_shape, .relate = sums_relate, .kernel = "channel_sums", .kernel_dims = all_dims,
          .params = sums_params, .combine = "add", .flops = 4},
+        {.name = "channel_blend",
+         .doc = "y = p * a + q * (b - s) + r, without b: p * a + r, where p, q, s and r have the dims in kept of a",
+         .rule = Rule::whole, .types = Types::floating,
+         .inputs = {{"a"}, {"b?"}, {"p", "any"}, {"q?", "any"}, {"s?", "any"}, {"r", "any"}}, .outputs = {{"y"}},
+         .attrs = {{"kept", AttrKind::integers, ""}}, .shape = blend_shape, .relate = blend_relate,
+         .kernel = "channel_blend", .params = no_params, .flops = 4},
     };
 }
