@@ -49,7 +49,7 @@ struct Panel {
     }
 
     // In blocks, the last one filled up: see map_isa.cc.
-    static constexpr int64_t block = 64;
+    static constexpr int64_t block = 16;
     template <bool two, bool each>
     [[gnu::noinline]] static void blend_blocks(const T* a, const T* b, int64_t n, const T* p, const T* q, const T* s,
                                                const T* r, T* y) {
@@ -67,7 +67,7 @@ struct Panel {
         const int64_t done = n / block * block, rest = n - done;
         blend_blocks<two, each>(a, b, done, p, q, s, r, y);
         if (rest == 0) return;
-        T room[7][block] = {};
+        alignas(64) T room[7][block] = {};
         const auto take = [&](int k, const T* x, bool needed) {
             if (!needed) return x;
             for (int64_t j = 0; j < rest; ++j) room[k][j] = x[done + j];
