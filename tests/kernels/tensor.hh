@@ -136,6 +136,13 @@ public:
         memory.assign((step + 2 * guard) * size_of(dtype), std::byte{0xa5});
         return *this;
     }
+    Tensor(DType dtype, Index sizes, Index strides)
+        : dtype(dtype), sizes(std::move(sizes)), strides(std::move(strides)) {
+        int64_t span = 1;
+        for (size_t d = 0; d < this->sizes.size(); ++d)
+            span += std::max<int64_t>(this->sizes[d] - 1, 0) * this->strides[d];
+        memory.assign((span + 2 * guard) * size_of(dtype), std::byte{0xa5});
+    }
     double get(const Index& at) const { return decode(memory.data() + address(at), dtype); }
     void set(const Index& at, double value) { encode(value, memory.data() + address(at), dtype); }
     Tensor& fill(const std::function<double()>& value) {

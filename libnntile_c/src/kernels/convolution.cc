@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Convolutions by oneDNN, the library of the field. A task is one call of it on one thread. Primitives are made once
-// for each thread and geometry; images lie inside as the library likes them, and its memory is kept between calls.
+// for each thread and geometry; images lie inside as the library has fast code for, and its memory is kept between
+// calls. For a pair of layouts that it does not know it would take its reference code, a hundred times slower.
 #include "kernels/functions.hh"
 #include "kernels/space.hh"
 
@@ -8,6 +9,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "base/error.hh"
@@ -23,30 +25,58 @@ enum Kind { forward, backward_input, backward_weight };
 
 constexpr size_t most_primitives = 512;  // of a thread; a loop of one model needs some dozens
 
-// The task's dims: n, co, c, group, then spatial ones of y, x and the window.
+// The task's dims: n, co, c, group, then spatial ones of y, x and the window. Taps that meet padding only, wherever the
+// window is, are left out: of a window of 3 x 3 on a map of 1 x 1 one of nine is left.
 struct Geometry {
     Kind kind;
     size_t rank;
-    bool accumulate;
+    bool accumulate, cropped = false;
     int64_t groups;
-    const int64_t* sizes;
-    const Param* window;  // stride, padding and dilation of each spatial dim
+    SmallVector<int64_t, 16> sizes;
+    SmallVector<int64_t, 3> skipped;  // taps, of each spatial dim
+    memory::dims stride, dilation, left, right;
 
     Geometry(const Args& args, Kind k)
         : kind(k),
           rank((args.sizes.size() - 4) / 3),
           accumulate(k == backward_weight && args.params[0].i),
           groups(args.params[k == backward_weight].i),
-          sizes(args.sizes.data()),
-          window(args.params.data() + (k == backward_weight) + 1) {}
+          sizes(args.sizes.begin(), args.sizes.end()) {
+        const Param* window = args.params.data() + (k == backward_weight) + 1;
+        for (size_t d = 0; d < rank; ++d) {
+            const int64_t step = window[d].i, padding = window[rank + d].i, apart = window[2 * rank + d].i;
+            const int64_t ys = sizes[y(d)], xs = sizes[x(d)];
+            const auto meets = [&](int64_t tap) {
+                for (int64_t o = 0; o < ys; ++o) {
+                    const int64_t at = o * step - padding + tap * apart;
+                    if (at >= 0 && at < xs) return true;
+                }
+                return false;
+            };
+            int64_t first = 0, taps = sizes[w(d)];
+            while (first < taps && !meets(first)) ++first;
+            if (first == taps) first = 0;
+            else
+                while (!meets(taps - 1)) --taps;
+            while (first > 0 && first * apart > padding) --first;
+            taps -= first;
+            cropped |= taps != sizes[w(d)];
+            sizes[w(d)] = taps;
+            skipped.push_back(first);
+            stride.push_back(step);
+            dilation.push_back(apart - 1);  // of oneDNN, a dilation of 0 is none
+            left.push_back(padding - first * apart);
+            right.push_back((ys - 1) * step + (taps - 1) * apart + 1 - xs - left.back());
+        }
+    }
 
     size_t y(size_t d) const { return 4 + d; }
     size_t x(size_t d) const { return 4 + rank + d; }
     size_t w(size_t d) const { return 4 + 2 * rank + d; }
-    memory::dims params(size_t which) const {
-        memory::dims values;
-        for (size_t d = 0; d < rank; ++d) values.push_back(window[which * rank + d].i - (which == 2));
-        return values;  // of oneDNN, a dilation of 0 is none
+    int64_t offset(const Block& weight) const {  // of the first tap that is left, in elements
+        int64_t offset = 0;
+        for (size_t d = 0; d < rank; ++d) offset += skipped[d] * weight.strides[w(d)];
+        return offset;
     }
 };
 
@@ -54,8 +84,23 @@ struct Geometry {
 struct Place {
     memory::dims sizes, strides;
 
-    memory::desc desc(memory::data_type type) const { return {sizes, type, strides}; }
-    memory::desc any() const { return {sizes, memory::data_type::f32, memory::format_tag::any}; }
+    memory::desc desc() const { return {sizes, memory::data_type::f32, strides}; }
+    // The same sizes, dense; with the channels last, if so.
+    Place dense(bool last) const {
+        Place other{sizes, memory::dims(sizes.size())};
+        int64_t step = 1;
+        const auto next = [&](size_t d) { other.strides[d] = std::exchange(step, step * sizes[d]); };
+        if (last) next(1);
+        for (size_t d = sizes.size(); d-- > 0;)
+            if (d != 1 || !last) next(d);
+        return other;
+    }
+    // Whether an image lies with its channels last, and not in the usual order as well.
+    bool lies_last() const {
+        int64_t pixels = 1;
+        for (size_t d = 2; d < sizes.size(); ++d) pixels *= sizes[d];
+        return strides[1] == 1 && sizes[1] > 1 && pixels > 1;
+    }
 };
 
 Place place(const Geometry& g, char operand, const int64_t* strides) {
@@ -95,52 +140,48 @@ bool lies_apart(const Place& place) {
 }
 
 // One operand on its way to or from the primitive: as it lies; or through memory of ours in the layout that the
-// primitive chose; f16 and bf16, and elements that are shared, through dense float32 first.
+// primitive chose; f16, bf16, and what the library reorders slowly or not at all, through dense float32 first.
 struct Way {
-    Place place;
+    Place place, dense;
     DType dtype = DType::none;
     bool packed = false, reordered = false;
     memory::desc own, inside;
     dnnl::reorder reorder;
+    std::string reorder_name;
     size_t dense_bytes = 0, inside_bytes = 0;
 };
 
 struct Prepared {
     dnnl::primitive primitive;
+    std::string name;
     std::vector<Way> ways;  // in the order of the task's blocks
     std::vector<int> names;
     memory::desc scratchpad;
-    size_t result;
+    size_t result, weight;  // which of them
     size_t bytes = 0;       // of scratch memory
+    int64_t first_tap = 0;  // bytes from the weight's first element
+    bool accumulate = false, clear = false;  // clear: the result has taps that the primitive has not
 };
 
 // Copies between a block and dense float32.
 int convert(const Args& args, const Way& way, std::byte* block, std::byte* dense, bool load) {
     Args one = args;
-    const size_t n = way.place.sizes.size();
-    SmallVector<int64_t, 8> sizes(way.place.sizes.begin(), way.place.sizes.end());
-    SmallVector<int64_t, 8> strides(way.place.strides.begin(), way.place.strides.end()), dense_strides(n, 1);
-    for (size_t d = n - 1; d-- > 0;) dense_strides[d] = dense_strides[d + 1] * sizes[d + 1];
-    const Block a{block, way.dtype, strides.data()}, b{dense, DType::f32, dense_strides.data()};
+    const Block a{block, way.dtype, way.place.strides.data()}, b{dense, DType::f32, way.dense.strides.data()};
     const Block blocks[] = {load ? a : b, load ? b : a};
-    one.sizes = {sizes.data(), n};
+    one.sizes = way.place.sizes;
     one.blocks = blocks;
     one.params = {};
     return copy(one);
 }
 
-int add(const Args& args, const Block& into, const Place& place, const std::byte* dense) {
-    const size_t n = place.sizes.size();
-    SmallVector<int64_t, 8> sizes(place.sizes.begin(), place.sizes.end());
-    SmallVector<int64_t, 8> strides(place.strides.begin(), place.strides.end()), own(n, 1);
-    for (size_t d = n - 1; d-- > 0;) own[d] = own[d + 1] * sizes[d + 1];
-    const int64_t* all[] = {strides.data(), own.data()};
+int add(const Args& args, std::byte* into, const Way& way, const std::byte* dense) {
+    const int64_t* all[] = {way.place.strides.data(), way.dense.strides.data()};
     Args one = args;
-    one.sizes = {sizes.data(), n};
+    one.sizes = way.place.sizes;
     Space space;
     if (int status = space.make(one, all, {0})) return status;
     if (space.empty()) return 0;
-    auto* y = reinterpret_cast<float*>(into.data);
+    auto* y = reinterpret_cast<float*>(into);
     const auto* x = reinterpret_cast<const float*>(dense);
     const int last = space.dims - 1;
     const int64_t count = space.sizes[last], sy = space.strides[0][last], sx = space.strides[1][last];
@@ -153,85 +194,144 @@ int add(const Args& args, const Block& into, const Place& place, const std::byte
     return 0;
 }
 
-std::unique_ptr<Prepared> prepare(const Args& args, const Geometry& g) {
-    auto made = std::make_unique<Prepared>();
-    constexpr std::string_view operands[] = {"xwby", "ywx", "yxw"};  // inputs, then the result
+constexpr std::string_view operands_of[] = {"xwby", "ywx", "yxw"};  // inputs, then the result
+
+// How images lie inside: with their channels last, as the library likes it, or in the usual order, the weight too.
+// All of them alike: of two that differ the library has reference code, and slow code for a channel to itself.
+enum class Inside { last, chosen, usual };
+
+struct Candidate {
+    dnnl::primitive_desc primitive;  // of any of the kinds
+    std::string name = "none";
+
+    // Code of one's own comes before im2col and a product, and that before loops.
+    int rank() const { return is_slow(name) ? 2 : name.find("gemm") != name.npos; }
+};
+
+Candidate candidate(const Geometry& g, const std::vector<Way>& ways, Inside inside) {
+    using Forward = dnnl::convolution_forward::primitive_desc;
+    const auto desc = [&](char operand) {
+        const size_t k = operands_of[g.kind].find(operand);
+        if (k != std::string_view::npos && ways[k].dtype == DType::none) return memory::desc();
+        const Place& p = ways[k].place;
+        const bool weight = operand == 'w' || operand == 'b';
+        if (inside == Inside::chosen || (weight && inside == Inside::last))
+            return memory::desc(p.sizes, memory::data_type::f32, memory::format_tag::any);
+        return p.dense(inside == Inside::last).desc();
+    };
     dnnl::primitive_attr attr;
     attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-    const std::string_view order = operands[g.kind];
-    std::map<char, memory::desc> any;
+    const auto algorithm = dnnl::algorithm::convolution_direct;
+    const memory::desc x = desc('x'), w = desc('w'), y = desc('y'), b = g.kind == forward ? desc('b') : memory::desc();
+    const bool or_none = true;
+    const Forward there(dnn_engine(), dnnl::prop_kind::forward_training, algorithm, x, w, b, y, g.stride, g.dilation,
+                        g.left, g.right, attr, or_none);
+    Candidate made;
+    if (!there.get(true)) return made;
+    if (g.kind == forward) made.primitive = there;
+    else if (g.kind == backward_input)
+        made.primitive = dnnl::convolution_backward_data::primitive_desc(
+            dnn_engine(), algorithm, x, w, y, g.stride, g.dilation, g.left, g.right, there, attr, or_none);
+    else
+        made.primitive = dnnl::convolution_backward_weights::primitive_desc(
+            dnn_engine(), algorithm, x, w, y, g.stride, g.dilation, g.left, g.right, there, attr, or_none);
+    if (made.primitive.get(true)) made.name = made.primitive.impl_info_str();
+    return made;
+}
+
+Candidate best_candidate(const Geometry& g, const std::vector<Way>& ways) {
+    constexpr int64_t few_channels = 8;  // of dx: kernels made for blocks of channels compute some for nothing
+    bool last = false;
+    for (size_t k = 0; k < ways.size(); ++k) {
+        const char operand = operands_of[g.kind][k];
+        last |= (operand == 'x' || operand == 'y') && ways[k].place.lies_last();
+    }
+    SmallVector<Inside, 4> order{last ? Inside::last : Inside::chosen, Inside::last, Inside::chosen, Inside::usual};
+    if (g.kind == backward_input && g.groups == 1 && g.sizes[2] < few_channels) order = {Inside::usual, order[0]};
+    Candidate best;
+    for (const Inside inside : order) {
+        Candidate next = candidate(g, ways, inside);
+        if (next.rank() < best.rank() || best.name == "none") best = std::move(next);
+        if (best.rank() == 0 || inside == Inside::usual) break;
+    }
+    return best;
+}
+
+// The same elements in the same places; the stride of a dim of one element says nothing.
+bool lies_so(const Place& place, const memory::desc& desc) {
+    if (desc.get_inner_nblks() != 0 || desc.get_padded_dims() != place.sizes) return false;
+    const auto strides = desc.get_strides();
+    for (size_t d = 0; d < strides.size(); ++d)
+        if (place.sizes[d] > 1 && place.strides[d] != strides[d]) return false;
+    return true;
+}
+
+// How the operand gets there; `summed`: into memory of ours, from which it is added.
+void route(Way& way, bool result, bool summed) {
+    const auto reorder = [&](const memory::desc& own) {
+        way.own = own;
+        const memory::desc &from = result ? way.inside : own, &to = result ? own : way.inside;
+        const dnnl::reorder::primitive_desc made(dnn_engine(), from, dnn_engine(), to, {}, true);
+        way.reorder_name = made.get(true) ? made.impl_info_str() : "none";
+        if (made.get(true)) way.reorder = dnnl::reorder(made);
+        way.reordered = true;
+    };
+    const auto pack = [&] {
+        const bool plain = way.inside.get_inner_nblks() == 0 && way.inside.get_padded_dims() == way.place.sizes;
+        way.packed = true;
+        way.dense = plain ? Place{way.place.sizes, way.inside.get_strides()} : way.place.dense(false);
+        way.dense_bytes = padded(way.inside.get_size());
+        way.reordered = false;
+        if (plain) way.own = way.inside;
+        else reorder(way.dense.desc());
+    };
+    if (is_short_float(way.dtype) || !lies_apart(way.place) || summed) pack();
+    else if (lies_so(way.place, way.inside)) way.own = way.inside;
+    else {
+        Place place = way.place;
+        int64_t whole = 1;
+        for (size_t d = 0; d < place.sizes.size(); ++d)
+            if (place.sizes[d] > 1) whole = std::max(whole, place.sizes[d] * place.strides[d]);
+        for (size_t d = 0; d < place.sizes.size(); ++d)
+            if (place.sizes[d] == 1) place.strides[d] = whole;
+        reorder(place.desc());
+        if (is_slow(way.reorder_name)) pack();
+    }
+    if (way.reordered) way.inside_bytes = padded(way.inside.get_size());
+}
+
+std::unique_ptr<Prepared> prepare(const Args& args, const Geometry& g) {
+    auto made = std::make_unique<Prepared>();
+    const std::string_view order = operands_of[g.kind];
     for (size_t k = 0; k < order.size(); ++k) {
         const Block& block = args.blocks[k];
         Way way;
         if (block.data) {
             way.place = place(g, order[k], block.strides);
             way.dtype = block.dtype;
-            way.packed = is_short_float(block.dtype) || !lies_apart(way.place);
-            any[order[k]] = way.place.any();
         }
         made->ways.push_back(std::move(way));
     }
     made->result = order.size() - 1;
-    const auto stride = g.params(0), padding = g.params(1), dilation = g.params(2);
-    const auto prop = dnnl::prop_kind::forward_training;
-    const auto algorithm = dnnl::algorithm::convolution_direct;
-    using Forward = dnnl::convolution_forward::primitive_desc;
-    const memory::desc bias = any.count('b') ? any['b'] : memory::desc();
-    // Images that lie with their channels last stay so: the library has kernels for that. It has none of the usual
-    // order, for which it chooses a layout of its own.
-    const auto kept = [&](char operand) {
-        const Way& way = made->ways[order.find(operand)];
-        const bool last = !way.packed && way.place.strides[1] == 1 && way.place.sizes[1] > 1 && operand != 'w';
-        return last ? way.place.desc(memory::data_type::f32) : any[operand];
-    };
-    const Forward there(dnn_engine(), prop, algorithm, kept('x'), any['w'], bias, kept('y'), stride, dilation, padding,
-                        padding, g.kind == forward ? attr : dnnl::primitive_attr());
-    const auto set = [&](size_t k, int name, const memory::desc& inside) {
-        made->ways[k].inside = inside;
-        if (made->names.size() < order.size()) made->names.resize(order.size());
-        made->names[k] = name;
-    };
-    if (g.kind == forward) {
-        made->primitive = dnnl::convolution_forward(there);
-        set(0, DNNL_ARG_SRC, there.src_desc());
-        set(1, DNNL_ARG_WEIGHTS, there.weights_desc());
-        set(2, DNNL_ARG_BIAS, there.bias_desc());
-        set(3, DNNL_ARG_DST, there.dst_desc());
-        made->scratchpad = there.scratchpad_desc();
-    } else if (g.kind == backward_input) {
-        const dnnl::convolution_backward_data::primitive_desc back(
-            dnn_engine(), algorithm, kept('x'), any['w'], kept('y'), stride, dilation, padding, padding, there, attr);
-        made->primitive = dnnl::convolution_backward_data(back);
-        set(0, DNNL_ARG_DIFF_DST, back.diff_dst_desc());
-        set(1, DNNL_ARG_WEIGHTS, back.weights_desc());
-        set(2, DNNL_ARG_DIFF_SRC, back.diff_src_desc());
-        made->scratchpad = back.scratchpad_desc();
-    } else {
-        const dnnl::convolution_backward_weights::primitive_desc back(
-            dnn_engine(), algorithm, kept('x'), any['w'], kept('y'), stride, dilation, padding, padding, there, attr);
-        made->primitive = dnnl::convolution_backward_weights(back);
-        set(0, DNNL_ARG_DIFF_DST, back.diff_dst_desc());
-        set(1, DNNL_ARG_SRC, back.src_desc());
-        set(2, DNNL_ARG_DIFF_WEIGHTS, back.diff_weights_desc());
-        made->scratchpad = back.scratchpad_desc();
-    }
+    made->weight = order.find('w');
+    const Block& weight = args.blocks[made->weight];
+    made->first_tap = g.offset(weight) * static_cast<int64_t>(size_of(weight.dtype));
+    made->accumulate = g.accumulate;
+    made->clear = g.kind == backward_weight && g.cropped && !g.accumulate;
+    const Candidate best = best_candidate(g, made->ways);
+    check(best.primitive.get(true), Status::unsupported, "convolution: oneDNN has no code for this one");
+    made->name = best.name;
+    made->primitive = dnnl::primitive(best.primitive);
+    made->scratchpad = best.primitive.scratchpad_desc();
+    constexpr int names[][4] = {{DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_BIAS, DNNL_ARG_DST},
+                                {DNNL_ARG_DIFF_DST, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_SRC},
+                                {DNNL_ARG_DIFF_DST, DNNL_ARG_SRC, DNNL_ARG_DIFF_WEIGHTS}};
     for (size_t k = 0; k < order.size(); ++k) {
         Way& way = made->ways[k];
+        made->names.push_back(names[g.kind][k]);
         if (way.dtype == DType::none) continue;
-        const bool result = k == made->result, summed = result && g.accumulate;
-        Place dense = way.place;
-        if (way.packed || summed) {
-            int64_t step = 1;
-            for (size_t d = dense.sizes.size(); d-- > 0; step *= dense.sizes[d]) dense.strides[d] = step;
-            way.dense_bytes = padded(static_cast<size_t>(step) * sizeof(float));
-        }
-        way.own = dense.desc(memory::data_type::f32);
-        way.reordered = way.own != way.inside;
-        if (way.reordered) {
-            const memory::desc &from = result ? way.inside : way.own, &to = result ? way.own : way.inside;
-            way.reorder = dnnl::reorder(dnnl::reorder::primitive_desc(dnn_engine(), from, dnn_engine(), to));
-            way.inside_bytes = padded(way.inside.get_size());
-        }
+        way.inside = best.primitive.query_md(dnnl::query::exec_arg_md, made->names[k]);
+        route(way, k == made->result, k == made->result && g.accumulate);
         made->bytes += way.dense_bytes + way.inside_bytes;
     }
     made->bytes += padded(made->scratchpad.get_size());
@@ -249,26 +349,44 @@ std::vector<int64_t> key_of(const Args& args, Kind kind) {
     return key;
 }
 
-int run(const Args& args, Kind kind) {
+const Prepared& prepared(const Args& args, Kind kind) {
     thread_local std::map<std::vector<int64_t>, std::unique_ptr<Prepared>> known;
-    thread_local Scratch scratch;
-    dnnl::stream& stream = dnn_stream();
     one_dnn_thread();
-    const Geometry g(args, kind);
     auto key = key_of(args, kind);
     if (known.size() >= most_primitives && !known.count(key)) known.clear();
     auto& slot = known[std::move(key)];
-    if (!slot) slot = prepare(args, g);
-    const Prepared& p = *slot;
+    if (!slot) slot = prepare(args, Geometry(args, kind));
+    return *slot;
+}
+
+// The taps that are left out are no part of the primitive's result.
+int clear(const Args& args, const Block& weight) {
+    Args one = args;
+    const Param zero{.i = 0};
+    SmallVector<int64_t, 16> sizes(args.sizes.begin(), args.sizes.end());
+    for (size_t d = 0; d < sizes.size(); ++d)
+        if (weight.strides[d] == 0) sizes[d] = 1;
+    one.sizes = sizes;
+    one.blocks = {&weight, 1};
+    one.params = {&zero, 1};
+    return fill(one);
+}
+
+int run(const Args& args, Kind kind) {
+    thread_local Scratch scratch;
+    dnnl::stream& stream = dnn_stream();
+    const Prepared& p = prepared(args, kind);
     scratch.begin(p.bytes);
     std::unordered_map<int, memory> arguments;
-    std::byte *dense_result = nullptr;
+    std::byte *dense_result = nullptr, *into = nullptr;
     memory own_result, inside_result;
     for (size_t k = 0; k < p.ways.size(); ++k) {
         const Way& way = p.ways[k];
         if (way.dtype == DType::none) continue;
         std::byte* data = args.blocks[k].data;
+        if (k == p.weight) data += p.first_tap;
         const bool result = k == p.result;
+        if (result) into = data;
         if (way.dense_bytes) {
             std::byte* dense = scratch.take(way.dense_bytes);
             if (result) dense_result = dense;
@@ -289,14 +407,16 @@ int run(const Args& args, Kind kind) {
     arguments.emplace(DNNL_ARG_SCRATCHPAD, memory(p.scratchpad, dnn_engine(), scratch.take(p.scratchpad.get_size())));
     p.primitive.execute(stream, arguments);
     const Way& last = p.ways[p.result];
+    if (p.clear)
+        if (int status = clear(args, args.blocks[p.result])) return status;
     if (last.reordered) last.reorder.execute(stream, inside_result, own_result);
     stream.wait();
-    const Block& into = args.blocks[p.result];
-    if (g.accumulate) {
-        if (last.packed) return fail_task(args, static_cast<int>(Status::internal), "convolution: short sums");
-        return add(args, into, last.place, dense_result);
+    if (p.accumulate) {
+        if (last.dtype != DType::f32)
+            return fail_task(args, static_cast<int>(Status::internal), "convolution: short sums");
+        return add(args, into, last, dense_result);
     }
-    return last.packed ? convert(args, last, into.data, dense_result, false) : 0;
+    return last.packed ? convert(args, last, into, dense_result, false) : 0;
 }
 
 }  // namespace
@@ -305,6 +425,15 @@ bool has_convolution() { return true; }
 int convolution(const Args& args) { return run(args, forward); }
 int convolution_backward_input(const Args& args) { return run(args, backward_input); }
 int convolution_backward_weight(const Args& args) { return run(args, backward_weight); }
+
+std::string convolution_code(const Args& args, std::string_view kernel) {
+    const Kind kind = kernel == "convolution" ? forward : kernel.ends_with("input") ? backward_input : backward_weight;
+    const Prepared& p = prepared(args, kind);
+    std::string names = p.name;
+    for (const Way& way : p.ways)
+        if (way.reordered) names += " " + way.reorder_name;
+    return names;
+}
 
 }  // namespace nntile::kernels
 
@@ -316,6 +445,7 @@ bool has_convolution() { return false; }
 int convolution(const Args& args) { return fail_task(args, 1, "convolution: built without oneDNN"); }
 int convolution_backward_input(const Args& args) { return convolution(args); }
 int convolution_backward_weight(const Args& args) { return convolution(args); }
+std::string convolution_code(const Args&, std::string_view) { return ""; }
 
 }  // namespace nntile::kernels
 

@@ -2,6 +2,9 @@
 // The CPU functions behind the rows of kernels.cc; each is documented there.
 #pragma once
 
+#include <string>
+#include <string_view>
+
 #include "kernels/kernel.hh"
 
 namespace nntile::kernels {
@@ -32,6 +35,8 @@ bool has_convolution();     // whether the library was built with oneDNN
 int convolution(const Args& args);
 int convolution_backward_input(const Args& args);
 int convolution_backward_weight(const Args& args);
+// The names of the library's code that one of the three would run, for tests.
+std::string convolution_code(const Args& args, std::string_view kernel);
 int channel_sums(const Args& args);
 int channel_blend(const Args& args);
 int group_norm(const Args& args);

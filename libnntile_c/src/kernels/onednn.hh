@@ -2,6 +2,8 @@
 // What kernels that call oneDNN share. Only for files that are built with it.
 #pragma once
 
+#include <string_view>
+
 #include <omp.h>
 
 #include <oneapi/dnnl/dnnl.hpp>
@@ -18,6 +20,13 @@ inline dnnl::engine& dnn_engine() {
 inline dnnl::stream& dnn_stream() {
     thread_local dnnl::stream stream(dnn_engine());
     return stream;
+}
+
+// Whether the library's name of an implementation means plain loops.
+inline bool is_slow(std::string_view implementation) {
+    for (const char* word : {"ref", "simple", "none"})
+        if (implementation.find(word) != implementation.npos) return true;
+    return false;
 }
 
 }  // namespace nntile::kernels
