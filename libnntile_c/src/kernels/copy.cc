@@ -6,8 +6,8 @@
 #include <cstring>
 
 #include "kernels/functions.hh"
-#include "kernels/isa.hh"
 #include "kernels/space.hh"
+#include "kernels/transpose.hh"
 
 namespace nntile::kernels {
 namespace {
@@ -51,6 +51,11 @@ void copy_plane(const std::byte* from, std::byte* to, const Space& s) {
     const int64_t xr = s.strides[0][r], yr = s.strides[1][r], xc = s.strides[0][c], yc = s.strides[1][c];
     const T* x = reinterpret_cast<const T*>(from);
     T* y = reinterpret_cast<T*>(to);
+    if (std::abs(xr) == 1 && yc == 1) {
+        // What is turned is walked from its end.
+        const int64_t end = xr < 0 ? rows - 1 : 0;
+        return transpose_of(sizeof(T))(x - end, xc, y + end * yr, xr * yr, rows, columns);
+    }
     T held[square][square];     // columns of x may all lie in the same few sets of a cache: each is read once
     for (int64_t i0 = 0; i0 < rows; i0 += square)
         for (int64_t j0 = 0; j0 < columns; j0 += square) {

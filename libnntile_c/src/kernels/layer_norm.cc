@@ -67,22 +67,27 @@ int backward_affine(const Args& args, bool centred) {
     Line &dy = rows.line[0], &x = rows.line[1];
     const bool accumulate = args.params[0].i != 0;
     const size_t last = args.sizes.size() - 1;
-    for (int64_t at = 0; at < rows.d; at += Line::piece) {
-        const int64_t n = std::min(Line::piece, rows.d - at);
-        double sums[2][Line::piece] = {};
+    // Panels are read once; rows that lie in place are cheap to come back to, and sums of a piece stay in the cache.
+    const int64_t piece = rows.is_packed() ? rows.d : Line::piece;
+    std::vector<double> sums[3];
+    for (auto& s : sums) s.resize(static_cast<size_t>(std::min(piece, rows.d)));
+    for (int64_t at = 0; at < rows.d; at += piece) {
+        const int64_t n = std::min(piece, rows.d - at);
+        for (auto& s : sums) std::fill(s.begin(), s.end(), 0);
         rows.each([&] {
             loops.norm_affine(dy.read(at, n), x.read(at, n), n, centred ? rows.line[2].scalar() : 0,
-                              rows.line[rstd_at].scalar(), sums[0], sums[1]);
+                              rows.line[rstd_at].scalar(), sums[0].data(), sums[1].data());
         });
         for (int k = 0; k < outputs; ++k) {
             const Block& out = args.blocks[rstd_at + 1 + k];
             if (!out.data) continue;
             const int64_t stride = out.strides[last];
             std::byte* to = out.data + at * stride * size_of(out.dtype);
-            double before[Line::piece] = {};
-            if (accumulate) loader(out.dtype, compute_f64)(to, before, stride, n);
-            for (int64_t j = 0; j < n; ++j) sums[k][j] += before[j];
-            storer(compute_f64, out.dtype)(sums[k], to, stride, n);
+            if (accumulate) {
+                loader(out.dtype, compute_f64)(to, sums[2].data(), stride, n);
+                for (int64_t j = 0; j < n; ++j) sums[k][j] += sums[2][j];
+            }
+            storer(compute_f64, out.dtype)(sums[k].data(), to, stride, n);
         }
     }
     return 0;

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "kernels/row.hh"
 
+#include <cstdlib>
+
 #include "kernels/fold.hh"
+#include "kernels/scratch.hh"
+#include "kernels/transpose.hh"
 
 namespace nntile::kernels {
 
@@ -9,10 +13,72 @@ void Line::make(const Block& block, Compute compute, int64_t stride) {
     base_ = data_ = block.data;
     dtype_ = block.dtype;
     bytes_ = size_of(block.dtype);
+    compute_bytes_ = size_of(compute);
     stride_ = stride;
-    in_place_ = block.dtype == dtype_of(compute) && stride == 1;
+    same_ = block.dtype == dtype_of(compute);
+    in_place_ = same_ && stride == 1;
     load_ = loader(block.dtype, compute);
     store_ = storer(compute, block.dtype);
+}
+
+void Line::pack(std::byte* panel, int64_t row_bytes, int64_t d) {
+    panel_ = row_ = panel;
+    row_bytes_ = row_bytes;
+    d_ = d;
+    begin_panel(0, 0, 1);
+}
+
+void Line::begin_panel(int64_t offset, int64_t row_stride, int64_t rows) {
+    first_ = base_ + offset * bytes_;
+    row_stride_ = row_stride;
+    rows_ = rows;
+    row_ = panel_;
+    stale_ = true;
+    written_ = false;
+}
+
+namespace {
+
+// Columns of a panel that are transposed before they are converted.
+constexpr int64_t block = 64;
+constexpr int64_t most_rows = 64;
+
+}  // namespace
+
+void Line::load_panel() {
+    stale_ = false;
+    const int64_t rows = row_stride_ == 0 ? 1 : rows_;
+    if (rows == 1 || row_stride_ != 1 || stride_ == 1) {
+        for (int64_t r = 0; r < rows; ++r)
+            load_(first_ + r * row_stride_ * bytes_, panel_ + r * row_bytes_, stride_, d_);
+        return;
+    }
+    const Transpose transpose = transpose_of(bytes_);
+    if (same_) return transpose(first_, stride_, panel_, row_bytes_ / bytes_, rows, d_);
+    alignas(64) std::byte raw[most_rows * block * sizeof(double)];
+    for (int64_t at = 0; at < d_; at += block) {
+        const int64_t n = std::min(block, d_ - at);
+        transpose(first_ + at * stride_ * bytes_, stride_, raw, block, rows, n);
+        for (int64_t r = 0; r < rows; ++r)
+            load_(raw + r * block * bytes_, panel_ + r * row_bytes_ + at * compute_bytes_, 1, n);
+    }
+}
+
+void Line::store_panel() {
+    if (rows_ == 1 || row_stride_ != 1 || stride_ == 1) {
+        for (int64_t r = 0; r < rows_; ++r)
+            store_(panel_ + r * row_bytes_, first_ + r * row_stride_ * bytes_, stride_, d_);
+        return;
+    }
+    const Transpose transpose = transpose_of(bytes_);
+    if (same_) return transpose(panel_, row_bytes_ / bytes_, first_, stride_, d_, rows_);
+    alignas(64) std::byte raw[most_rows * block * sizeof(double)];
+    for (int64_t at = 0; at < d_; at += block) {
+        const int64_t n = std::min(block, d_ - at);
+        for (int64_t r = 0; r < rows_; ++r)
+            store_(panel_ + r * row_bytes_ + at * compute_bytes_, raw + r * block * bytes_, 1, n);
+        transpose(raw, block, first_ + at * stride_ * bytes_, stride_, n, rows_);
+    }
 }
 
 double Line::element(int64_t at) const {
@@ -33,7 +99,6 @@ int Rows::make(const Args& args, std::initializer_list<int> scalars) {
     const size_t last = args.sizes.size() - 1;
     d = args.sizes[last];
     compute = compute_of(args.blocks[0].dtype);
-    whole = true;
     const int64_t* strides[max_lines];
     for (size_t k = 0; k < args.blocks.size(); ++k) {
         const Block& b = args.blocks[k];
@@ -41,12 +106,47 @@ int Rows::make(const Args& args, std::initializer_list<int> scalars) {
         line[k].make(b, compute, b.data && d != 1 ? b.strides[last] : 1);
         const bool scalar =
             std::find(scalars.begin(), scalars.end(), static_cast<int>(k)) != scalars.end();
-        whole &= !b.data || scalar || line[k].in_place();
+        if (b.data && !scalar && !line[k].in_place()) packed.push_back(static_cast<int>(k));
     }
+    whole = packed.empty();
     Args outer = args;
     outer.sizes = args.sizes.first(last);
-    return space.make(outer, std::span(strides, args.blocks.size()),
-                      {static_cast<int>(args.blocks.size()) - 1});
+    if (int status = space.make(outer, std::span(strides, args.blocks.size()),
+                                {static_cast<int>(args.blocks.size()) - 1}))
+        return status;
+    if (!whole) pack();
+    return 0;
+}
+
+// A panel has rows that are neighbours in memory, so that this is read and written as it lies, once.
+void Rows::pack() {
+    constexpr int64_t few = 16, memory = 128 << 10, most_memory = 8 << 20;
+    const int64_t row_bytes = static_cast<int64_t>(padded(d * size_of(compute))) + 64;   // no power of two
+    const int64_t bytes = row_bytes * static_cast<int64_t>(packed.size());
+    int best = space.dims - 1;
+    int64_t least = INT64_MAX;
+    for (int dim = space.dims; dim-- > 0;) {
+        int64_t cost = 0;
+        for (int k : packed) {
+            const int64_t along = std::abs(line[k].stride()), across = std::abs(space.strides[k][dim]);
+            cost += std::min({across == 0 ? along : across, along, few});
+        }
+        if (cost < least) best = dim;
+        least = std::min(least, cost);
+    }
+    std::swap(space.sizes[best], space.sizes[space.dims - 1]);
+    for (int k = 0; k < space.operands; ++k) std::swap(space.strides[k][best], space.strides[k][space.dims - 1]);
+    const int64_t rows = std::clamp(memory / bytes / few * few, few, most_rows);
+    panel = std::max<int64_t>(std::min(rows, space.sizes[space.dims - 1]), 1);
+    if (panel * bytes > most_memory) {
+        panel = INT64_MAX;
+        packed = {};
+        return;
+    }
+    static thread_local Scratch scratch;
+    scratch.begin(static_cast<size_t>(panel * bytes));
+    for (int k : packed) line[k].pack(scratch.take(static_cast<size_t>(panel * row_bytes)), row_bytes, d);
+    whole = true;
 }
 
 double row_max(Rows& rows, Line& x) {

@@ -64,38 +64,63 @@ struct RowTables {
 };
 NNTILE_ISA_TABLE(RowTables, row_tables)
 
-// One operand along the last dim. Read in pieces, in place if it lies so.
+// One operand along the last dim. Where it does not lie as the loops want it, a panel of rows is read, or written, at
+// once, or else pieces of a row.
 class Line {
 public:
     static constexpr int64_t piece = 512;
 
     void make(const Block& block, Compute compute, int64_t stride);
     explicit operator bool() const { return base_ != nullptr; }
-    bool in_place() const { return in_place_; }
-    void move_to(int64_t offset) { data_ = base_ + offset * bytes_; }
+    bool in_place() const { return in_place_ || panel_; }
+    void move_to(int64_t offset, int64_t row_of_panel = 0) {
+        data_ = base_ + offset * bytes_;
+        if (panel_ && row_stride_ != 0) row_ = panel_ + row_of_panel * row_bytes_;
+    }
 
     const void* read(int64_t at, int64_t n) {  // nullptr if absent
+        if (panel_) {
+            if (stale_) load_panel();
+            return row_ + at * compute_bytes_;
+        }
         if (!base_ || in_place_) return base_ ? data_ + at * bytes_ : nullptr;
         load_(data_ + at * stride_ * bytes_, buffer_, stride_, n);
         return buffer_;
     }
     void* target(int64_t at) {
+        if (panel_) return row_ + at * compute_bytes_;
         return in_place_ ? static_cast<void*>(data_ + at * bytes_) : buffer_;
     }
     void flush(int64_t at, int64_t n) {  // after target() was written
-        if (!in_place_) store_(buffer_, data_ + at * stride_ * bytes_, stride_, n);
+        if (panel_) written_ = true;
+        else if (!in_place_) store_(buffer_, data_ + at * stride_ * bytes_, stride_, n);
     }
     double scalar() const { return element(0); }
     double element(int64_t at) const;
     int64_t integer() const;
     void set_scalar(double value);
 
+    int64_t stride() const { return stride_; }
+    // From now on in panels of rows of d elements, in memory of so many bytes for each row.
+    void pack(std::byte* panel, int64_t row_bytes, int64_t d);
+    void begin_panel(int64_t offset, int64_t row_stride, int64_t rows);
+    void end_panel() {
+        if (written_) store_panel();
+    }
+
 private:
+    void load_panel();
+    void store_panel();
+
     std::byte *base_ = nullptr, *data_ = nullptr;
-    int64_t bytes_ = 0, stride_ = 0;
+    int64_t bytes_ = 0, compute_bytes_ = 0, stride_ = 0;
     DType dtype_ = DType::none;
-    bool in_place_ = false;
+    bool in_place_ = false, same_ = false;
     Convert load_ = nullptr, store_ = nullptr;
+    // Of a panel: its memory, the row at which the line is, and where its rows lie in the operand.
+    std::byte *panel_ = nullptr, *row_ = nullptr, *first_ = nullptr;
+    int64_t row_bytes_ = 0, row_stride_ = 0, rows_ = 0, d_ = 0;
+    bool stale_ = false, written_ = false;
     alignas(64) std::byte buffer_[piece * sizeof(double)];
 };
 
@@ -111,25 +136,44 @@ public:
     template <class Body>  // with all lines at the row
     void each(Body&& body) {
         if (space.empty()) return;
-        Walk walk(space, space.dims);
+        const int inner = space.dims - 1;
+        const int64_t size = space.sizes[inner];
+        Walk walk(space, inner);
         do {
-            for (int k = 0; k < space.operands; ++k) line[k].move_to(walk.offset[k]);
-            body();
+            for (int64_t first = 0; first < size; first += panel) {
+                const int64_t rows = std::min(panel, size - first);
+                for (int k : packed)
+                    line[k].begin_panel(walk.offset[k] + first * space.strides[k][inner], space.strides[k][inner],
+                                        rows);
+                for (int64_t r = 0; r < rows; ++r) {
+                    for (int k = 0; k < space.operands; ++k)
+                        line[k].move_to(walk.offset[k] + (first + r) * space.strides[k][inner], r);
+                    body();
+                }
+                for (int k : packed) line[k].end_panel();
+            }
         } while (walk.next());
     }
     template <class Body>  // body(at, n) for pieces of the row
     void pieces(Body&& body) const {
-        const int64_t step = whole ? std::max<int64_t>(d, 1) : Line::piece;
+        const int64_t step = piece();
         for (int64_t at = 0; at < d; at += step) body(at, std::min(step, d - at));
     }
+    // So much of a row is read at once: all of it, if every line is in place or packed.
+    int64_t piece() const { return whole ? std::max<int64_t>(d, 1) : Line::piece; }
+    bool is_packed() const { return !packed.empty(); }
 
     Compute compute;
     int64_t d;
     Line line[max_lines];
 
 private:
+    void pack();
+
     bool whole;  // every line in place: a row is one piece
     Space space;
+    int64_t panel = INT64_MAX;          // rows
+    SmallVector<int, max_lines> packed; // lines
 };
 
 double row_max(Rows& rows, Line& x);    // of the row at which x is; nan wins

@@ -19,8 +19,8 @@ int softmax(const Args& args) {
             sum += loops.exp_sum(x.read(at, n), n, max, keep ? y.target(at) : nullptr);
         });
         rows.pieces([&](int64_t at, int64_t n) {
-            if (keep) return loops.scale(y.target(at), n, 1 / sum);
-            loops.exp_scale(x.read(at, n), n, max, 1 / sum, y.target(at));
+            if (keep) loops.scale(y.target(at), n, 1 / sum);
+            else loops.exp_scale(x.read(at, n), n, max, 1 / sum, y.target(at));
             y.flush(at, n);
         });
     });
