@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -108,6 +109,42 @@ def test_equals_cpu(name: str) -> None:
     call, inputs = CASES[name]
     expected, found = run(call, inputs, "cpu"), run(call, inputs, "nntile")
     assert len(found) == len(expected)
+    for e, f in zip(expected, found, strict=True):
+        torch.testing.assert_close(f, e, equal_nan=True)
+
+
+# At the ends of their pieces, of nan and of infinities, in the CPU's vectors.
+ENDS = torch.tensor([0.0, -0.0, 3, -3, 1, -1, 0.5, -0.5, 6, -6, torch.nan, torch.inf, -torch.inf])
+PIECEWISE: dict[str, Call] = {
+    "relu6": F.relu6,
+    "elu": F.elu,
+    "elu in place": lambda x: F.elu(x * 1, 0.7, inplace=True),
+    "softplus": lambda x: F.softplus(x, 2, 5),
+    "hardswish": F.hardswish,
+    "hardsigmoid": F.hardsigmoid,
+    "hardshrink": F.hardshrink,
+    "softshrink": F.softshrink,
+    "logsigmoid": F.logsigmoid,
+    "logit": torch.logit,
+    "logit eps": lambda x: torch.logit(x, 0.1),
+    "prelu": lambda x: F.prelu(x, x.detach()[2:3] / 4),
+    "smooth_l1": lambda x: F.smooth_l1_loss(x, x.detach().flip(0) / 2, beta=0.3),
+    "huber": lambda x: F.huber_loss(x, x.detach().flip(0) / 2, delta=0.4, reduction="sum"),
+    "mse": lambda x: F.mse_loss(x, x.detach().flip(0) / 2, reduction="none"),
+}
+
+
+# The CPU's logit of short floats rounds within the formula.
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [
+        *itertools.product(PIECEWISE, (torch.float32, torch.float64)),
+        *((name, torch.bfloat16) for name in PIECEWISE if "logit" not in name),
+    ],
+)
+def test_ends_of_pieces_equal_cpu(name: str, dtype: torch.dtype) -> None:
+    x = torch.cat([ENDS.repeat_interleave(64), randn(500) * 4]).to(dtype)
+    expected, found = (run(PIECEWISE[name], (x,), device) for device in ("cpu", "nntile"))
     for e, f in zip(expected, found, strict=True):
         torch.testing.assert_close(f, e, equal_nan=True)
 

@@ -73,9 +73,25 @@ def hardtanh(self: Tensor, min_val: Number = -1, max_val: Number = 1) -> Tensor:
     return clamp(self, min_val, max_val)
 
 
-def elu(self: Tensor, alpha: Number = 1, scale: Number = 1, input_scale: Number = 1) -> Tensor:
-    negative = torch.expm1(self * input_scale) * (alpha * scale)
-    return torch.where(self > 0, self * scale, negative)
+def elu_backward(
+    grad_output: Tensor,
+    alpha: Number,
+    scale: Number,
+    input_scale: Number,
+    is_result: bool,
+    self_or_result: Tensor,
+) -> Tensor:
+    if is_result and alpha < 0:
+        raise RuntimeError(
+            "In-place elu backward calculation is triggered with a negative slope which is not "
+            "supported. This is caused by calling in-place forward function with a negative slope, "
+            "please call out-of-place version instead."
+        )
+    by = "result" if is_result else "operand"
+    result: Tensor = torch.ops.nntile.elu_backward(
+        grad_output, self_or_result, by, alpha, scale, input_scale
+    )
+    return result
 
 
 def log_sigmoid_forward(self: Tensor) -> tuple[Tensor, Tensor]:
@@ -86,8 +102,14 @@ def log_sigmoid_forward(self: Tensor) -> tuple[Tensor, Tensor]:
     return y.to(self.dtype).contiguous(), z.to(self.dtype).contiguous()
 
 
-def shrink_backward(grad_output: Tensor, self: Tensor, lambd: Number) -> Tensor:
-    return torch.where(self.abs() <= lambd, 0, grad_output)
+def softshrink(self: Tensor, lambd: Number = 0.5) -> Tensor:
+    if self.is_floating_point() and not 0 <= lambd <= torch.finfo(self.dtype).max:
+        raise RuntimeError(
+            f"lambda must be in range [0, {torch.finfo(self.dtype).max:g}] for input dtype "
+            f"{self.dtype}, but found {lambd}"
+        )
+    result: Tensor = torch.ops.nntile.softshrink(self, lambd)
+    return result
 
 
 def div_mode(self: Tensor, other: Any, *, rounding_mode: str | None) -> Tensor:
@@ -290,10 +312,9 @@ COMPOSITIONS: dict[str, Callable[..., Any]] = {
     "clamp": clamp,
     "clamp.Tensor": clamp,
     "hardtanh": hardtanh,
-    "elu": elu,
+    "elu_backward": elu_backward,
+    "softshrink": softshrink,
     "log_sigmoid_forward": log_sigmoid_forward,
-    "hardshrink_backward": shrink_backward,
-    "softshrink_backward": shrink_backward,
     "equal": equal,
     "masked_select": masked_select,
     "round.decimals": round_decimals,
@@ -352,6 +373,9 @@ OWN_OPS: dict[str, Callable[..., Any] | None] = {
         for overload, kind in (("", "Tensor"), (".Scalar", "Scalar"))
     },
     **decomp_grid.OWN_OPS,
+    "elu_backward(Tensor grad_output, Tensor self, str by, Scalar alpha, Scalar scale, "
+    "Scalar input_scale) -> Tensor": lambda grad_output, self, *_: grad_output * self,
+    "softshrink(Tensor self, Scalar lambd) -> Tensor": lambda self, _: self.abs(),
     **decomp_image.OWN_OPS,
     **decomp_index.OWN_OPS,
     "sumsq(Tensor self, int[] dim, bool keepdim) -> Tensor": lambda self, dim, keepdim: torch.sum(
@@ -381,20 +405,9 @@ DECOMPOSED: tuple[str, ...] = (
         "sinc",
     ),
     *("tril", "triu", "trace", "eye", "eye.m", "renorm"),
-    *(
-        "hardsigmoid",
-        "hardsigmoid_backward",
-        "hardswish",
-        "hardswish_backward",
-        "hardtanh_backward",
-    ),
-    *("hardshrink", "softshrink", "mish", "mish_backward", "elu_backward", "softplus_backward"),
-    *("celu", "glu", "glu_backward", "logit", "logit_backward"),
-    *("log_sigmoid_backward", "special_entr", "_prelu_kernel"),
-    *("_prelu_kernel_backward", "mse_loss", "mse_loss_backward", "smooth_l1_loss"),
-    *("smooth_l1_loss_backward", "huber_loss", "huber_loss_backward"),
-    *("binary_cross_entropy_backward",),
-    *("binary_cross_entropy_with_logits", "logsumexp", "std.correction", "std_mean.correction"),
+    *("mish", "mish_backward", "celu", "glu", "glu_backward", "logit", "special_entr", "mse_loss"),
+    *("binary_cross_entropy_backward", "binary_cross_entropy_with_logits"),
+    *("logsumexp", "std.correction", "std_mean.correction"),
     *(
         "all.dims",
         "count_nonzero.dim_IntList",

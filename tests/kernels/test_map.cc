@@ -176,6 +176,31 @@ std::vector<Case> cases() {
         {"gelu_backward", TWO(a * (normal_cdf(b) + b * std::exp(-b * b / 2) / std::sqrt(2 * M_PI))),
          -1, 4, 32},
         {"gelu_backward", TWO(a * gelu_tanh_slope(b)), -0.5, 4, 32, {integer(1)}},
+        {"elu", ONE(x > 0 ? 2 * x : 1.0 * std::expm1(3 * x)), -2, 2, 8, {real(0.5), real(2), real(3)}},
+        {"elu_backward", TWO(b > 0 ? 2 * a : 3 * a * std::exp(3 * b)), -2, 2, 16,
+         {integer(0), real(0.5), real(2), real(3)}},
+        {"elu_backward", TWO(b > 0 ? 2 * a : 3 * a * (b + 1)), -2, 2, 16,
+         {integer(1), real(0.5), real(2), real(3)}},
+        {"softplus_backward", TWO(b * 2 > 5 ? a : a * sigmoid(2 * b)), -4, 4, 8, {real(2), real(5)}},
+        {"hardswish", ONE(x * std::clamp(x + 3, 0.0, 6.0) / 6), -5, 5, 4},
+        {"hardswish_backward", TWO(b <= -3 ? 0 : b >= 3 ? a : a * (b / 3 + 0.5)), -5, 5, 8},
+        {"hardsigmoid", ONE(std::clamp(x + 3, 0.0, 6.0) / 6), -5, 5, 4},
+        {"hardsigmoid_backward", TWO(b > -3 && b < 3 ? a * (1.0f / 6) : 0), -5, 5, 2},
+        {"hardtanh_backward", TWO(b > -1 && b < 0.5 ? a : 0), -2, 2, 0, {real(-1), real(0.5)}},
+        {"hardshrink", ONE(std::fabs(x) <= 0.5 ? 0 : x), -2, 2, 0, {real(0.5)}},
+        {"softshrink", ONE(x > 0.5 ? x - 0.5 : x < -0.5 ? x + 0.5 : 0), -2, 2, 2, {real(0.5)}},
+        {"shrink_backward", TWO(std::fabs(b) > 0.5 ? a : 0), -2, 2, 0, {real(0.5)}},
+        {"log_sigmoid_backward", THREE(a * (b < 0 ? 1 / (1 + c) : c / (1 + c))), 0.1, 2, 8},
+        {"logit_backward", TWO(a / (b * (1 - b))), 0.05, 0.95, 8, {real(-1)}},
+        {"logit_backward", TWO(b < 0.25 || b > 0.75 ? 0 : a / (b * (1 - b))), 0.05, 0.95, 8, {real(0.25)}},
+        {"prelu", TWO(a > 0 ? a : b * a)},
+        {"smooth_l1", TWO(std::fabs(a - b) < 0.5 ? (a - b) * (a - b) : std::fabs(a - b) - 0.25), -2, 2, 8, {real(0.5)}},
+        {"smooth_l1_backward",
+         THREE(2 * a * (std::fabs(b - c) < 0.5 ? (b - c) / 0.5 : b > c ? 1.0 : -1.0)), -2, 2, 8, {real(2), real(0.5)}},
+        {"huber",
+         TWO(std::fabs(a - b) < 0.5 ? (a - b) * (a - b) / 2 : 0.5 * (std::fabs(a - b) - 0.25)), -2, 2, 8, {real(0.5)}},
+        {"huber_backward", THREE(2 * a * std::clamp(b - c, -0.5, 0.5)), -2, 2, 8, {real(2), real(0.5)}},
+        {"mse_backward", THREE(2 * (b - c) * a), -2, 2, 8, {real(2)}},
         {"silu", ONE(x * sigmoid(x)), -2, 4, 8},
         {"silu_backward", TWO(a * sigmoid(b) * (1 + b * (1 - sigmoid(b)))), -1, 4, 32},
         {"sigmoid", ONE(sigmoid(x)), -9, 9, 8},
@@ -262,7 +287,7 @@ void test_primitives() {
     for (const kernels::MapRow& row : kernels::map_rows()) {
         static const std::vector<std::string_view> elsewhere = {
             "arange",  "uniform", "normal",       "bernoulli", "randint",
-            "dropout", "sgd",     "sgd_momentum", "adam",      "adam_amsgrad"};
+            "dropout", "sgd",     "sgd_momentum", "adam",      "adam_amsgrad", "prelu_backward"};
         const bool other =
             std::find(elsewhere.begin(), elsewhere.end(), row.name) != elsewhere.end();
         CHECK(other || tested.count(row.name));
