@@ -123,7 +123,7 @@ PlanExecutor::Entry& PlanExecutor::find(const graph::Graph& graph, const Hash& h
 
 record::Executor::Result PlanExecutor::run(const graph::Graph& graph, const Hash& hash,
                                            std::vector<record::HostCall>& calls, const graph::AxisCuts& cuts,
-                                           bool& lowered) {
+                                           bool& lowered, bool awaited) {
     runtime::ensure_started();
     Entry& entry = find(graph, hash, cuts);
     lowered = true;
@@ -132,7 +132,7 @@ record::Executor::Result PlanExecutor::run(const graph::Graph& graph, const Hash
     for (const Compiled::Kept& kept : entry.outputs) outputs.push_back(kept.storage());
     std::vector<runtime::HostCall> host;
     for (const record::HostCall& call : calls) host.push_back({call.name, call.function});
-    entry.plan->launch({inputs, outputs, graph.scalars, std::move(host), graph.where});
+    entry.plan->launch({inputs, outputs, graph.scalars, std::move(host), graph.where, awaited});
     calls.clear();
     // An input that an op related to a named axis keeps the name: a gradient that meets its parameter.
     for (size_t k = 0; k < entry.names.size(); ++k) {

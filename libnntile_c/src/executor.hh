@@ -22,7 +22,7 @@ public:
         find(graph, graph.hash(), cuts);
     }
     Result run(const graph::Graph& graph, const Hash& hash, std::vector<record::HostCall>& calls,
-               const graph::AxisCuts& cuts, bool& lowered) override;
+               const graph::AxisCuts& cuts, bool& lowered, bool awaited) override;
     graph::StoredRef write(DType dtype, std::span<const int64_t> sizes, const void* host) override;
     void read(const graph::Stored& stored, void* host) override;
     bool read_view(const graph::Stored& stored, DType dtype, const Layout& view, void* host) override;

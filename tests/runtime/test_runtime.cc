@@ -2,6 +2,7 @@
 // The runtime by itself: tile graphs made by hand, toy kernels.
 
 #include <algorithm>
+#include <atomic>
 #include <random>
 
 #include "runtime/memory.hh"
@@ -120,6 +121,47 @@ void threads() {
     std::vector<std::thread> all;
     for (int i = 0; i < 4; ++i) all.emplace_back(work);
     for (std::thread& thread : all) thread.join();
+}
+
+// The thread that ran the last task, and how it treats subnormal numbers.
+std::atomic<std::thread::id> ran;
+std::atomic<double> subnormal;
+int who(const kernels::Args& args) {
+    ran = std::this_thread::get_id();
+    volatile double tiny = 1e-300;
+    tiny = tiny * 1e-10;
+    subnormal = tiny;
+    return mix(args);
+}
+const kernels::KernelRow who_row{"who", "", who, nullptr};
+
+// Little work is done by the thread that launches it, unless it waits for a worker; as a worker would do it.
+void small_work_runs_here() {
+    begin();
+    const auto here = std::this_thread::get_id();
+    Builder b(10);
+    const uint32_t t = b.temporary();
+    b.task({b.input()}, t, 1, false, 0, who_row);
+    b.task({t}, b.output(), 1, false, 0, who_row);
+    auto small = b.plan();
+    CHECK(values(*launch(*small, {filled(10, 1)}, 1, 10)[0])[0] == 7 && ran.load() == here);
+
+    Builder l(10);
+    l.task({l.input()}, l.output(), 1, false, 20'000, who_row).bytes = 1 << 24;  // as the cost module knows it
+    StorageRef waits = launch(*l.plan(), {filled(10, 1)}, 1, 10)[0];
+    auto begun = Clock::now();
+    StorageRef last = launch(*small, {waits}, 1, 10)[0];
+    CHECK(seconds_since(begun) < 0.01);  // the launch did not wait
+    CHECK(values(*last)[0] == 15 && ran.load() != here);  // neither did that work run here
+
+#if defined(__x86_64__)
+    const uint32_t own = __builtin_ia32_stmxcsr();
+    __builtin_ia32_ldmxcsr(own | 0x8040);  // subnormal numbers are zeros
+    launch(*small, {filled(10, 1)}, 1, 10);
+    const uint32_t after = __builtin_ia32_stmxcsr();
+    __builtin_ia32_ldmxcsr(own);
+    CHECK(ran.load() == here && subnormal.load() != 0 && (after & 0x8040) == 0x8040);
+#endif
 }
 
 void scalars_and_host_calls() {
@@ -306,6 +348,7 @@ int main(int argc, char** argv) {
              {"in_place", in_place},
              {"blocks_and_many_operands", blocks_and_many_operands},
              {"threads", threads},
+             {"small_work_runs_here", small_work_runs_here},
              {"scalars_and_host_calls", scalars_and_host_calls},
              {"errors", errors},
              {"states", states},

@@ -351,7 +351,6 @@ std::vector<int64_t> key_of(const Args& args, Kind kind) {
 
 const Prepared& prepared(const Args& args, Kind kind) {
     thread_local std::map<std::vector<int64_t>, std::unique_ptr<Prepared>> known;
-    one_dnn_thread();
     auto key = key_of(args, kind);
     if (known.size() >= most_primitives && !known.count(key)) known.clear();
     auto& slot = known[std::move(key)];
@@ -375,6 +374,7 @@ int clear(const Args& args, const Block& weight) {
 int run(const Args& args, Kind kind) {
     thread_local Scratch scratch;
     dnnl::stream& stream = dnn_stream();
+    const OneDnnThread one_thread;
     const Prepared& p = prepared(args, kind);
     scratch.begin(p.bytes);
     std::unordered_map<int, memory> arguments;
@@ -428,6 +428,7 @@ int convolution_backward_weight(const Args& args) { return run(args, backward_we
 
 std::string convolution_code(const Args& args, std::string_view kernel) {
     const Kind kind = kernel == "convolution" ? forward : kernel.ends_with("input") ? backward_input : backward_weight;
+    const OneDnnThread one_thread;
     const Prepared& p = prepared(args, kind);
     std::string names = p.name;
     for (const Way& way : p.ways)

@@ -101,7 +101,7 @@ bool multiply_short(const Product& p) {
     if (!is_plain(p.y, p.m, p.n)) return false;
     if (p.y.column != 1 && p.n > 1) return p.m == 1 || p.y.row == 1 ? multiply_short(p.transposed()) : false;
     if (!is_plain(p.a, p.m, p.k) || !is_plain(p.b, p.k, p.n)) return false;
-    one_dnn_thread();
+    const OneDnnThread one_thread;
     thread_local Scratch scratch;
     const bool starts_at_0 = !p.accumulate && !p.c.data;
     if (starts_at_0) {

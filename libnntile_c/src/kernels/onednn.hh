@@ -10,8 +10,19 @@
 
 namespace nntile::kernels {
 
-// What the library makes for one thread it runs on one.
-inline void one_dnn_thread() { omp_set_num_threads(1); }
+// What the library makes for one thread it runs on one. The thread may be the program's: its own number comes back.
+class OneDnnThread {
+public:
+    OneDnnThread() : before_(omp_get_max_threads()) { set(1); }
+    ~OneDnnThread() { set(before_); }
+    OneDnnThread(const OneDnnThread&) = delete;
+
+private:
+    void set(int count) const {
+        if (before_ != 1) omp_set_num_threads(count);
+    }
+    const int before_;
+};
 
 inline dnnl::engine& dnn_engine() {
     static auto* engine = new dnnl::engine(dnnl::engine::kind::cpu, 0);  // threads may end after static objects

@@ -49,7 +49,6 @@ public:
     RepeatedProduct(int64_t m, int64_t n, int64_t k, const float* b, int64_t row, int64_t column, bool accumulate)
         : b_(b) {
         using namespace dnnl;
-        one_dnn_thread();
         const std::array<int64_t, 6> key{m, n, k, row, column, accumulate};
         thread_local std::map<std::array<int64_t, 6>, std::shared_ptr<Known>> known;
         if (known.size() >= most_products && !known.count(key)) known.clear();
@@ -104,6 +103,7 @@ private:
         dnnl::matmul product;
         dnnl::reorder reorder;
     };
+    const OneDnnThread one_thread_;
     std::shared_ptr<Known> known_;
     const float* b_;
     dnnl::memory a_, y_, packed_, scratchpad_;

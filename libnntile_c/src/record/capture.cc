@@ -151,7 +151,7 @@ void Recorder::replay(Capture& capture, const Replay& given) {
     if (graph.outputs.empty()) return;
     std::vector<HostCall> calls = capture.calls;
     bool lowered = false;
-    Executor::Result result = executor_->run(graph, capture.hash, calls, cuts_, lowered);
+    Executor::Result result = executor_->run(graph, capture.hash, calls, cuts_, lowered, false);
     for (auto& [input, stored] : result.retiled_inputs)
         for (size_t k = 0; k < buffers.size(); ++k)
             if (capture.slots[k].input == input && capture.slots[k].output == no_value) buffers[k]->stored = stored;

@@ -188,7 +188,7 @@ void Recorder::read(const Operand& source, void* host, size_t bytes) {
         std::lock_guard lock(mutex_);
         check_no_capture("read");
         bury();
-        flush();
+        flush(false, true);
         if (buffer.stored && !buffer.stored->undefined) stored = buffer.stored;
     }
     // Without the mutex: others may record meanwhile. A later write makes another value.
@@ -207,7 +207,7 @@ void Recorder::read(const Operand& source, void* host, size_t bytes) {
         OnExit exit{[&] {
             if (target.holder >= 0) holders_[target.holder].buffer = nullptr;
         }};
-        flush();
+        flush(false, true);
         stored = std::move(target.stored);
     }
     executor_->read(*stored, host);
@@ -255,7 +255,7 @@ void Recorder::lose_results() {
     }
 }
 
-void Recorder::flush(bool as_a_whole) {
+void Recorder::flush(bool as_a_whole, bool awaited) {
     if (holders_.empty() && graph_.nodes.empty()) return;
     bool submitted = false, lowered = false;
     // A graph that only did not fit into memory stays pending: the user may free some and run it again; in eager mode,
@@ -272,7 +272,7 @@ void Recorder::flush(bool as_a_whole) {
     }};
     mark_outputs();
     Executor::Result result;
-    if (!graph_.outputs.empty()) result = executor_->run(graph_, graph_.hash(), calls_, cuts_, lowered);
+    if (!graph_.outputs.empty()) result = executor_->run(graph_, graph_.hash(), calls_, cuts_, lowered, awaited);
     size_t k = 0;
     for (Holder& h : holders_)
         if (h.buffer && h.current != no_value && h.current != h.leaf)

@@ -41,9 +41,10 @@ public:
     virtual void compile(const graph::Graph& graph, const graph::AxisCuts& cuts) = 0;
     // hash: of the graph.
     // calls are cleared once the graph is submitted; after an exception nothing has been. lowered: there is a plan,
-    // so that a later exception comes from the run (memory) and not from the graph.
+    // so that a later exception comes from the run (memory) and not from the graph. awaited: the caller reads a result
+    // next.
     virtual Result run(const graph::Graph& graph, const Hash& hash, std::vector<HostCall>& calls,
-                       const graph::AxisCuts& cuts, bool& lowered) = 0;
+                       const graph::AxisCuts& cuts, bool& lowered, bool awaited) = 0;
     virtual graph::StoredRef write(DType dtype, std::span<const int64_t> sizes, const void* host) = 0;
     virtual void read(const graph::Stored& stored, void* host) = 0;        // waits; throws a task's error
     // Likewise a view of the value; false, and nothing is done: it takes a graph.
@@ -136,7 +137,8 @@ private:
     void set_current(Buffer& buffer, uint32_t value);
     bool held_elsewhere(uint32_t value, const Buffer& buffer) const;
     void bury();                                // takes the ended buffers into account
-    void flush(bool as_a_whole = false);        // if it does not fit into memory: dropped as a whole
+    // as_a_whole: dropped as a whole if it does not fit into memory. awaited: as of Executor::run().
+    void flush(bool as_a_whole = false, bool awaited = false);
     void lose_results();
     bool at_once() const { return mode_ == Mode::eager && !capturing_; }    // calls run when they are recorded
     void check_no_capture(const char* what) const;

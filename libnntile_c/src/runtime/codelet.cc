@@ -40,14 +40,10 @@ int run_kernel(const Run& run, uint32_t index, const Pointers& data, char* error
     return kind.kernel->cpu(args);
 }
 
-int run_task(const Run& run, uint32_t index, void** buffers, char* error) {
+int run_task(const Run& run, uint32_t index, const Blocks& blocks, char* error) {
     Pointers data;
-    for (const OperandRef& o : run.plan->operands_of(index)) {
-        if (o.entry == OperandRef::absent) data.push_back(nullptr);
-        else
-            data.push_back(reinterpret_cast<std::byte*>(STARPU_VARIABLE_GET_PTR(buffers[o.entry])) +
-                           o.offset);
-    }
+    for (const OperandRef& o : run.plan->operands_of(index))
+        data.push_back(o.entry == OperandRef::absent ? nullptr : blocks[o.entry] + o.offset);
     const PlanTask& task = run.plan->tasks[index];
     if (task.host_call < 0) return run_kernel(run, index, data, error);
     const TaskKind& kind = *task.kind;
@@ -107,15 +103,15 @@ void mark_computed(const Run& run, uint32_t index) {
     }
 }
 
-void execute_task(const Run& run, uint32_t index, void** buffers) {
+void execute_task(const Run& run, uint32_t index, const Blocks& blocks) {
     Engine& e = engine();
     if (e.abandon.load(std::memory_order_relaxed) || reads_lost_data(run, index)) return mark_lost(run, index);
     char text[kernels::error_text_bytes] = "";
     int result = static_cast<int>(Status::runtime);
     try {
         std::optional<Sentinels> sentinels;
-        if (Sentinels::wanted()) sentinels.emplace(run, index, buffers);
-        result = run_task(run, index, buffers, text);
+        if (Sentinels::wanted()) sentinels.emplace(run, index, blocks);
+        result = run_task(run, index, blocks, text);
         if (result != 0) text[sizeof text - 1] = 0;
         const char* broken = sentinels ? sentinels->broken() : nullptr;
         if (broken) fail(Status::internal, broken);
@@ -136,7 +132,10 @@ void execute(void** buffers, void* arg) {
     const RunTask& task = *static_cast<const RunTask*>(arg);
     const TraceFunction trace = trace_function.load(std::memory_order_acquire);
     const int64_t begin = trace ? trace_clock() : 0;
-    execute_task(*task.run, task.index, buffers);
+    Blocks blocks;
+    for (size_t e = 0; e < task.run->plan->entries_of(task.index).size(); ++e)
+        blocks.push_back(reinterpret_cast<std::byte*>(STARPU_VARIABLE_GET_PTR(buffers[e])));
+    execute_task(*task.run, task.index, blocks);
     if (!trace) return;
     const int64_t end = trace_clock();
     const PlanTask& plan = task.run->plan->tasks[task.index];
@@ -147,6 +146,13 @@ void execute(void** buffers, void* arg) {
 }
 
 }  // namespace
+
+void execute_here(const RunTask& task) {
+    Blocks blocks;
+    for (const Entry& e : task.run->plan->entries_of(task.index))
+        blocks.push_back(static_cast<std::byte*>(task.run->memory[e.memory]->block));
+    execute_task(*task.run, task.index, blocks);
+}
 
 starpu_codelet* codelet_of(const std::string& name) {
     static std::mutex mutex;

@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "base/hash.hh"
+#include "base/small_vector.hh"
 #include "runtime/pool.hh"
 #include "runtime/schedule.hh"
 
@@ -18,6 +19,7 @@ struct Entry {
     uint8_t mode = STARPU_R;  // R, W or RW
     bool defined = false;     // the task reads what an earlier task, or an input, has put there
 };
+using Blocks = SmallVector<std::byte*, 16>;  // where a task's memories lie, by entry
 struct OperandRef {
     static constexpr uint64_t absent = 0xffff;
     uint64_t entry : 16 = absent;  // into the task's entries
@@ -116,6 +118,8 @@ public:
     size_t temporaries = 0, slots = 0, scalars = 0, host_calls = 0;
     int64_t slot_bytes = 0, need_bytes = 0;
     size_t external = 0;          // memories [0, external) are inputs or outputs
+    std::vector<uint32_t> order;  // all tasks as one thread may run them; empty: they are for workers
+    double work_seconds = 0;      // of the kernels alone
     bool updates_inputs = false;  // some output lies in the memory of an input
 
     std::vector<std::unique_ptr<Run>> spare;  // ended runs, used again; engine's mutex
@@ -133,6 +137,7 @@ private:
     }
 };
 
+void execute_here(const RunTask& task);  // by the calling thread, in main memory
 starpu_codelet* codelet_of(const std::string& name);  // lives for ever; traces show its name
 
 }  // namespace nntile::runtime

@@ -107,6 +107,7 @@ void start_locked(const Config& config) {
     e.submitted = e.done = 0;
     e.where = 0;
     e.abandon = false;
+    e.float_state = float_state();
     e.open = true;
     ++c.generation;
     c.active = true;

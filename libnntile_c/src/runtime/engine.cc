@@ -85,6 +85,18 @@ Guest::~Guest() {
 
 namespace {
 
+// A worker rounds and treats subnormal numbers as the thread did that started it, whatever the program has
+// set since; so does a thread in its place, for as long as this lives.
+class FloatState {
+public:
+    FloatState() : own_(float_state()) { set_float_state(engine().float_state); }
+    ~FloatState() { set_float_state(own_); }
+    FloatState(const FloatState&) = delete;
+
+private:
+    const uint32_t own_;
+};
+
 constexpr size_t spare_limit = 4;  // runs of one plan that are kept to be used again
 
 void end_run(Run* run) {
@@ -103,17 +115,22 @@ void end_run(Run* run) {
     e.changed.notify_all();
 }
 
+// Lets go what waits in the list of a task that has ended.
+void release_late(RunTask& task) {
+    for (Late *late = task.close(), *next; late; late = next) {
+        next = late->next;  // the entry dies with its run or its waiter
+        if (late->task) release(*late->task);
+        else late->waiter->remove();
+    }
+}
+
 // StarPU's callback: the task has ended and its tiles are free for others.
 void completed(void* arg) {
     RunTask& task = *static_cast<RunTask*>(arg);
     Run* run = task.run;
     // What is released last is popped first: first tasks of later runs, then our successors from
     // the last to the first.
-    for (Late *late = task.close(), *next; late; late = next) {
-        next = late->next;  // the entry dies with its run or its waiter
-        if (late->task) release(*late->task);
-        else late->waiter->remove();
-    }
+    release_late(task);
     const std::span<const uint32_t> successors = run->plan->successors_of(task.index);
     for (auto s = successors.rbegin(); s != successors.rend(); ++s) release(run->tasks[*s]);
     engine().done.fetch_add(1, std::memory_order_relaxed);
@@ -164,6 +181,18 @@ void release(RunTask& task) {
 
 void finish_one(Run* run) {
     if (run->left.fetch_sub(1, std::memory_order_acq_rel) == 1) end_run(run);
+}
+
+void run_here(Run* run) {
+    const FloatState state;
+    for (uint32_t t : run->plan->order) {
+        RunTask& task = run->tasks[t];
+        execute_here(task);
+        release_late(task);
+        engine().done.fetch_add(1, std::memory_order_relaxed);
+    }
+    if (run->left.fetch_sub(run->plan->task_count(), std::memory_order_acq_rel) == run->plan->task_count())
+        end_run(run);
 }
 
 }  // namespace nntile::runtime

@@ -24,6 +24,7 @@ struct Engine {
     std::atomic<uint32_t> where{0};              // restrict_to(): STARPU_CPU ..., 0: any
     std::atomic<bool> abandon{false};            // the process ends: tasks no longer compute
     std::atomic<int64_t> submitted{0}, done{0};  // tasks
+    uint32_t float_state = 0;                    // of the workers' threads
 
     // The first error of a task is kept until somebody asks.
     void report(Status status, std::string text);
@@ -51,8 +52,23 @@ private:
 };
 Engine& engine();
 
+// How the calling thread rounds, and what it does with subnormal numbers.
+inline uint32_t float_state() {
+#if defined(__x86_64__)
+    return __builtin_ia32_stmxcsr();
+#else
+    return 0;
+#endif
+}
+inline void set_float_state([[maybe_unused]] uint32_t state) {
+#if defined(__x86_64__)
+    __builtin_ia32_ldmxcsr(state);
+#endif
+}
+
 void release(RunTask& task);  // one thing less that it waits for; submits it after the last
 void finish_one(Run* run);    // a task, or the launch; ends the run after the last
+void run_here(Run* run);      // all tasks, by the calling thread: they wait for nothing outside of the run
 
 // Counts a thread that uses handles outside of the engine's mutex; shutdown waits for it.
 class Guest {

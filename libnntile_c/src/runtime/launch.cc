@@ -138,6 +138,14 @@ void prepare(Run& run, std::shared_ptr<CompiledPlan> plan, Launch& launch) {
     run.plan = std::move(plan);
 }
 
+// To hand tasks over takes a thread some microseconds, and to be woken again by a worker some tens. Who would spend
+// as much time on that as on the work itself does the work: only where nothing waits for a worker.
+bool runs_here(const CompiledPlan& plan, const Run& run, bool awaited) {
+    constexpr double handing_over = 5e-6, awaiting = 1e-4;  // seconds of work
+    return !plan.order.empty() && plan.work_seconds <= (awaited ? awaiting : handing_over) && run.late.empty() &&
+           starpu_worker_get_id() < 0 && !trace_function.load(std::memory_order_relaxed);
+}
+
 }  // namespace
 
 Place Run::place_of(const PlanTask& task) const {
@@ -152,6 +160,7 @@ void CompiledPlan::launch(Launch launch) {
     define_inputs(launch);
     std::vector<std::vector<PhysicalRef>> bound(outputs.size());
     std::unique_ptr<Run> run;
+    bool here = false;
     {
         std::unique_lock lock(e.mutex);
         e.check_open();
@@ -164,6 +173,7 @@ void CompiledPlan::launch(Launch launch) {
         bind_outputs(*run, *this, launch, bound);
         prepare(*run, shared_from_this(), launch);
         link(*run, *this);
+        here = runs_here(*this, *run, launch.awaited);
         remember(*run, *this);
         if (noting.load(std::memory_order_relaxed)) note_launch(*this, *run);
         // Slots go back at once: the next run may take them and then waits for this one's tasks.
@@ -182,7 +192,9 @@ void CompiledPlan::launch(Launch launch) {
         launch.outputs[i]->undefined = false;
     }
     Run* started = run.release();  // its end gives it back to `spare`
-    for (uint32_t t : roots) release(started->tasks[t]);
+    if (here) run_here(started);
+    else
+        for (uint32_t t : roots) release(started->tasks[t]);
     finish_one(started);
 }
 

@@ -116,6 +116,8 @@ Schedule schedule_within(const Workload& work) {
     return schedule;
 }
 
+constexpr size_t most_here = 64;  // tasks that a launching thread may run by itself
+
 class PlanBuilder {
 public:
     PlanBuilder(const TileGraph& graph, CompiledPlan& plan)
@@ -135,6 +137,7 @@ public:
         add_edges(edges);
         for (uint32_t t : schedule.order)
             if (plan_.tasks[t].predecessors == 0) plan_.roots.push_back(t);
+        add_order(schedule.order, work.seconds);
         plan_.seconds = std::move(work.seconds);
         shrink();
     }
@@ -317,6 +320,14 @@ private:
                 ++plan_.tasks[edges[next].to].predecessors;
             }
         }
+    }
+
+    // Functions of the host may wait for locks that a launching thread holds: those are for workers.
+    void add_order(const std::vector<uint32_t>& order, const std::vector<float>& seconds) {
+        if (plan_.host_calls > 0 || plan_.task_count() > most_here) return;
+        for (float s : seconds) plan_.work_seconds += s;
+        plan_.work_seconds -= tile::cost()->machine.task_seconds * static_cast<double>(plan_.task_count());
+        plan_.order = order;
     }
 
     void shrink() {

@@ -76,6 +76,7 @@ struct Launch {
     std::span<const kernels::Param> scalars;            // copied
     std::vector<HostCall> host_calls;                   // moved from; kept until the run has ended
     std::span<const Place> places = {};                 // of the nodes as they were recorded; copied
+    bool awaited = false;                               // the caller waits for the results next
 };
 
 class Plan {

@@ -15,7 +15,7 @@ bool Sentinels::wanted() {
     return on;
 }
 
-Sentinels::Sentinels(const Run& run, uint32_t task, void** buffers) {
+Sentinels::Sentinels(const Run& run, uint32_t task, const Blocks& blocks) {
     const CompiledPlan& plan = *run.plan;
     const auto entries = plan.entries_of(task);
     for (uint32_t e = 0; e < entries.size(); ++e) {
@@ -23,7 +23,7 @@ Sentinels::Sentinels(const Run& run, uint32_t task, void** buffers) {
         const bool reads = entry.mode == STARPU_R;
         // Bytes from the start that the task may change.
         const int64_t written = reads ? 0 : plan.written_bytes[plan.tasks[task].first_entry + e];
-        const auto* block = reinterpret_cast<const std::byte*>(STARPU_VARIABLE_GET_PTR(buffers[e]));
+        const std::byte* block = blocks[e];
         std::byte* end = const_cast<std::byte*>(block) + run.memory[entry.memory]->bytes();
         // The rest of the block is nobody's: give it known bytes.
         if (!reads)

@@ -13,8 +13,8 @@ namespace nntile::runtime {
 class Sentinels {
 public:
     static bool wanted();
-    Sentinels(const Run& run, uint32_t task, void** buffers);  // before the kernel
-    const char* broken() const;                               // after it; nullptr: none
+    Sentinels(const Run& run, uint32_t task, const Blocks& blocks);  // before the kernel
+    const char* broken() const;                                      // after it; nullptr: none
 
 private:
     struct Kept {
