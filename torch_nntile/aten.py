@@ -279,6 +279,20 @@ NETWORKS = (
             ),
         )
     ),
+    *(
+        Row(
+            f"nntile::{kind}_cell",
+            f"{kind}_cell",
+            f"input_gates:x hidden_gates:added {state} input_bias:x_bias hidden_bias:added_bias",
+        )
+        for kind, state in (("lstm", "cx"), ("gru", "hx"))
+    ),
+    Row(
+        "nntile::lstm_cell_backward",
+        "lstm_cell_backward",
+        "grad_hy:dhy grad_cy:dcy cx cy workspace:gates",
+    ),
+    Row("nntile::gru_cell_backward", "gru_cell_backward", "grad_hy:dhy workspace:kept"),
     Row("nntile::lstm_sequence", "lstm_sequence", "self:x weight:w hx cx reverse"),
     Row(
         "nntile::lstm_sequence_backward",

@@ -385,6 +385,7 @@ OWN_OPS: dict[str, Callable[..., Any] | None] = {
     **decomp_linalg.OWN_OPS,
     **decomp_loss.OWN_OPS,
     **decomp_norm.OWN_OPS,
+    **decomp_rnn.OWN_OPS,
     **decomp_sequences.OWN_OPS,
     **decomp_numbers.OWN_OPS,
     **decomp_order.OWN_OPS,

@@ -3,6 +3,7 @@
 
 PyTorch takes its fused cells for this device, and its CPU has no kernels for them. The results that
 only backward sees ("workspace") have the sizes that PyTorch's Meta kernels say, and our order.
+Those kernels do not know cells without biases, so ours are ops with kernels of their own for that.
 """
 
 from __future__ import annotations
@@ -13,15 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-__all__ = ["COMPOSITIONS"]
-
-
-def _biased(gates: Tensor, bias: Tensor | None) -> Tensor:
-    return gates if bias is None else gates + bias
-
-
-def _bias_grad(grad_gates: Tensor, has_bias: bool) -> Tensor | None:
-    return grad_gates.sum(0) if has_bias else None
+__all__ = ["COMPOSITIONS", "OWN_OPS"]
 
 
 def lstm_cell(
@@ -31,15 +24,7 @@ def lstm_cell(
     input_bias: Tensor | None = None,
     hidden_bias: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    # In place: the gates are what backward wants, in one tensor.
-    gates = _biased(input_gates, input_bias) + _biased(hidden_gates, hidden_bias)
-    i, f, g, o = gates.chunk(4, 1)
-    i.sigmoid_()
-    f.sigmoid_()
-    g.tanh_()
-    o.sigmoid_()
-    cy = f * cx + i * g
-    return o * cy.tanh(), cy, gates
+    return torch.ops.nntile.lstm_cell(input_gates, hidden_gates, cx, input_bias, hidden_bias)
 
 
 def lstm_cell_backward(
@@ -52,24 +37,8 @@ def lstm_cell_backward(
 ) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
     if grad_hy is None and grad_cy is None:
         return None, None, None
-    aten = torch.ops.aten
-    i, f, g, o = workspace.chunk(4, 1)
-    through = torch.zeros_like(cx) if grad_cy is None else grad_cy
-    grad_o = torch.zeros_like(cx)
-    if grad_hy is not None:
-        y = cy.tanh()
-        through = through + aten.tanh_backward(grad_hy * o, y)
-        grad_o = aten.sigmoid_backward(grad_hy * y, o)
-    grad_gates = torch.cat(
-        (
-            aten.sigmoid_backward(through * g, i),
-            aten.sigmoid_backward(through * cx, f),
-            aten.tanh_backward(through * i, g),
-            grad_o,
-        ),
-        1,
-    )
-    return grad_gates, through * f, _bias_grad(grad_gates, has_bias)
+    gates, state = torch.ops.nntile.lstm_cell_backward(grad_hy, grad_cy, cx, cy, workspace)
+    return gates, state, gates.sum(0) if has_bias else None
 
 
 def gru_cell(
@@ -79,35 +48,15 @@ def gru_cell(
     input_bias: Tensor | None = None,
     hidden_bias: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    x_r, x_z, x_n = _biased(input_gates, input_bias).chunk(3, 1)
-    h_r, h_z, h_n = _biased(hidden_gates, hidden_bias).chunk(3, 1)
-    workspace = hx.new_empty(hx.shape[0], 5 * hx.shape[1])
-    r, z, n, *kept = workspace.chunk(5, 1)
-    torch.add(x_r, h_r, out=r).sigmoid_()
-    torch.add(x_z, h_z, out=z).sigmoid_()
-    torch.addcmul(x_n, r, h_n, out=n).tanh_()
-    for part, value in zip(kept, (hx, h_n), strict=True):
-        part.copy_(value)
-    return n + z * (hx - n), workspace
+    return torch.ops.nntile.gru_cell(input_gates, hidden_gates, hx, input_bias, hidden_bias)
 
 
 def gru_cell_backward(
     grad_hy: Tensor, workspace: Tensor, has_bias: bool
 ) -> tuple[Tensor, Tensor, Tensor, Tensor | None, Tensor | None]:
-    aten = torch.ops.aten
-    r, z, n, hx, h_n = workspace.chunk(5, 1)
-    grad_n = aten.tanh_backward(grad_hy * (1 - z), n)
-    grad_r = aten.sigmoid_backward(grad_n * h_n, r)
-    grad_z = aten.sigmoid_backward(grad_hy * (hx - n), z)
-    grad_input = torch.cat((grad_r, grad_z, grad_n), 1)
-    grad_hidden = torch.cat((grad_r, grad_z, grad_n * r), 1)
-    return (
-        grad_input,
-        grad_hidden,
-        grad_hy * z,
-        _bias_grad(grad_input, has_bias),
-        _bias_grad(grad_hidden, has_bias),
-    )
+    x, hidden, state = torch.ops.nntile.gru_cell_backward(grad_hy, workspace)
+    biases = (x.sum(0), hidden.sum(0)) if has_bias else (None, None)
+    return x, hidden, state, *biases
 
 
 COMPOSITIONS: dict[str, Callable[..., Any]] = {
@@ -115,4 +64,40 @@ COMPOSITIONS: dict[str, Callable[..., Any]] = {
     "_thnn_fused_lstm_cell_backward_impl": lstm_cell_backward,
     "_thnn_fused_gru_cell": gru_cell,
     "_thnn_fused_gru_cell_backward": gru_cell_backward,
+}
+
+
+def _lstm_meta(
+    input_gates: Tensor, hidden_gates: Tensor, cx: Tensor, *biases: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor]:
+    return *(cx.new_empty(cx.shape) for _ in range(2)), cx.new_empty(input_gates.shape)
+
+
+def _lstm_backward_meta(
+    grad_hy: Tensor | None, grad_cy: Tensor | None, cx: Tensor, cy: Tensor, workspace: Tensor
+) -> tuple[Tensor, Tensor]:
+    return workspace.new_empty(workspace.shape), cx.new_empty(cx.shape)
+
+
+def _gru_meta(
+    input_gates: Tensor, hidden_gates: Tensor, hx: Tensor, *biases: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    rows, states = hx.shape
+    return hx.new_empty(hx.shape), hx.new_empty(rows, 5 * states)
+
+
+def _gru_backward_meta(grad_hy: Tensor, workspace: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    rows, states = grad_hy.shape
+    gates = (grad_hy.new_empty(rows, 3 * states) for _ in range(2))
+    return *gates, grad_hy.new_empty(grad_hy.shape)
+
+
+_OPERANDS = "Tensor input_gates, Tensor hidden_gates, Tensor {}, Tensor? input_bias, Tensor? hidden_bias"
+
+OWN_OPS: dict[str, Callable[..., Any] | None] = {
+    f"lstm_cell({_OPERANDS.format('cx')}) -> (Tensor, Tensor, Tensor)": _lstm_meta,
+    "lstm_cell_backward(Tensor? grad_hy, Tensor? grad_cy, Tensor cx, Tensor cy, Tensor workspace)"
+    " -> (Tensor, Tensor)": _lstm_backward_meta,
+    f"gru_cell({_OPERANDS.format('hx')}) -> (Tensor, Tensor)": _gru_meta,
+    "gru_cell_backward(Tensor grad_hy, Tensor workspace) -> (Tensor, Tensor, Tensor)": _gru_backward_meta,
 }

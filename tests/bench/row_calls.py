@@ -49,15 +49,25 @@ def pool(kind: str) -> tuple[str, Sequence[Any], Callable[..., Any]]:
     return f"{kind}(16x64x56x56, 2)", [real(16, 64, 56, 56)], lambda x: getattr(F, kind)(x, 2)
 
 
-def sequence(kind: str) -> tuple[str, Sequence[Any], Callable[..., Any], int]:
+def recurrent(kind: str, *shape: int) -> tuple[str, Sequence[Any], Callable[..., Any], int]:
     module = getattr(torch.nn, kind)(128, 256)
     weights = [p.detach() for p in module.parameters()]
     names = [name for name, _ in module.named_parameters()]
 
     def run(x: Tensor, *values: Tensor) -> Tensor:
-        return torch.func.functional_call(module, dict(zip(names, values, strict=True)), (x,))[0]
+        found = torch.func.functional_call(module, dict(zip(names, values, strict=True)), (x,))
+        return found if isinstance(found, Tensor) else found[0]
 
-    return f"{kind}(64x32x128, 256)", [real(64, 32, 128), *weights], run, 1 + len(weights)
+    text = f"{kind}({'x'.join(map(str, shape))}x128, 256)"
+    return text, [real(*shape, 128), *weights], run, 1 + len(weights)
+
+
+def sequence(kind: str) -> tuple[str, Sequence[Any], Callable[..., Any], int]:
+    return recurrent(kind, 64, 32)
+
+
+def cell(kind: str) -> tuple[str, Sequence[Any], Callable[..., Any], int]:
+    return recurrent(kind, N)
 
 
 HEADS = [real(8, 8, 512, 64) for _ in range(3)]
@@ -201,6 +211,10 @@ CALLS: dict[str, Call] = {
     "max_pool_backward": backward_of(*pool("max_pool2d")),
     "avg_pool": Call(*pool("avg_pool2d")),
     "avg_pool_backward": backward_of(*pool("avg_pool2d")),
+    "lstm_cell": Call(*cell("LSTMCell")[:3]),
+    "lstm_cell_backward": backward_of(*cell("LSTMCell")),
+    "gru_cell": Call(*cell("GRUCell")[:3]),
+    "gru_cell_backward": backward_of(*cell("GRUCell")),
     "lstm_sequence": Call(*sequence("LSTM")[:3]),
     "lstm_sequence_backward": backward_of(*sequence("LSTM")),
     "gru_sequence": Call(*sequence("GRU")[:3]),

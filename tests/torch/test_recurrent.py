@@ -346,3 +346,42 @@ def test_unsorted_sequences_are_packed() -> None:
     (expected, last), (found, found_last) = layer(packed[0]), moved(packed[1])
     torch.testing.assert_close(found.data.cpu(), expected.data, rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(found_last.cpu(), last, rtol=1e-4, atol=1e-5)
+
+
+CELLS = {"LSTMCell": (torch.lstm_cell, 4), "GRUCell": (torch.gru_cell, 3)}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("used", [(0,), (1,), (0, 1)])
+@pytest.mark.parametrize("kind", CELLS)
+def test_cells_as_on_the_cpu(
+    kind: str, used: tuple[int, ...], bias: bool, dtype: torch.dtype
+) -> None:
+    function, gates = CELLS[kind]
+    torch.manual_seed(5)
+    shapes = [(gates * HIDDEN, WIDTH), (gates * HIDDEN, HIDDEN), *[(gates * HIDDEN,)] * 2 * bias]
+    params = [torch.randn(shape).to(dtype) for shape in shapes]
+    x, h, c = (torch.randn(BATCH, n).to(dtype) for n in (WIDTH, HIDDEN, HIDDEN))
+
+    def call(x: Tensor, h: Tensor, c: Tensor, *params: Tensor) -> Any:
+        if kind == "GRUCell":
+            return function(x, h, *params)
+        found = function(x, (h, c), *params)
+        return [found[k] for k in used]
+
+    inputs = [x, h, c, *params]
+    assert_parity(call, inputs, cuts=[{0: {0: (1, 3, 2)}}, {1: {0: 2}}], length=4096)
+
+
+@pytest.mark.parametrize("kind", CELLS)
+def test_a_cell_is_two_products_and_one_op(kind: str) -> None:
+    cell = getattr(nn, kind)(WIDTH, HIDDEN).to("nntile")
+    x = torch.randn(BATCH, WIDTH).to("nntile")
+    before = torch_nntile.stats().ops
+    found = cell(x)
+    assert torch_nntile.stats().ops - before == 4, "with the zeros of the state"
+    loss = found.sum() if kind == "GRUCell" else found[0].sum()
+    before = torch_nntile.stats().ops
+    loss.backward()
+    assert torch_nntile.stats().ops - before <= 7 + (kind == "GRUCell")

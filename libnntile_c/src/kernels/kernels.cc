@@ -75,6 +75,15 @@ constexpr KernelRow rows[] = {
      "dy, x, mean, rstd, weight? -> dx, sums of dy * (x - mean) * rstd, sums of dy; dims as group_norm, of which the "
      "sums have images, groups and channels",
      group_norm_backward, nullptr},
+    {"lstm_cell",
+     "x, added, cx, x_bias?, added_bias? -> hy, cy, gates; dims n, 4 h, h; x, added and gates have n, 4 h, biases 4 h",
+     lstm_cell, nullptr},
+    {"lstm_cell_backward", "dhy?, dcy?, cx, cy, gates -> dgates, dcx; dims as lstm_cell", lstm_cell_backward, nullptr},
+    {"gru_cell",
+     "x, added, hx, x_bias?, added_bias? -> hy, kept; dims n, 3 h, h, 5 h; x and added have n, 3 h, biases 3 h, kept "
+     "n, 5 h",
+     gru_cell, nullptr},
+    {"gru_cell_backward", "dhy, kept -> dx, dadded, dhx; dims as gru_cell", gru_cell_backward, nullptr},
     {"lstm_sequence",
      "x, w, hx, cx -> y, cy, cells, gates; dims n, t, 4 h, h; x and gates have n, t, 4 h, w 4 h, h; params "
      "reverse(i). x: the gates without what the hidden state adds",

@@ -141,6 +141,89 @@ void rnn_params(const Call& call, bool, std::vector<ParamSpec>& out) {
     out = {fixed_param(call.attr("reverse").i), fixed_param(call.attr("nonlinearity").i)};
 }
 
+// ---- one step of a cell, without its products: x, added, cx, x_bias?, added_bias? -> hy, cy, gates
+namespace cell {
+
+constexpr int8_t n = 0, g = 1, h = 2, k = 3;
+constexpr int64_t kept = 5;     // of a GRU: r, z, n, what the state added to n, hx
+constexpr double functions = 30;   // of a gate, in flops
+const Labels of_gates{n, g}, of_state{n, h}, of_kept{n, k}, of_bias{g};
+
+void labels(const Dims& state, int64_t gates, Relation& r) {
+    r.labels = {{state[0], LabelKind::parallel}, {gates * state[1], LabelKind::whole}, {state[1], LabelKind::whole}};
+    if (gates == gru_gates) r.labels.push_back({kept * state[1], LabelKind::whole});
+    const auto extent = static_cast<double>(std::max<int64_t>(state[1], 1));
+    r.flops = functions / (gates == gru_gates ? kept * extent * extent : extent);
+}
+// The sizes (n, h) of the state.
+Dims forward_of(const Call& call, int64_t gates) {
+    const Dims& state = call.inputs[2].sizes;
+    check(state.size() == 2, Status::invalid_argument, call.row.name, ": ", call.row.inputs[2].name,
+          " must have shape (n, h), got ", text_of_dims(state));
+    for (size_t input : {0, 1}) check_sizes(call, input, {state[0], gates * state[1]});
+    for (size_t input : {3, 4}) check_sizes(call, input, {gates * state[1]});
+    return state;
+}
+template <int64_t gates>
+void shape(const Call& call, std::vector<Type>& outputs) {
+    const Dims state = forward_of(call, gates);
+    outputs = {{call.compute, state, false}};
+    if (gates == gru_gates) outputs.push_back({call.compute, {state[0], kept * state[1]}, false});
+    else {
+        outputs.push_back(outputs[0]);
+        outputs.push_back({call.compute, {state[0], gates * state[1]}, false});
+    }
+}
+template <int64_t gates>
+void relate(const Call& call, std::span<const Type>, Relation& r) {
+    labels(forward_of(call, gates), gates, r);
+    r.operands = {of_gates, of_gates, of_state};
+    for (size_t input : {3, 4}) r.operands.push_back(call.has(input) ? of_bias : Labels{});
+    r.operands.push_back(of_state);
+    if (gates == gru_gates) r.operands.push_back(of_kept);
+    else
+        for (const Labels& l : {of_state, of_gates}) r.operands.push_back(l);
+}
+
+// dhy?, dcy?, cx, cy, gates -> dgates, dcx
+Dims lstm_backward_of(const Call& call) {
+    const Dims& state = call.inputs[2].sizes;
+    check(state.size() == 2, Status::invalid_argument, call.row.name, ": cx must have shape (n, h), got ",
+          text_of_dims(state));
+    for (size_t input : {0, 1, 3}) check_sizes(call, input, state);
+    check_sizes(call, 4, {state[0], 4 * state[1]});
+    return state;
+}
+void lstm_backward_shape(const Call& call, std::vector<Type>& outputs) {
+    const Dims state = lstm_backward_of(call);
+    outputs = {{call.compute, {state[0], 4 * state[1]}, false}, {call.compute, state, false}};
+}
+void lstm_backward_relate(const Call& call, std::span<const Type>, Relation& r) {
+    labels(lstm_backward_of(call), 4, r);
+    r.operands = {call.has(0) ? of_state : Labels{}, call.has(1) ? of_state : Labels{}, of_state, of_state, of_gates,
+                  of_gates, of_state};
+}
+
+// dhy, kept -> dx, dadded, dhx
+Dims gru_backward_of(const Call& call) {
+    const Dims& state = call.inputs[0].sizes;
+    check(state.size() == 2, Status::invalid_argument, call.row.name, ": dhy must have shape (n, h), got ",
+          text_of_dims(state));
+    check_sizes(call, 1, {state[0], kept * state[1]});
+    return state;
+}
+void gru_backward_shape(const Call& call, std::vector<Type>& outputs) {
+    const Dims state = gru_backward_of(call);
+    const Type gates{call.compute, {state[0], gru_gates * state[1]}, false};
+    outputs = {gates, gates, {call.compute, state, false}};
+}
+void gru_backward_relate(const Call& call, std::span<const Type>, Relation& r) {
+    labels(gru_backward_of(call), gru_gates, r);
+    r.operands = {of_state, of_kept, of_gates, of_gates, of_state};
+}
+
+}  // namespace cell
+
 }  // namespace
 }  // namespace nntile::ops
 
@@ -148,6 +231,27 @@ NNTILE_ROWS(recurrent) {
     const AttrRow reverse{"reverse", AttrKind::integer, "0"},
         nonlinearity{"nonlinearity", AttrKind::text, "tanh", "tanh|relu"};
     return {
+        {.name = "lstm_cell",
+         .doc = "i, f, g, o = x + x_bias + added + added_bias; cy = sigmoid(f) * cx + sigmoid(i) * tanh(g); "
+                "hy = sigmoid(o) * tanh(cy); gates: what the functions gave",
+         .rule = Rule::whole, .types = Types::floating,
+         .inputs = {{"x"}, {"added"}, {"cx"}, {"x_bias?"}, {"added_bias?"}}, .outputs = {{"hy"}, {"cy"}, {"gates"}},
+         .shape = cell::shape<4>, .relate = cell::relate<4>, .kernel = "lstm_cell", .kernel_dims = all_dims},
+        {.name = "lstm_cell_backward", .doc = "dgates and dcx of lstm_cell", .rule = Rule::whole,
+         .types = Types::floating, .inputs = {{"dhy?"}, {"dcy?"}, {"cx"}, {"cy"}, {"gates"}},
+         .outputs = {{"dgates"}, {"dcx"}}, .shape = cell::lstm_backward_shape, .relate = cell::lstm_backward_relate,
+         .kernel = "lstm_cell_backward", .kernel_dims = all_dims},
+        {.name = "gru_cell",
+         .doc = "r, z = sigmoid(x + x_bias + added + added_bias), n = tanh(x + x_bias + r * (added + added_bias)), "
+                "hy = n + z * (hx - n); kept: r, z, n, what the state added to n, hx",
+         .rule = Rule::whole, .types = Types::floating,
+         .inputs = {{"x"}, {"added"}, {"hx"}, {"x_bias?"}, {"added_bias?"}}, .outputs = {{"hy"}, {"kept"}},
+         .shape = cell::shape<gru_gates>, .relate = cell::relate<gru_gates>, .kernel = "gru_cell",
+         .kernel_dims = all_dims},
+        {.name = "gru_cell_backward", .doc = "dx, dadded and dhx of gru_cell", .rule = Rule::whole,
+         .types = Types::floating, .inputs = {{"dhy"}, {"kept"}}, .outputs = {{"dx"}, {"dadded"}, {"dhx"}},
+         .shape = cell::gru_backward_shape, .relate = cell::gru_backward_relate, .kernel = "gru_cell_backward",
+         .kernel_dims = all_dims},
         {.name = "lstm_sequence",
          .doc = "for each step: i, f, g, o = x + h @ w^T; c = sigmoid(f) * c + sigmoid(i) * tanh(g); "
                 "y = h = sigmoid(o) * tanh(c); from the last step on with reverse",
