@@ -69,7 +69,7 @@ class Composition:
             What the CPU raises for operands of such dtypes.
         """
         form, op = self._form(overload), _op(overload)
-        accepted: set[tuple[torch.dtype, ...]] = set()
+        accepted: set[tuple[Any, ...]] = set()
         any_dtype = bool(self.flags & _ANY_DTYPE)
 
         @functools.wraps(self.function)
@@ -82,12 +82,15 @@ class Composition:
             names.add(overload)
             _c.call("nntile_record_compose", _c.record(), 1)
             try:
-                real = _all_real(args, kwargs)
+                real, elsewhere = _examined(args, kwargs)
+                if elsewhere:
+                    _refuse_other_devices(overload, args, kwargs)
                 if not real and not any_dtype:
                     dtypes = _dtypes(args, kwargs)
-                    known = dtypes in accepted or _REAL.issuperset(dtypes)
+                    kind = (_c.get("nntile_stub_call_state"), *dtypes)
+                    known = kind in accepted or _REAL.issuperset(dtypes)
                     if not known and _ask(op, args, kwargs):
-                        accepted.add(dtypes)
+                        accepted.add(kind)
                 return form(real, args, kwargs)
             finally:
                 names.discard(overload)
@@ -194,15 +197,38 @@ def _op(overload: str) -> Any:
     return getattr(getattr(torch.ops.aten, name), variant or "default")
 
 
-def _all_real(args: Any, kwargs: Any) -> bool:
-    """The usual call, seen in half a microsecond: real floating tensors, no lists of them, no dtypes."""
+def _examined(args: Any, kwargs: Any) -> tuple[bool, bool]:
+    """Whether it is the usual call, seen in half a microsecond: real floating tensors, no lists of them, no
+    dtypes. And whether one, or one in a list, is a tensor of the CPU with dims."""
+    real, elsewhere = True, False
     for x in (*args, *kwargs.values()):
         if isinstance(x, Tensor):
-            if x.dtype not in _REAL:
-                return False
-        elif isinstance(x, torch.dtype) or (isinstance(x, list) and x and isinstance(x[0], Tensor)):
-            return False
-    return True
+            real = real and x.dtype in _REAL
+            elsewhere = elsewhere or (x.is_cpu and x.dim() > 0)
+        elif isinstance(x, list) and x:
+            for y in x:
+                if isinstance(y, Tensor):
+                    real = False
+                    elsewhere = elsewhere or (y.is_cpu and y.dim() > 0)
+        elif isinstance(x, torch.dtype):
+            real = False
+    return real, elsewhere
+
+
+def _refuse_other_devices(overload: str, args: Any, kwargs: Any) -> None:
+    """Indices may be on the CPU, and lengths, which PyTorch wants there; others are the user's mistake."""
+    formal = schema_of(f"aten::{overload}").arguments
+    named = dict(zip((a.name for a in formal), args, strict=False)) | kwargs
+    for argument in formal:
+        name = argument.name
+        if name in ("lengths", "batch_sizes") or "Optional[Tensor]]" in str(argument.type):
+            continue
+        for x in _leaves((named.get(name),)):
+            if isinstance(x, Tensor) and x.is_cpu and x.dim():
+                raise RuntimeError(
+                    "Expected all tensors to be on the same device, but found at least two devices, nntile:0 and "
+                    f"{x.device}! (when checking argument for argument {name} in method aten::{overload})"
+                )
 
 
 def _leaves(values: Any) -> Iterator[Any]:

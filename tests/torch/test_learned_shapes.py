@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 
 import pytest
 import torch
@@ -64,3 +65,64 @@ def test_errors_stay() -> None:
         x, weight = torch.ones(2, 3, 32, device=device), torch.ones(64, device=device)
         with pytest.raises(RuntimeError, match="normalized_shape"):
             functional.layer_norm(x, (64,), weight)
+
+
+@contextlib.contextmanager
+def default_dtype(dtype: torch.dtype) -> Iterator[None]:
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
+
+
+# Whose results have the default dtype, or the complex one of its size.
+DEFAULTS: dict[str, Callable[[Tensor], Tensor]] = {
+    "true division": lambda x: x / x,
+    "division by a number": lambda x: x / 3,
+    "mean": lambda x: (x / 2).mean(0),
+    "sqrt": torch.sqrt,
+    "sigmoid": torch.sigmoid,
+    "real number": lambda x: x * 0.1,
+    "in place": lambda x: torch.zeros(3, device=x.device).add_(x).div_(3),
+    "out": lambda x: torch.exp(x, out=torch.empty(3, dtype=torch.float64, device=x.device)),
+    "imaginary number": lambda x: x * 0.1j,
+    "complex of real": lambda x: torch.complex(x / 3, x / 7),
+    "polar": lambda x: torch.polar(x / 3, x / 7),
+    "Fourier": lambda x: torch.fft.fft(x),
+    "composition": lambda x: torch.logit(x, 1e-3),
+    "special": lambda x: torch.special.entr(x),
+    "host": lambda x: torch.special.zeta(x + 1, x),
+    "full": lambda x: torch.full((3,), 0.1, device=x.device),
+    "tensor": lambda x: torch.tensor([0.1, 0.2], device=x.device),
+    "arange": lambda x: torch.arange(0.0, 1.0, 0.1, device=x.device),
+    "linspace": lambda x: torch.linspace(0, 1, 7, device=x.device),
+    "window": lambda x: torch.hann_window(7, device=x.device),
+    "where": lambda x: torch.where(x > 1, 0.1, 0.2),
+    "cumulative": lambda x: (x / 7).cumsum(0),
+    "norm": lambda x: torch.linalg.vector_norm(x / 7),
+    "bool": lambda x: (x > 1) / (x > 0),
+}
+
+
+@pytest.mark.parametrize("name", DEFAULTS)
+def test_default_dtype(name: str) -> None:
+    """Four calls under each: from the fourth on shapes are guessed, and the first answer is kept."""
+    call, x = DEFAULTS[name], torch.tensor([1, 2, 3])
+    found = []
+    for dtype in (torch.float32, torch.float64, torch.float16, torch.float32, torch.float64):
+        with default_dtype(dtype):
+            try:
+                expected = call(x)
+            except RuntimeError:  # complex numbers of 16 bits
+                with pytest.raises(RuntimeError):
+                    call(x.to("nntile")).cpu()
+                continue
+            for _ in range(4):
+                y = call(x.to("nntile"))
+                assert y.dtype == expected.dtype, dtype
+                found.append((y, expected))
+    for y, expected in found:  # tasks may run under another default than their call
+        if torch.finfo(y.dtype).bits != 16:
+            torch.testing.assert_close(y.cpu(), expected)

@@ -201,12 +201,13 @@ bool split_by_batch(const OperatorHandle& op, torch::jit::Stack* stack) {
 void fallback_refused(const OperatorHandle& op, torch::jit::Stack* stack) {
     FallbackOp& known = admit_op(op);
     if (known.splits && split_by_batch(op, stack)) return;
-    uint64_t types = 0;
+    uint64_t types = static_cast<uint64_t>(call_state());
     bool overlaps = false;  // run_now() would copy, and lose that elements share memory
     const auto arguments = torch::jit::last(*stack, op.schema().arguments().size());
     for (size_t k = 0; k < arguments.size(); ++k)
         each_tensor(arguments[k], [&](const at::Tensor& t) {
-            types = types * 64 + (t.defined() ? static_cast<uint64_t>(t.scalar_type()) + 1 : 0);
+            const auto type = t.defined() ? static_cast<uint64_t>(t.scalar_type()) + 1 : 0;
+            types = (types ^ type) * 0x9e3779b97f4a7c15u;
             overlaps |= known.written[k] && t.defined() && may_overlap_itself(t);
         });
     if (overlaps && !known.synchronous && record_on_host(op, known, stack)) return;

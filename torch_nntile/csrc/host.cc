@@ -209,6 +209,17 @@ bool gives_nothing(const Shapes& shapes) {
     });
 }
 
+// Whether results have the default dtype because no argument is floating: a task runs when it may be another.
+bool follows_default(Arguments arguments, const Shapes& shapes) {
+    const auto whole = [](c10::ScalarType type) { return c10::isIntegralType(type, true); };
+    bool integers = true, promoted = false;
+    for (const c10::IValue& v : arguments)
+        each_tensor(v, [&](const Tensor& t) { integers &= !t.defined() || whole(t.scalar_type()); });
+    for (const auto& list : shapes)
+        for (const Shape& s : list) promoted |= s.dtype != c10::ScalarType::Undefined && !whole(s.dtype);
+    return integers && promoted;
+}
+
 void resize_outs(const c10::OperatorHandle& op, Arguments arguments, const Shapes& shapes) {
     const c10::FunctionSchema& schema = op.schema();
     for (size_t r = 0; r < schema.returns().size(); ++r) {
@@ -335,6 +346,7 @@ bool record_on_host(const c10::OperatorHandle& op, FallbackOp& known, torch::jit
     } catch (const std::exception&) {
         return false;  // no Meta kernel, or bad arguments: the host's kernel says which
     }
+    if (default_dtype() && follows_default(arguments, *shapes)) return false;
     if (gives_nothing(*shapes)) return false;  // a task for it would not run, nor refuse its arguments
     resize_outs(op, arguments, *shapes);
 

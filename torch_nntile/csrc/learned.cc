@@ -22,6 +22,7 @@ uint64_t equal_to(int64_t size, c10::ArrayRef<int64_t> sizes) {
 
 bool LearnedShapes::read(const c10::OperatorHandle& op, Arguments arguments, Signature& structure,
                          Sizes& sizes) {
+    structure.push_back(call_state());
     for (size_t k = 0; k < arguments.size(); ++k) {
         if (op.schema().arguments()[k].is_out()) return false;
         const c10::IValue& v = arguments[k];

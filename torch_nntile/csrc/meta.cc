@@ -2,8 +2,13 @@
 #include "meta.h"
 
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Context.h>
 #include <ATen/EmptyTensor.h>
+#include <ATen/autocast_mode.h>
 #include <ATen/ops/full.h>
+#include <c10/core/DefaultDtype.h>
+#include <c10/core/GradMode.h>
+#include <c10/core/InferenceMode.h>
 
 #include <algorithm>
 #include <atomic>
@@ -90,10 +95,41 @@ at::Tensor Shape::make() const {
     return dtype == c10::ScalarType::Undefined ? at::Tensor() : make_tensor(sizes, strides, dtype);
 }
 
+size_t default_dtype() {
+    switch (c10::get_default_dtype_as_scalartype()) {
+        case c10::ScalarType::Float: return 0;
+        case c10::ScalarType::Double: return 1;
+        case c10::ScalarType::Half: return 2;
+        default: return 3;  // bfloat16: PyTorch lets no other be the default
+    }
+}
+
+int64_t call_state() {
+    const at::Context& context = at::globalContext();
+    auto word = static_cast<int64_t>(default_dtype());
+    const auto add = [&word](bool bit) { word = word << 1 | int64_t{bit}; };
+    add(context.deterministicAlgorithms());
+    add(context.deterministicAlgorithmsWarnOnly());
+    add(c10::GradMode::is_enabled());
+    add(c10::InferenceMode::is_enabled());
+    for (const c10::DeviceType type : {device_type, c10::kCPU}) {
+        const bool casts = at::autocast::is_autocast_enabled(type);
+        add(casts);
+        word = word << 8 | (casts ? static_cast<int64_t>(at::autocast::get_autocast_dtype(type)) : 0);
+    }
+    return word;
+}
+
 // An integer Scalar is not left out as a real one is: it cannot be told from an int argument here,
 // and a number that changes at each step is a real one.
-void append_signature(Arguments arguments, bool values, Signature& out) {
-    for (const c10::IValue& v : arguments) append_value(v, values, out);
+void append_signature(const c10::IValue& argument, bool values, Signature& out) {
+    append_value(argument, values, out);
+}
+
+Signature signature_of(Arguments arguments, bool values) {
+    Signature signature{call_state()};
+    for (const c10::IValue& v : arguments) append_value(v, values, signature);
+    return signature;
 }
 
 uint64_t hash_of(const Signature& signature) {
@@ -223,8 +259,7 @@ int64_t infer_calls() { return calls; }
 std::shared_ptr<const Shapes> MetaCache::shapes(const c10::OperatorHandle& op,
                                                 Arguments arguments, bool ask_cpu, Guess* guess) {
     check_not_forked();
-    Signature signature;
-    append_signature(arguments, values_, signature);
+    Signature signature = signature_of(arguments, values_);
     {
         std::shared_lock lock(mutex_);
         if (auto it = known_.find(signature); it != known_.end()) return it->second;
@@ -246,8 +281,7 @@ std::shared_ptr<const Shapes> MetaCache::shapes(const c10::OperatorHandle& op,
 
 void MetaCache::ask_cpu(const c10::OperatorHandle& op, Arguments arguments) {
     check_not_forked();
-    Signature signature;
-    append_signature(arguments, true, signature);
+    Signature signature = signature_of(arguments, true);
     {
         std::shared_lock lock(mutex_);
         if (asked_.contains(signature)) return;

@@ -18,8 +18,7 @@ using c10::ScalarType;
 // Of random numbers the parameters are part of a signature: Meta kernels check them.
 Row::Row(RowTable table)
     : t_(std::move(table)), cache_(!t_.has_tensor_argument || t_.generator != no_argument) {
-    for (auto& types : learned_)
-        for (auto& type : types) type.store(ScalarType::Undefined, std::memory_order_relaxed);
+    for (auto& type : learned_) type.store(ScalarType::Undefined, std::memory_order_relaxed);
 }
 
 bool Row::infer_and_record(const c10::OperatorHandle& op, const View& view, const Inputs& in,

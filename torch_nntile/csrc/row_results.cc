@@ -17,8 +17,6 @@ using c10::ScalarType;
 
 namespace {
 
-size_t index_of(ScalarType type) { return static_cast<size_t>(type); }
-
 // A layout that repeats elements, without the repetition.
 Tensor without_repetition(const Tensor& t) {
     at::DimVector sizes(t.sizes());
@@ -42,9 +40,7 @@ bool Row::infer_fast(const View& view, const Inputs& in, Results& out) {
         return false;
     bool makes = false;
     for (size_t o = 0; o < t_.outputs.size(); ++o) {
-        if (learned_[o][index_of(in.common)].load(std::memory_order_relaxed) ==
-            ScalarType::Undefined)
-            return false;
+        if (learned(o, in.common).load(std::memory_order_relaxed) == ScalarType::Undefined) return false;
         makes |= t_.outputs[o].argument == no_argument;
     }
     at::DimVector sizes;
@@ -72,7 +68,7 @@ bool Row::infer_fast(const View& view, const Inputs& in, Results& out) {
             if (v.tensor && v.tensor->strides() != dense_strides(v.tensor->sizes())) return false;
     at::DimVector strides;
     for (size_t o = 0; o < t_.outputs.size(); ++o) {
-        const ScalarType type = learned_[o][index_of(in.common)].load(std::memory_order_relaxed);
+        const ScalarType type = learned(o, in.common).load(std::memory_order_relaxed);
         if (t_.outputs[o].argument == no_argument) {
             if (strides.empty()) strides = dense_strides(sizes);
             out.push_back(make_tensor(sizes, strides, type));
@@ -108,7 +104,7 @@ void Row::infer_cached(const c10::OperatorHandle& op, const View& view, const In
     if (!t_.map || !in.uniform) return;
     for (size_t o = 0; o < std::min<size_t>(out.size(), 2); ++o)
         if (out[o].defined())
-            learned_[o][index_of(in.common)].store(out[o].scalar_type(), std::memory_order_relaxed);
+            learned(o, in.common).store(out[o].scalar_type(), std::memory_order_relaxed);
 }
 
 void Row::check_devices(Arguments arguments) const {

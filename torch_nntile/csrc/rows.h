@@ -134,10 +134,13 @@ private:
 
     RowTable t_;
     MetaCache cache_;
-    // Element-wise: dtype of output k for a promoted type, learned from the Meta kernel; Undefined:
-    // not yet.
+    // Element-wise: dtype of output k for a promoted type under a default dtype, learned from the Meta
+    // kernel; Undefined: not yet.
     static constexpr size_t type_count = static_cast<size_t>(c10::ScalarType::NumOptions) + 1;
-    std::array<std::array<std::atomic<c10::ScalarType>, type_count>, 2> learned_;
+    std::array<std::atomic<c10::ScalarType>, 2 * default_dtypes * type_count> learned_;
+    std::atomic<c10::ScalarType>& learned(size_t output, c10::ScalarType promoted) {
+        return learned_[(output * default_dtypes + default_dtype()) * type_count + static_cast<size_t>(promoted)];
+    }
 };
 
 void register_row(const char* aten_name, const char* overload, const char* op,

@@ -23,10 +23,19 @@ struct Shape {
 using Shapes =
     std::vector<std::vector<Shape>>;  // one list for each return; a tensor is a list of one
 
-// Words that say all of a call that shapes can depend on: dtypes, sizes, strides, integers, texts;
-// with `values` also numbers. No buffers, no offsets.
+// The index of torch.get_default_dtype(), below default_dtypes: what integers become in a division.
+size_t default_dtype();
+inline constexpr size_t default_dtypes = 4;
+
+// What an answer to a call depends on besides its arguments: default dtype, deterministic algorithms,
+// autocast, grad and inference mode. Whatever is kept by call has this word in its key.
+int64_t call_state();
+
+// Words that say all of a call that shapes can depend on: call_state(), dtypes, sizes, strides, integers,
+// texts; with `values` also numbers. No buffers, no offsets.
 using Signature = c10::SmallVector<int64_t, 96>;
-void append_signature(Arguments arguments, bool values, Signature& out);
+Signature signature_of(Arguments arguments, bool values);
+void append_signature(const c10::IValue& argument, bool values, Signature& out);  // of one argument
 uint64_t hash_of(const Signature& signature);
 
 }  // namespace torch_nntile

@@ -79,6 +79,8 @@ size_t nntile_stub_fallback_report(char* out, size_t size) {
 
 void nntile_stub_fallback_reset(void) { reset_fallback_report(); }
 
+int64_t nntile_stub_call_state(void) { return call_state(); }
+
 int64_t nntile_stub_meta_calls(void) { return infer_calls(); }
 
 nntile_status nntile_stub_synchronize(nntile_error** error) {

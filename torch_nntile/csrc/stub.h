@@ -101,6 +101,10 @@ void nntile_stub_fallback_mode(int mode);
 size_t nntile_stub_fallback_report(char *out, size_t size);
 void nntile_stub_fallback_reset(void);
 
+/** What the answer to a call depends on besides its arguments: a word that belongs into the key of whatever is
+ *  kept by call. Default dtype, deterministic algorithms, autocast, grad and inference mode of this thread. */
+int64_t nntile_stub_call_state(void);
+
 /** Number of times that a Meta kernel was asked for shapes (the rest came from caches). */
 int64_t nntile_stub_meta_calls(void);
 
