@@ -93,6 +93,25 @@ def test_later_parts_of_a_sum_are_added() -> None:
     assert_parity(F.conv2d, short, cuts={0: {0: 1}}, length=1024)
 
 
+@pytest.mark.parametrize("name", ["2d", "3d"])
+def test_transposed_and_padded_by_a_whole_step(name: str) -> None:
+    """The last window of the gradient would have no element of x: it runs on the host."""
+    set_cpu_fallback(True)
+
+    def planes(x: Tensor, w: Tensor) -> Tensor:
+        return F.conv_transpose2d(
+            x, w, stride=(3, 2), padding=(1, 2), output_padding=(2, 3), dilation=(4, 4), groups=2
+        )
+
+    def volumes(x: Tensor, w: Tensor) -> Tensor:
+        return F.conv_transpose3d(x, w, stride=1, output_padding=1, dilation=2)
+
+    if name == "2d":
+        assert_parity(planes, drawn((2, 4, 4, 4), (4, 3, 3, 3)), length=512)
+    else:
+        assert_parity(volumes, drawn((2, 4, 3, 4, 3), (4, 2, 2, 2, 2)), length=512)
+
+
 @pytest.mark.parametrize("dim", [1, 2, 3])
 def test_other_dims_may_be_cut(dim: int) -> None:
     """Channels and pixels of the image: the kernel gets them whole."""

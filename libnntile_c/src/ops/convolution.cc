@@ -190,6 +190,11 @@ void backward_shape(const Call& call, std::vector<Type>& outputs) {
     const Dims &dy = call.inputs[0].sizes, &x = call.inputs[1].sizes, &w = call.inputs[2].sizes;
     check(dy.size() == x.size() && dy.size() >= 3, Status::invalid_argument, call.row.name, ": dy ", text_of_dims(dy),
           " and x ", text_of_dims(x), " do not match");
+    if (is_transposed(call)) {
+        const Dims y = transposed_sizes(call, x, w);
+        check(dy == y, Status::invalid_argument, call.row.name, ": dy has shape ", text_of_dims(dy), ", expected ",
+              text_of_dims(y));
+    }
     outputs = {{call.compute, x, false}, {call.compute, w, false}, {call.compute, {dy[1]}, false}};
 }
 std::vector<uint32_t> convolution_backward(Builder& graph, const Call& call, std::span<const uint32_t> in) {
