@@ -212,3 +212,20 @@ def test_mode_into_outputs() -> None:
         return values, indices
 
     same(call)
+
+
+@pytest.mark.parametrize("wide", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("short", [torch.float16, torch.bfloat16], ids=str)
+def test_a_wider_output_takes_what_the_operands_can_hold(
+    short: torch.dtype, wide: torch.dtype
+) -> None:
+    largest = torch.finfo(short).max
+    x, y = torch.tensor([65000.0, 1.0, largest]), torch.tensor([984.0, 2.0**-12, largest / 100])
+
+    def call(device: Any) -> Any:
+        a, b = x.to(device, short), y.to(device, short)
+        outs = [torch.empty(3, dtype=wide, device=device) for _ in range(3)]
+        torch.exp(torch.tensor([1, 20, 3], device=device), out=outs[2])
+        return torch.add(a, b, out=outs[0]), torch.mul(a, b, out=outs[1]), outs[2]
+
+    same(call)

@@ -4,6 +4,7 @@
 #include "errors.h"
 #include "rng.h"
 #include "rows.h"
+#include "storage.h"
 
 #include <limits>
 
@@ -143,8 +144,14 @@ bool Row::record_node(const View& view, const Inputs& in, const Results& out) co
                                                       : own);
         }
     }
-    for (const at::Tensor& t : out) {
-        if (t.defined()) operands.tensor(t);
+    // As on the CPU, what a short float cannot hold is lost before it goes into a wider out= argument.
+    c10::SmallVector<at::Tensor, 2> rounded(out.size());
+    for (size_t o = 0; o < out.size(); ++o) {
+        const at::Tensor& t = out[o];
+        const bool is_short = type == ScalarType::Half || type == ScalarType::BFloat16;
+        if (t_.map && is_short && t.defined() && t_.outputs[o].variable && t.scalar_type() != type)
+            rounded[o] = make_tensor(t.sizes(), dense_strides(t.sizes()), type);
+        if (t.defined()) operands.tensor(rounded[o].defined() ? rounded[o] : t);
         else operands.absent();
     }
 
@@ -189,6 +196,8 @@ bool Row::record_node(const View& view, const Inputs& in, const Results& out) co
         return false;
     }
     check(status, error);
+    for (size_t o = 0; o < out.size(); ++o)
+        if (rounded[o].defined()) out[o].copy_(rounded[o]);
     return true;
 }
 
