@@ -138,7 +138,7 @@ NNTILE_ROWS(cross_entropy) {
                 "0 where target = ignore_index",
          .rule = Rule::whole, .types = Types::floating, .inputs = x_total,
          .outputs = {{"loss", "any"}, {"logsumexp", "f64"}}, .attrs = {ignore_index, smoothing}, .shape = rows_shape,
-         .relate = rows_relate, .kernel = "cross_entropy", .params = params, .flops = 16},
+         .relate = rows_relate, .kernel = "cross_entropy", .params = params, .flops = 16, .part_of = "cross_entropy"},
         {.name = "cross_entropy_grad", .doc = "dx of cross_entropy_rows", .rule = Rule::whole,
          .types = Types::floating, .inputs = dy, .outputs = {{"dx"}}, .attrs = {ignore_index, smoothing},
          .shape = grad_shape, .relate = grad_relate, .kernel = "cross_entropy_backward", .params = params,

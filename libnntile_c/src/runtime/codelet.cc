@@ -8,6 +8,7 @@
 #include "runtime/engine.hh"
 #include "runtime/sentinels.hh"
 #include "runtime/trace.hh"
+#include "schema/op_row.hh"
 
 namespace nntile::runtime {
 
@@ -69,7 +70,8 @@ Status status_of(int result) {
 // "nll_loss: target 12 is out of range [0, 10) [model.py:14]"
 std::string message(const Run& run, uint32_t index, const char* text) {
     const PlanTask& task = run.plan->tasks[index];
-    std::string out = task.kind->op;
+    const schema::OpRow* row = schema::find_op(task.kind->op);
+    std::string out = row && !row->part_of.empty() ? row->part_of : task.kind->op;
     // A kernel begins its text with its own name; the op's name says more.
     const size_t name = std::strspn(text, "abcdefghijklmnopqrstuvwxyz_");
     if (name > 0 && text[name] == ':' && text[name + 1] == ' ') text += name + 2;

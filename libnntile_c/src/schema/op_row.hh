@@ -131,6 +131,7 @@ struct OpRow {
     std::string combine = {};
     std::vector<uint32_t> (*compose)(Builder& graph, const Call& call, std::span<const uint32_t> inputs) = nullptr;
     double flops = 1;          // per point of the iteration space
+    std::string part_of = {};  // the op that messages name: nobody has called the row by its own name
     bool sparse = false;       // visits few points of its whole labels: rows of a table
     bool epilogue = false;     // its kernel runs a program of element-wise ops on its one result, if there is one
     int prologue = -1;         // operand that a program of element-wise ops may make in the same node; -1: none
