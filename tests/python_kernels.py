@@ -10,12 +10,12 @@ from typing import Any
 import torch
 
 from torch_nntile import In, InMut, Out, Scalar, Unused, index, kernel, stats, wait
-from torch_nntile.kernels import cuda
+from torch_nntile.kernels import cuda, jit
 
 # ---- the examples of pytorch_numba_extension_jit, with another import
 
 
-@kernel(n_threads="a.numel()")
+@jit(n_threads="a.numel()")
 def copy(
     a: In(dtype="f32", shape=(None,)),
     result: Out(dtype="f32", shape="a"),
@@ -38,7 +38,7 @@ def mymuladd_2d(
         result[y, x] = a[y, x] * b[y, x] + c
 
 
-@kernel(n_threads=("result.size(1)", "result.size(0)"))
+@jit(n_threads=("result.size(1)", "result.size(0)"), to_extension=True, threads_per_block=(16, 16))
 def mymuladd_grid(
     a: In("f32", (None, None)),
     b: In("f32", ("a.size(0)", "a.size(1)")),

@@ -17,6 +17,7 @@ import pytest
 import torch
 
 from torch_nntile import In, InMut, Out, Scalar, Unused, index, kernel
+from torch_nntile.kernels import jit
 
 pytest.importorskip("numba")
 
@@ -152,6 +153,16 @@ def test_annotations(notes: Any, options: Any, error: type[Exception], said: str
         made(annotated(**notes), **options)
 
 
+def test_a_bare_decorator() -> None:
+    with pytest.raises(TypeError, match=r"write @kernel\(points="):
+        kernel(plain)
+
+
+def test_jit_prints_its_loops(capsys: pytest.CaptureFixture[str]) -> None:
+    jit(n_threads="a.numel()", verbose=True, cache_id="plain", max_registers=32)(annotated())
+    assert "for _nt_i0 in range" in capsys.readouterr().out
+
+
 def test_a_parameter_without_annotation() -> None:
     with pytest.raises(TypeError, match="plain: parameter a has no annotation"):
         made(plain)
@@ -192,9 +203,24 @@ def two_threads(a: In("f32", (None, None), ("b", None)), y: Out("f32", "a")):
     thread = cuda.grid(1)  # noqa: F821, F841
 
 
+def shared(a: In("f32", (None, None), ("b", None)), y: Out("f32", "a")):
+    block = cuda.shared.array(16, "float32")  # noqa: F821, F841
+
+
+def waiting(a: In("f32", (None, None), ("b", None)), y: Out("f32", "a")):
+    numba.cuda.syncthreads()  # noqa: F821
+
+
+def atomic(a: In("f32", (None, None), ("b", None)), y: Out("f32", "a")):
+    cuda.atomic.add(y, (0, 0), 1.0)  # noqa: F821
+
+
 @pytest.mark.parametrize(
     ("function", "at", "said"),
     [
+        (shared, "cuda.shared", "kernels have no cuda.shared.array: there are no blocks of threads"),
+        (waiting, "numba.cuda", "kernels have no numba.cuda.syncthreads: there are no blocks"),
+        (atomic, "cuda.atomic", r"kernels have no cuda.atomic.add: .*write a\[i\] \+= value"),
         (sliced, "0:1", "'y' may be cut: index it by integers"),
         (whole, "a.sum", "'a' may be cut: it is there as a"),
         (handed_on, "max(a)", "'a' may be cut: it is there as a"),

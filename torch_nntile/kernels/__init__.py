@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from torch_nntile.kernels.annotations import In, InMut, Out, Scalar, Unused
 from torch_nntile.kernels.expression import expression
-from torch_nntile.kernels.operators import Kernel, kernel
+from torch_nntile.kernels.operators import Kernel, jit, kernel
 from torch_nntile.kernels.source import cuda, index
 
 __all__ = [
@@ -18,5 +18,6 @@ __all__ = [
     "cuda",
     "expression",
     "index",
+    "jit",
     "kernel",
 ]

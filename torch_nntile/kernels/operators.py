@@ -24,7 +24,7 @@ from torch_nntile.kernels.calls import Rules
 from torch_nntile.kernels.gradients import register_backward
 from torch_nntile.kernels.source import build
 
-__all__ = ["Kernel", "kernel"]
+__all__ = ["Kernel", "jit", "kernel"]
 
 SPACE = "nntile_kernels"
 _lock = threading.Lock()
@@ -162,6 +162,10 @@ class Kernel:
         return Kernel(*self._made_from, batched)
 
     # ---- compiling
+
+    def loops(self) -> str:
+        """The loops that Numba compiles, as text."""
+        return ast.unparse(self._program.tree)
 
     @property
     def address(self) -> int:
@@ -302,6 +306,8 @@ def _points_of(points: Any, n_threads: Any) -> list[str]:
 
 
 def kernel(
+    function: None = None,
+    /,
     *,
     points: str | Sequence[str] | None = None,
     n_threads: str | Sequence[str] | None = None,
@@ -327,18 +333,53 @@ def kernel(
         ImportError: Numba is not installed.
         TypeError, ValueError: an annotation or the function, by name and line.
     """
+    if function is not None:
+        raise DtypeError(
+            "kernel: it must know which points are computed: write @kernel(points=...) or @kernel(n_threads=...)"
+        )
+    return _decorator(_points_of(points, n_threads), dict(cut or {}), debug)
+
+
+def jit(
+    *,
+    n_threads: str | Sequence[str],
+    to_extension: bool = False,
+    cache_id: str | None = None,
+    verbose: bool = False,
+    threads_per_block: int | Sequence[int] | None = None,
+    max_registers: int | None = None,
+) -> Callable[[Callable[..., None]], Kernel]:
+    """`kernel(n_threads=...)` under the name that `pytorch_numba_extension_jit` has for it.
+
+    Args:
+        n_threads: as for `kernel`.
+        to_extension, cache_id: nothing changes. Every call is compiled, without Python, and kept on disk.
+        verbose: print the loops that Numba compiles.
+        threads_per_block, max_registers: nothing changes. They are of GPUs; exactly the points run.
+
+    Raises:
+        As `kernel`. Kernels have no shared memory, no blocks and no atomics: the error says what to write.
+    """
+    return _decorator(_points_of(None, n_threads), {}, False, verbose)
+
+
+def _decorator(
+    texts: list[str], cut: dict[str, int], debug: bool, verbose: bool = False
+) -> Callable[[Callable[..., None]], Kernel]:
     try:
         import numba  # noqa: F401
     except ImportError as error:
         raise ImportError(
             "kernels in Python are compiled by Numba: pip install 'torch_nntile[kernels]'"
         ) from error
-    texts = _points_of(points, n_threads)
 
     def decorate(function: Callable[..., None]) -> Kernel:
         # Annotations may use local names of the caller, of which there are no cells.
         names = {**function.__globals__, **sys._getframe(1).f_locals}
         names |= inspect.getclosurevars(function).nonlocals
-        return Kernel(function, _annotations(function, names), texts, dict(cut or {}), debug)
+        made = Kernel(function, _annotations(function, names), texts, cut, debug)
+        if verbose:
+            print(made.loops())
+        return made
 
     return decorate

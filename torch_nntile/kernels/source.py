@@ -73,6 +73,13 @@ def _is(node: ast.expr, wanted: Any, scope: dict[str, Any]) -> bool:
     return functools.reduce(lambda o, n: getattr(o, n, None), names, scope.get(first)) is wanted
 
 
+def _no_cuda(words: list[str]) -> str:
+    """What to write for a name of Numba-CUDA that is not cuda.grid."""
+    if "atomic" in words:
+        return "the points of a task run one after another, so write a[i] += value"
+    return "there are no blocks of threads and no shared memory, each point computes by itself"
+
+
 class _Point(ast.NodeTransformer):
     """The user's function as a function of one point."""
 
@@ -105,6 +112,9 @@ class _Point(ast.NodeTransformer):
         return self.generic_visit(node)
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        words = ast.unparse(node).split(".")
+        if (words[0] == "cuda" and "cuda" not in self.arrays) or words[:2] == ["numba", "cuda"]:
+            raise self.refuse(node, f"kernels have no {'.'.join(words)}: {_no_cuda(words)}")
         if isinstance(node.value, ast.Name) and node.value.id in self.cut:
             name = node.value.id
             shape = f"_nt_shape_{name}"
