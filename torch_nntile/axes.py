@@ -3,15 +3,16 @@
 
 from __future__ import annotations
 
+import operator
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Literal, SupportsIndex
 
 import torch
 
 from torch_nntile import _c
-from torch_nntile.errors import InvalidArgumentError
+from torch_nntile.errors import DtypeError, InvalidArgumentError
 
 __all__ = [
     "format_axis_groups",
@@ -35,13 +36,23 @@ def set_axis_group_name(tensor: torch.Tensor, names: Mapping[int, str]) -> None:
 
     Raises:
         ValueError: a dim outside the tensor, an empty name, or a tensor on another device.
+        TypeError: names that are no mapping of dims to texts.
     """
+    if not isinstance(names, Mapping):
+        raise DtypeError(
+            f"set_axis_group_name: expected dims and their names, as {{0: 'batch'}}, got {names!r}"
+        )
     if tensor.device.type != "nntile":
         raise InvalidArgumentError(
             f"set_axis_group_name: the tensor is on {tensor.device}, not on device 'nntile'"
         )
     operand = _c.operand(tensor)
     for dim, name in names.items():
+        if not isinstance(dim, SupportsIndex) or isinstance(dim, bool):
+            raise DtypeError(
+                f"set_axis_group_name: expected a dim and its name, as {{0: 'batch'}}, got {{{dim!r}: {name!r}}}"
+            )
+        dim = operator.index(dim)
         if not -tensor.dim() <= dim < tensor.dim():
             raise InvalidArgumentError(
                 f"set_axis_group_name: dim {dim} is out of range for a tensor of shape "
@@ -62,7 +73,10 @@ def set_axis_group_tiling(name: str, sizes: int | Sequence[int] | Literal["auto"
 
     Raises:
         ValueError: an unknown group, a size <= 0, or sizes that do not sum to the extent.
+        TypeError: sizes that are no whole numbers, or a name that is no text.
     """
+    if not isinstance(name, str):
+        raise DtypeError(f"set_axis_group_tiling: expected the name of a group, got {name!r}")
     _c.call("nntile_record_axis_tiling", _c.record(), name.encode(), *_cut_of(name, sizes))
 
 
@@ -78,7 +92,13 @@ def _cut_of(
                 f"'whole', got {sizes!r}"
             )
         return [], 0
-    cut = [sizes] if isinstance(sizes, int) else [int(size) for size in sizes]
+    one = isinstance(sizes, SupportsIndex) and not isinstance(sizes, Sequence)
+    given = [sizes] if one else list(sizes) if isinstance(sizes, Iterable) else [sizes]
+    if not all(isinstance(size, SupportsIndex) and not isinstance(size, bool) for size in given):
+        raise DtypeError(
+            f"axis group {name!r}: the tiling must be a size, a list of sizes, 'auto' or 'whole', got {sizes!r}"
+        )
+    cut = [operator.index(size) for size in given]
     if not cut:
         raise InvalidArgumentError(
             f"axis group {name!r}: the list of sizes is empty; 'auto' is a word"

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import uuid
 
+import numpy as np
 import pytest
 import torch
 from parity import runtime_mode
@@ -186,6 +187,23 @@ def test_bad_tilings(sizes: object, message: str) -> None:
     assert (x + 1).sum().item() == 24
 
 
+@pytest.mark.parametrize("sizes", [2.5, None, True, [2.0, 2.0], [6, None], {"batch": 2}], ids=str)
+def test_tilings_of_another_type(sizes: object) -> None:
+    name = fresh("bad")
+    set_axis_group_name(torch.ones(12, device="nntile"), {0: name})
+    with pytest.raises(TypeError, match=f"axis group '{name}': the tiling must be a size, .*got "):
+        set_axis_group_tiling(name, sizes)
+
+
+@pytest.mark.parametrize("size", [np.int64(4), torch.tensor(4), [np.int32(6), 6]], ids=str)
+def test_whole_numbers_of_other_libraries(size: object) -> None:
+    name = fresh("batch")
+    x = torch.ones(12, device="nntile")
+    set_axis_group_name(x, {np.int64(0): name})
+    set_axis_group_tiling(name, size)
+    assert (x + 1).sum().item() == 24
+
+
 @pytest.mark.parametrize("mode", ["eager", "graph"])
 def test_segments_cut_the_dims_that_they_fill(mode: str) -> None:
     """Another extent in the group is no error, which would come late and drop all that is pending."""
@@ -220,6 +238,13 @@ def test_bad_names() -> None:
     x = torch.ones(2, 3, device="nntile")
     with pytest.raises(ValueError, match=r"dim 2 is out of range .* \(2, 3\)"):
         set_axis_group_name(x, {2: "a"})
+    with pytest.raises(TypeError, match=r"expected dims and their names, as .*, got \['a'\]"):
+        set_axis_group_name(x, ["a"])
+    for names in ({"a": 0}, {True: "a"}, {1.0: "a"}):
+        with pytest.raises(TypeError, match="expected a dim and its name, as .*, got"):
+            set_axis_group_name(x, names)
+    with pytest.raises(TypeError, match="expected the name of a group, got tensor"):
+        set_axis_group_tiling(x, 2)
     with pytest.raises(ValueError, match="needs a name, got ''"):
         set_axis_group_name(x, {0: ""})
     with pytest.raises(ValueError, match="on cpu, not on device 'nntile'"):
