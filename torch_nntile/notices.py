@@ -12,7 +12,7 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
-__all__ = ["NOTICES", "runs_on_host"]
+__all__ = ["NOTICES", "runs_on_host", "warn"]
 
 _LIBRARIES = ("torch", "torch_nntile")
 _LOOPS = ("accelerate.", "transformers.trainer")  # the modules that move models by themselves
@@ -22,7 +22,7 @@ def _module(frame: FrameType) -> str:
     return str(frame.f_globals.get("__name__", ""))
 
 
-def _warn(text: str) -> None:
+def warn(text: str) -> None:
     """Warn at the innermost line that is neither PyTorch's nor ours; backward passes have none."""
     level, frame = 2, sys._getframe().f_back
     while frame is not None and _module(frame).partition(".")[0] in _LIBRARIES:
@@ -32,7 +32,7 @@ def _warn(text: str) -> None:
 
 def runs_on_host(op: str, which: str = "has no row for this call and") -> None:
     """Once for each overload, when it first runs on PyTorch's CPU kernel."""
-    _warn(
+    warn(
         f"nntile: '{op}' {which} runs on the host, on PyTorch's CPU kernel; torch_nntile."
         "fallback_report() says what that costs, init_context(cpu_fallback=False) forbids it"
     )
@@ -58,7 +58,7 @@ def parameter_read() -> None:
     if state.get("_cpu") or getattr(state.get("device"), "type", None) != "cpu":
         return  # the user asked for it, or parameters are saved
     _left = True
-    _warn(
+    warn(
         "nntile: accelerate moves a model from device nntile to the CPU, the device that it found "
         "by itself; set os.environ['ACCELERATE_TORCH_DEVICE'] = 'nntile' first, and it stays"
     )

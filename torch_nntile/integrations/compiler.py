@@ -12,11 +12,9 @@ from torch import Tensor
 
 from torch_nntile import _c
 from torch_nntile.errors import InvalidArgumentError, NotFoundError, UnsupportedError
-from torch_nntile.replay.recording import Recording, recording_now
+from torch_nntile.replay.recording import Recording, recording_now, too_many
 
 __all__ = ["NoInductor", "nntile"]
-
-MOST_RECORDINGS = 32  # of one graph: by shapes, and by the numbers that dynamic shapes give
 
 
 def nntile(
@@ -97,7 +95,7 @@ class _Replayed:
             self._plain = True
             return results
         self._recordings[key] = recording
-        while len(self._recordings) > MOST_RECORDINGS:
+        while too_many(list(self._recordings.values()), len(self._recordings), None):
             self._recordings.popitem(last=False)
         return results
 

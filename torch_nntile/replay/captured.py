@@ -4,24 +4,29 @@
 from __future__ import annotations
 
 import functools
-from collections import OrderedDict
+import weakref
+from collections import Counter, OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, overload
 
 import torch
 from torch import Tensor, nn
+from torch.optim import Optimizer
 from torch.utils import _pytree as pytree
 
 from torch_nntile.errors import InvalidArgumentError, InvalidStateError, NotFoundError
-from torch_nntile.replay.numbers import ChangedError
-from torch_nntile.replay.recording import Recording, recording_now
-from torch_nntile.replay.watch import Watch
+from torch_nntile.notices import warn
+from torch_nntile.replay.numbers import ChangedError, Live
+from torch_nntile.replay.recording import Recording, recording_now, too_many
+from torch_nntile.replay.state import Guard, State
+from torch_nntile.replay.watch import Watch, host_same
 
 __all__ = ["Captured", "capture"]
 
 MOST_RECORDINGS = 5  # of one signature, until two in a row are the same
 MOST_ENTRIES = 4  # of one signature: by training flags, parameters, gradients that are there or not
+MANY_RECORDINGS = 128  # without one replay: worth a word
 
 
 @dataclass(slots=True)
@@ -32,15 +37,15 @@ class _Entry:
     numbers: Callable[[], tuple[float, ...]]
     slots: list[int]  # numbers of the graph, in the order of numbers()
     saved: Callable[[], Callable[[], None]]
-    training: list[tuple[nn.Module, bool]]
-    members: list[tuple[dict[str, Any], str, Any]]  # parameters, buffers, modules of modules
+    guard: Guard
+    on_host: list[tuple[Tensor, Any]]
     leaves: list[tuple[Tensor, int, bool, bool]]  # address, requires_grad, has a gradient
     spec: pytree.TreeSpec  # of the result
 
     def holds(self) -> bool:
         return (
-            all(module.training is training for module, training in self.training)
-            and all(names.get(name) is thing for names, name, thing in self.members)
+            self.guard.holds()
+            and (not self.on_host or host_same(self.on_host))
             and all(
                 leaf.data_ptr() == address
                 and leaf.requires_grad is requires_grad
@@ -57,6 +62,7 @@ class _Last:
     recording: Recording
     watch: Watch
     times: int
+    guard: Guard
 
 
 class Captured:
@@ -68,18 +74,22 @@ class Captured:
         why: in what the latest of those recordings differed from the one before; empty: in nothing.
     """
 
-    def __init__(self, function: Callable[..., Any], *, signatures: int = 8) -> None:
+    def __init__(self, function: Callable[..., Any], *, signatures: int | None = None) -> None:
         if not callable(function):
             raise InvalidArgumentError(
                 f"capture: expected a function, got {type(function).__name__}"
             )
-        if isinstance(signatures, bool) or not isinstance(signatures, int) or signatures < 1:
+        wrong = isinstance(signatures, bool) or not isinstance(signatures, int) or signatures < 1
+        if signatures is not None and wrong:
             raise InvalidArgumentError(f"capture: signatures must be 1 or more, got {signatures!r}")
         functools.update_wrapper(self, function, updated=())
         self._function = function
         self._signatures = signatures
         self._entries: OrderedDict[Any, list[_Entry]] = OrderedDict()
         self._last: OrderedDict[Any, _Last] = OrderedDict()
+        self._optimizers: weakref.WeakSet[Optimizer] = weakref.WeakSet()
+        self._kept = Counter[Any]()  # recordings that became entries, since the last replay
+        self._warned = False
         self.recordings = 0
         self.replays = 0
         self.why = ""
@@ -91,6 +101,7 @@ class Captured:
         """Forget what was recorded."""
         self._entries.clear()
         self._last.clear()
+        self._kept.clear()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if recording_now():
@@ -105,9 +116,12 @@ class Captured:
             for entry in entries:
                 if entry.holds():
                     try:
-                        return self._replay(entry, tensors)
+                        result = self._replay(entry, tensors)
                     except (ChangedError, NotFoundError):
                         continue
+                    if self._kept:
+                        self._kept.pop(key, None)
+                    return result
         return self._record(key, leaves, spec, tensors)
 
     def _replay(self, entry: _Entry, tensors: list[Tensor]) -> Any:
@@ -125,13 +139,15 @@ class Captured:
         self, key: Any, leaves: list[Any], spec: pytree.TreeSpec, tensors: list[Tensor]
     ) -> Any:
         args, kwargs = pytree.tree_unflatten(leaves, spec)
-        watch, recording = Watch(tensors), Recording()
+        state = State(self._function, [leaf for leaf in leaves if not isinstance(leaf, Tensor)])
+        watch, recording = Watch(tensors, state, list(self._optimizers)), Recording()
         result_spec: Any = None
 
         def function() -> list[Any]:
             nonlocal result_spec
             with watch.active():
                 flat, result_spec = pytree.tree_flatten(self._function(*args, **kwargs))
+                flat = [watch.numbers.pin(x) if isinstance(x, Live) else x for x in flat]
             return flat
 
         def leaves_used() -> list[Tensor]:
@@ -140,71 +156,106 @@ class Captured:
 
         results = recording.record(function, tensors, leaves_used)
         self.recordings += 1
-        self._compare(key, watch, recording, result_spec)
+        self._optimizers.update(watch.optimizers)
+        self._compare(key, watch, recording, state.guard(), result_spec)
+        if self.recordings == MANY_RECORDINGS and not self.replays:
+            warn(
+                f"capture: {self._name()} was recorded {self.recordings} times and never replayed: its "
+                "arguments have another shape or Python value each time; give numbers as tensors, and pad "
+                "to a few shapes"
+            )
         return pytree.tree_unflatten(results, result_spec)
 
-    def _compare(self, key: Any, watch: Watch, recording: Recording, spec: Any) -> None:
+    def _name(self) -> str:
+        return str(getattr(self, "__name__", "the function"))
+
+    def _compare(
+        self, key: Any, watch: Watch, recording: Recording, guard: Guard, spec: Any
+    ) -> None:
         """Two recordings in a row that do the same are an entry; too many that differ an error."""
         # Calls that find other training flags or gradients, or one tensor twice, may take turns.
         leaves = [(leaf, had) for leaf, had in watch.leaves() if not recording.made(leaf)]
         kind = (key, watch.state(leaves), recording.aliases())
         last = self._last.pop(kind, None)
-        why = recording.why_not or ("" if last else "the first of its kind")
-        if last is not None:
+        why = "; ".join(filter(None, (watch.why_not, recording.why_not)))
+        if not why and last is None:
+            why = "the first of its kind"
+        if not why and last is not None:
             numbers = watch.numbers
-            why = why or recording.difference(last.recording, set(numbers.slots))
+            why = recording.difference(last.recording, set(numbers.slots))
             if not why and not numbers.same_as(last.watch.numbers):
                 why = "other hyperparameters, or numbers that are computed from them in another way"
             if not why:
-                self.why = ""
                 numbers.follow(last.watch.numbers)
-                self._last[kind] = _Last(recording, watch, 0)
-                return self._keep(key, watch, recording, leaves, spec)
+                self._keep(key, watch, recording, guard, leaves, spec)
+            elif change := last.guard.change():
+                why = f"{why}; {change}"
         self.why = why
-        times = last.times + 1 if last else 1
+        times = (last.times + 1 if last else 1) if why else 0
         if times >= MOST_RECORDINGS:
             raise InvalidStateError(
-                f"capture: {getattr(self, '__name__', 'the function')} cannot be replayed: it was recorded "
-                f"{times} times, and each differs from the one before; the last one: {why}"
+                f"capture: {self._name()} cannot be replayed: it was recorded {times} times, and each "
+                f"differs from the one before; the last one: {why}"
             )
-        self._last[kind] = _Last(recording, watch, times)
-        while len(self._last) > self._signatures * MOST_ENTRIES:
+        self._last[kind] = _Last(recording, watch, times, guard)
+        self._trim()
+
+    def _trim(self) -> None:
+        """Drop the signatures used longest ago, if there are too many."""
+        dropped = False
+        kept = [entry.recording for entries in self._entries.values() for entry in entries]
+        while len(self._entries) > 1 and too_many(kept, len(self._entries), self._signatures):
+            _, entries = self._entries.popitem(last=False)
+            kept = kept[len(entries) :]
+            dropped = True
+        most = self._signatures and self._signatures * MOST_ENTRIES
+        kept = [last.recording for last in self._last.values()]
+        while len(kept) > 1 and too_many(kept, len(kept), most):
             self._last.popitem(last=False)
-        return None
+            del kept[0]
+            dropped = True
+        if dropped and not self._warned:
+            self._warned = True
+            warn(
+                f"capture: {self._name()} drops recordings of the arguments that were used longest ago, "
+                f"since it has {len(self._entries)} kinds of arguments by now; these will be recorded "
+                "again. Pad to a few shapes, give numbers as tensors, or see capture(signatures=)"
+            )
 
     def _keep(
         self,
         key: Any,
         watch: Watch,
         recording: Recording,
+        guard: Guard,
         leaves: list[tuple[Tensor, bool]],
         spec: Any,
     ) -> None:
-        modules = watch.modules()
+        entries = self._entries.setdefault(key, [])
+        change = entries[0].guard.change() if entries else ""
+        self._kept[key] += 1
+        if self._kept[key] > MOST_ENTRIES and change:
+            raise InvalidStateError(
+                f"capture: {self._name()} cannot be replayed: it was recorded {self._kept[key]} times in a "
+                f"row, since Python state that it reads changes from call to call: {change}. Give it as an "
+                "argument, as a tensor if it has many values"
+            )
         entry = _Entry(
             recording=recording,
             numbers=watch.numbers.compile(),
             slots=list(watch.numbers.slots),
             saved=watch.numbers.saved,
-            training=[(module, module.training) for module in modules],
-            members=[
-                (names, name, thing)
-                for module in modules
-                for names in (module._parameters, module._buffers, module._modules)
-                for name, thing in names.items()
-            ],
+            guard=guard,
+            on_host=watch.host_guard(),
             leaves=[
                 (leaf, leaf.data_ptr(), leaf.requires_grad, had_gradient)
                 for leaf, had_gradient in leaves
             ],
             spec=spec,
         )
-        entries = self._entries.setdefault(key, [])
         entries.insert(0, entry)
         del entries[MOST_ENTRIES:]
         self._entries.move_to_end(key)
-        while len(self._entries) > self._signatures:
-            self._entries.popitem(last=False)
 
 
 def _on_device(leaf: Any) -> Any:
@@ -251,14 +302,14 @@ def _global_state() -> tuple[Any, ...]:
 
 
 @overload
-def capture(function: Callable[..., Any], *, signatures: int = 8) -> Captured: ...
+def capture(function: Callable[..., Any], *, signatures: int | None = None) -> Captured: ...
 @overload
 def capture(
-    function: None = None, *, signatures: int = 8
+    function: None = None, *, signatures: int | None = None
 ) -> Callable[[Callable[..., Any]], Captured]: ...
 
 
-def capture(function: Any = None, *, signatures: int = 8) -> Any:
+def capture(function: Any = None, *, signatures: int | None = None) -> Any:
     """Make a step that runs its Python code a few times and is then replayed from its recorded graph.
 
     >>> @torch_nntile.capture

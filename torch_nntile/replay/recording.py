@@ -13,7 +13,10 @@ from torch import Tensor
 from torch_nntile import _c
 from torch_nntile.errors import InvalidStateError, NotFoundError
 
-__all__ = ["Recording", "recording_now"]
+__all__ = ["Recording", "recording_now", "too_many"]
+
+MOST_SIGNATURES = 512
+MOST_OPS = 200_000  # of all recordings that are kept: at some 2 kB each
 
 _active = False  # in some thread; others run what they call as it is
 _byte_offset = _c.new("int64_t *")
@@ -22,6 +25,13 @@ _byte_offset = _c.new("int64_t *")
 def recording_now() -> bool:
     """Whether something is being recorded."""
     return _active
+
+
+def too_many(kept: Sequence[Recording], signatures: int, most: int | None) -> bool:
+    """Whether some must go. Without a number of the user: by the memory that their graphs take."""
+    if most is not None:
+        return signatures > most
+    return signatures > MOST_SIGNATURES or sum(recording.ops for recording in kept) > MOST_OPS
 
 
 def buffer_of(tensor: Tensor) -> Any:
@@ -100,6 +110,7 @@ class Recording:
         self._fixed: list[_Slot] = []
         self._made: set[int] = set()  # buffers
         self._drawn = 0  # numbers of the generator
+        self.ops = 0
         self.why_not = ""  # a reason that no replay is possible
 
     # ---- recording
@@ -127,6 +138,7 @@ class Recording:
             _c.call("nntile_capture_end", _c.record(), _c.ffi.NULL)
             raise
         _active = False
+        self.ops = _c.get("nntile_record_pending", _c.record())
         slot = _c.new("nntile_capture **")
         _c.call("nntile_capture_end", _c.record(), slot)
         self._capture = _c.ffi.gc(slot[0], _c.function("nntile_capture_destroy"))
@@ -223,11 +235,12 @@ class Recording:
 
         live: numbers that each replay gets anew.
         """
-        if self._digest() != earlier._digest():
-            return "other ops, shapes or data from the host"
-        numbers = enumerate(zip(self._numbers(), earlier._numbers(), strict=True))
-        if any(a != b for k, (a, b) in numbers if k not in live):
-            return "other numbers"
+        numbers = _c.ffi.new("uint32_t[]", sorted(live))
+        text = _c.owned_text(
+            "nntile_capture_difference", earlier._capture, self._capture, numbers, len(numbers)
+        )
+        if text:
+            return text
         if (self._arguments, self._results) != (earlier._arguments, earlier._results):
             return "other arguments or results are used"
         if [g.whose() for g in self._gradients] != [g.whose() for g in earlier._gradients]:
@@ -239,17 +252,6 @@ class Recording:
             if not _alike(a, b):
                 return f"another result that is no tensor of its own: {b!r}, then {a!r}"
         return ""
-
-    def _digest(self) -> tuple[int, int]:
-        words = _c.new("uint64_t[2]")
-        _c.get("nntile_capture_digest", self._capture, words)
-        return words[0], words[1]
-
-    def _numbers(self) -> list[int]:
-        count = _c.get("nntile_capture_numbers", self._capture, _c.ffi.NULL, 0)
-        bits = _c.ffi.new("int64_t[]", count)
-        _c.get("nntile_capture_numbers", self._capture, bits, count)
-        return list(bits)
 
     # ---- replaying
 

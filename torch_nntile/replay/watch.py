@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a step uses besides its arguments, seen while it is recorded: modules, leaves, optimizers."""
+"""What a step uses besides its arguments, seen while it is recorded: modules, leaves, optimizers,
+Python state, tensors on the CPU."""
 
 from __future__ import annotations
 
+import random
+import sys
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -22,11 +25,13 @@ from torch.overrides import TorchFunctionMode
 from torch_nntile import _c
 from torch_nntile.errors import InvalidStateError
 from torch_nntile.replay.numbers import Live, Numbers
+from torch_nntile.replay.state import State
 
-__all__ = ["Watch"]
+__all__ = ["Watch", "host_same"]
 
 # Of a tensor on the CPU, what an optimizer makes a decision by.
 _DECISIONS = (Tensor.__bool__, Tensor.__int__, Tensor.__float__, Tensor.tolist)
+_READS = (*_DECISIONS, Tensor.item, Tensor.numpy, Tensor.__index__, Tensor.__array__)
 
 
 def _flat(things: Any) -> Iterator[Any]:
@@ -44,19 +49,30 @@ def is_leaf(tensor: Tensor) -> bool:
 
 
 class Watch(TorchFunctionMode):
-    """Active while a step is recorded. Leaves that are arguments are not counted as used besides."""
+    """Active while a step is recorded. Leaves that are arguments are not counted as used besides.
 
-    def __init__(self, arguments: Sequence[Tensor]) -> None:
+    optimizers: those that earlier recordings have met.
+    """
+
+    def __init__(
+        self, arguments: Sequence[Tensor], state: State, optimizers: Sequence[Optimizer] = ()
+    ) -> None:
         super().__init__()
         self._arguments = {id(argument) for argument in arguments}
         self.numbers = Numbers()
+        self._state = state
+        self.why_not = ""  # a reason that no replay is possible
+        self.optimizers = [*dict.fromkeys([*state.optimizers, *optimizers])]
         # Weak: what the step makes and drops is its own. Of leaves, whether they had a gradient before.
         self._modules: dict[int, weakref.ref[nn.Module]] = {}
         self._leaves: dict[int, tuple[weakref.ref[Tensor], bool]] = {}
         self._optimizer: Optimizer | None = None
         self._own_steps: dict[int, str] = {}  # tensors on the CPU in the optimizer's state
-        self._plain: list[tuple[dict[str, Any], dict[str, Any]]] = []  # groups, and their values
-        self._seen: dict[int, tuple[Optimizer, list[dict[str, Any]]]] = {}
+        # Groups whose numbers are live, what these were, and the live ones.
+        self._groups: dict[int, tuple[Optimizer, int, dict[str, Any], dict[str, Any]]] = {}
+        self._on_host: dict[int, tuple[Tensor, Any]] = {}  # tensors on the CPU from outside
+        self._made_on_host: dict[int, Tensor] = {}
+        self._reads_host = False
 
     @contextmanager
     def active(self) -> Iterator[None]:
@@ -65,23 +81,54 @@ class Watch(TorchFunctionMode):
             register_optimizer_step_pre_hook(self._before_step),
             register_optimizer_step_post_hook(self._after_step),
         ]
+        drawn = _generators()
         try:
+            for optimizer in self.optimizers:
+                self._make_live(optimizer)
             # What libraries ask before they look at data: transformers does, to warn and to save work.
             with (
                 self,
                 mock.patch.object(torch.cuda, "is_current_stream_capturing", return_value=True),
             ):
                 yield
-            self._check_groups()
         finally:
-            self._restore()
             for hook in hooks:
                 hook.remove()
+            changed = self._restore()
+        if changed:
+            raise InvalidStateError(changed)
+        self.why_not = self._effects(drawn)
+
+    def _effects(self, drawn: tuple[Any, ...]) -> str:
+        """What the function does that a replay would not."""
+        if effect := self._state.effect():
+            return (
+                f"the function changes Python state, which a replay does not: {effect}. Do it outside, or "
+                "give a tensor as an argument or change one in place"
+            )
+        for tensor, content in self._on_host.values():
+            if _content(tensor) != content:
+                return (
+                    "the function changes a tensor on the CPU, which a replay does not: move it to the "
+                    "device"
+                )
+        now = _generators()
+        if now[1:] != drawn[1:] or (now[0] != drawn[0] and self._reads_host):
+            return (
+                "the function draws random numbers on the CPU: draw them on the device, or outside and "
+                "give them as arguments"
+            )
+        return ""
+
+    def host_guard(self) -> list[tuple[Tensor, Any]]:
+        """Tensors on the CPU that the function reads, and what must still be in them."""
+        return list(self._on_host.values())
 
     # ---- modules and leaves
 
     def _module(self, module: nn.Module, _args: Any) -> None:
         self._modules[id(module)] = weakref.ref(module)
+        self._state.add_module(module)
 
     def modules(self) -> list[nn.Module]:
         """Modules that were called."""
@@ -97,7 +144,26 @@ class Watch(TorchFunctionMode):
         for thing in flat:
             if isinstance(thing, Tensor) and thing.requires_grad and is_leaf(thing):
                 self._note_leaf(thing)
-        return func(*args, **kwargs)
+        host = [t for t in flat if isinstance(t, Tensor) and t.device.type == "cpu"]
+        before = [(t, _content(t)) for t in host]
+        result = self._matched(func, args, kwargs, flat)
+        made = list(_flat(result if isinstance(result, (list, tuple)) else (result,)))
+        if func.__name__ != "__get__" or made:  # what asks for a shape reads nothing
+            self._note_on_host(func, before, made)
+        return result
+
+    def _note_on_host(
+        self, func: Callable[..., Any], used: Sequence[tuple[Tensor, Any]], made: Sequence[Any]
+    ) -> None:
+        """Tensors on the CPU are state like numbers of Python, unless the function makes them."""
+        self._reads_host |= bool(used) and func in _READS
+        for tensor, content in used:
+            if id(tensor) not in self._made_on_host:
+                self._on_host.setdefault(id(tensor), (tensor, content))
+        for tensor in made:
+            if isinstance(tensor, Tensor) and tensor.device.type == "cpu":
+                if id(tensor) not in self._on_host:
+                    self._made_on_host[id(tensor)] = tensor
 
     def _note_leaf(self, leaf: Tensor) -> None:
         if leaf.device.type != "nntile" or id(leaf) in self._arguments:
@@ -119,27 +185,22 @@ class Watch(TorchFunctionMode):
 
     # ---- optimizers
 
-    def _before_step(self, optimizer: Optimizer, _args: Any, _kwargs: Any) -> None:
+    def _make_live(self, optimizer: Optimizer) -> None:
+        """The hyperparameters of an optimizer are live numbers from now to the end of the function."""
         numbers = self.numbers
         name = numbers.object(optimizer)
-        numbers.require(f"{name}.state is {numbers.object(optimizer.state)}")
         numbers.require(f"len({name}.param_groups) == {len(optimizer.param_groups)}")
-        self._seen.setdefault(
-            id(optimizer), (optimizer, [dict(group) for group in optimizer.param_groups])
-        )
         for at, group in enumerate(optimizer.param_groups):
-            plain: dict[str, Any] = {}
+            if id(group) in self._groups:
+                continue
+            self._groups[id(group)] = (optimizer, at, dict(group), group)
             for key, value in group.items():
                 place = f"{name}.param_groups[{at}][{key!r}]"
                 if key == "params":
                     numbers.require(f"len({place}) == {len(value)}")
-                    for parameter in value:
-                        self._note_leaf(parameter)
                 elif type(value) is float:
-                    plain[key] = value
                     group[key] = numbers.hyperparameter(optimizer, at, key)
                 elif type(value) is tuple and all(type(v) is float for v in value):
-                    plain[key] = value
                     group[key] = tuple(
                         numbers.hyperparameter(optimizer, at, key, k) for k in range(len(value))
                     )
@@ -149,7 +210,16 @@ class Watch(TorchFunctionMode):
                     numbers.require(f"{place} is {numbers.object(value)}")
                     if isinstance(value, Tensor) and value.device.type == "cpu":
                         numbers.require(f"{place}.tolist() == {value.tolist()!r}")
-            self._plain.append((group, plain))
+
+    def _before_step(self, optimizer: Optimizer, _args: Any, _kwargs: Any) -> None:
+        numbers = self.numbers
+        if all(optimizer is not known for known in self.optimizers):
+            self.optimizers.append(optimizer)
+        self._make_live(optimizer)
+        numbers.require(f"{numbers.object(optimizer)}.state is {numbers.object(optimizer.state)}")
+        for group in optimizer.param_groups:
+            for parameter in group["params"]:
+                self._note_leaf(parameter)
         for state in optimizer.state.values():
             for key, value in state.items():
                 if isinstance(value, Tensor) and value.device.type == "cpu":
@@ -158,32 +228,41 @@ class Watch(TorchFunctionMode):
 
     def _after_step(self, _optimizer: Optimizer, _args: Any, _kwargs: Any) -> None:
         self._optimizer = None
-        self._restore()
 
-    def _restore(self) -> None:
-        for group, plain in self._plain:
-            group.update(plain)
-        self._plain.clear()
-
-    def _check_groups(self) -> None:
-        """A change of a hyperparameter would not happen in a replay."""
-        for optimizer, groups in self._seen.values():
-            for at, (group, before) in enumerate(zip(optimizer.param_groups, groups, strict=False)):
-                for key, value in group.items():
-                    if type(value) is float and value != before.get(key):
-                        raise InvalidStateError(
-                            f"capture: the function changes param_groups[{at}][{key!r}] of "
-                            f"{type(optimizer).__name__} from {before.get(key)} to {value}, which a "
-                            "replay would not; do it outside, as LR schedulers between two calls"
-                        )
+    def _restore(self) -> str:
+        """Hyperparameters are plain numbers again. Says which of them the function has changed."""
+        changed = ""
+        for optimizer, at, before, group in self._groups.values():
+            for key, value in group.items():
+                group[key] = now = _as_plain(value)
+                old = before.get(key)
+                if key == "params" or now is old:
+                    continue
+                if _repr(now) != _repr(old):
+                    changed = changed or (
+                        f"capture: the function changes param_groups[{at}][{key!r}] of "
+                        f"{type(optimizer).__name__} from {old} to {now}, which a "
+                        "replay would not; do it outside, as LR schedulers between two calls"
+                    )
+                elif not _is_live(value):  # set to what it was: a replay must find the same
+                    place = f"{self.numbers.object(optimizer)}.param_groups[{at}][{key!r}]"
+                    self.numbers.require(f"{place} == {self.numbers.object(now)}")
+        self._groups.clear()
+        return changed
 
     def _in_step(
         self, func: Callable[..., Any], args: Any, kwargs: dict[str, Any], flat: list[Any]
     ) -> Any:
         tensors = [thing for thing in flat if isinstance(thing, Tensor)]
-        lives = [thing for thing in flat if isinstance(thing, Live)]
         if tensors and all(tensor.device.type == "cpu" for tensor in tensors):
             return self._on_cpu(func, args, kwargs, tensors)
+        return self._matched(func, args, kwargs, flat)
+
+    def _matched(
+        self, func: Callable[..., Any], args: Any, kwargs: dict[str, Any], flat: list[Any]
+    ) -> Any:
+        """Call it; live numbers among its arguments are found among those that it records."""
+        lives = [thing for thing in flat if isinstance(thing, Live)]
         if not lives:
             return func(*args, **kwargs)
         first = _c.get("nntile_capture_pending_numbers", _c.record(), 0, _c.ffi.NULL, 0)
@@ -209,6 +288,45 @@ class Watch(TorchFunctionMode):
         ):
             self.numbers.call(func, args, kwargs, result)
         return result
+
+
+def _is_live(value: Any) -> bool:
+    return isinstance(value, Live) or (isinstance(value, tuple) and any(map(_is_live, value)))
+
+
+def _as_plain(value: Any) -> Any:
+    """What a hyperparameter is without writing down how it came about."""
+    if isinstance(value, Live):
+        return float.__float__(value)
+    if isinstance(value, tuple) and any(map(_is_live, value)):
+        return tuple(map(_as_plain, value))
+    return value
+
+
+def _repr(value: Any) -> Any:
+    return id(value) if isinstance(value, Tensor) else repr(value)
+
+
+def _content(tensor: Tensor) -> Any:
+    """What shows that a tensor on the CPU was written to; of a few numbers also by others than PyTorch."""
+    version = -1 if tensor.is_inference() else tensor._version
+    return version, tensor.detach().reshape(-1).tolist() if tensor.numel() <= 8 else None
+
+
+def host_same(tensors: Sequence[tuple[Tensor, Any]]) -> bool:
+    """Whether tensors on the CPU are as they were."""
+    return all(_content(tensor) == content for tensor, content in tensors)
+
+
+def _generators() -> tuple[Any, ...]:
+    """States of the generators on the CPU: PyTorch's, Python's, NumPy's."""
+    numpy = sys.modules.get("numpy.random")
+    state = numpy.get_state() if numpy else None
+    return (
+        torch.get_rng_state().numpy().tobytes(),
+        random.getstate(),
+        state and (state[1].tobytes(), *state[2:]),
+    )
 
 
 def pending_numbers(first: int) -> list[float]:

@@ -63,6 +63,11 @@ size_t nntile_capture_numbers(const nntile_capture *capture, int64_t *bits, size
  *  arguments of functions on the host do not count. Since 0.1. */
 void nntile_capture_digest(const nntile_capture *capture, uint64_t words[2]);
 
+/** The first thing in which a capture is not an earlier one, with its op and line; *text is "" if there is none.
+ *  Numbers that are `live` (see nntile_capture_number) do not count. Free it with nntile_text_free(). Since 0.1. */
+nntile_status nntile_capture_difference(const nntile_capture *earlier, const nntile_capture *capture,
+                                        const uint32_t *live, size_t n_live, char **text, nntile_error **error);
+
 /** Runs a captured graph again: slots without a binding stand for the buffers that were recorded. What was recorded
  *  and is pending is submitted before. Buffers that are written and have ended are left out.
  *  seed, offset: what the generator's state is now; the caller moves it on.

@@ -84,6 +84,17 @@ void nntile_capture_digest(const nntile_capture* capture, uint64_t words[2]) {
     });
 }
 
+nntile_status nntile_capture_difference(const nntile_capture* earlier, const nntile_capture* capture,
+                                        const uint32_t* live, size_t n_live, char** text, nntile_error** error) {
+    constexpr const char* self = "nntile_capture_difference";
+    return guard(error, [&] {
+        const record::Capture &before = capture_of(earlier, self), &now = capture_of(capture, self);
+        if (n_live) need(live, self, "live");
+        need(text, self, "text");
+        *text = copy_text(record::difference(before, now, {live, n_live}));
+    });
+}
+
 nntile_status nntile_capture_replay(nntile_capture* capture, const nntile_capture_binding* bindings, size_t n_bindings,
                                     const nntile_capture_number* numbers, size_t n_numbers, int64_t seed,
                                     int64_t offset, nntile_error** error) {

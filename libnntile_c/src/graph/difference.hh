@@ -2,13 +2,20 @@
 // Why a graph is not the one that was there before, in words for a user.
 #pragma once
 
+#include <span>
 #include <string>
 
 #include "graph/graph.hh"
 
 namespace nntile::graph {
 
-// The first thing that makes the hashes differ: "input 0 has shape (3, 4), it had (2, 4)".
+// The first op that makes the hashes differ, with its line: "op 3 is relu (train.py:14), it was gelu (train.py:12)".
 std::string difference(const Graph& before, const Graph& now);
+
+// The op that uses a run-time number, with its line: "mul (train.py:14) with alpha = 3, it was 2".
+std::string number_difference(const Graph& before, const Graph& now, uint32_t scalar);
+
+// The first op that reads a value, with its line; "" if none does.
+std::string reader_of(const Graph& graph, uint32_t value);
 
 }  // namespace nntile::graph

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "record/capture.hh"
 
+#include <algorithm>
+
 #include "base/error.hh"
+#include "graph/difference.hh"
 #include "graph/live.hh"
 #include "graph/text.hh"
 
@@ -75,6 +78,7 @@ std::unique_ptr<Capture> Recorder::end_capture(bool keep) {
     for (const auto& [input, bytes] : host_data_) capture->digest.add(input).add(bytes.a).add(bytes.b);
     capture->graph = graph_;
     capture->calls = calls_;
+    capture->host_data = host_data_;
     capture->random = random_of(graph_, capture_start_);
     capture->hash = graph_.hash();
     capture->digest.add(capture->hash.a).add(capture->hash.b);
@@ -82,6 +86,29 @@ std::unique_ptr<Capture> Recorder::end_capture(bool keep) {
         if (of_slot[i]) capture->graph.inputs[i].stored = nullptr;
     flush();
     return capture;
+}
+
+static std::string data_difference(const Capture& before, const Capture& now) {
+    for (size_t k = 0; k < std::min(before.host_data.size(), now.host_data.size()); ++k)
+        if (before.host_data[k] != now.host_data[k]) {
+            const std::string reader = graph::reader_of(now.graph, now.graph.inputs[now.host_data[k].first].value);
+            return "other data from the host" + (reader.empty() ? reader : ", read by " + reader);
+        }
+    return before.host_data.size() == now.host_data.size() ? "" : "more or less data from the host";
+}
+
+std::string difference(const Capture& before, const Capture& now, std::span<const uint32_t> live) {
+    if (!(before.hash == now.hash)) return "other ops or shapes: " + graph::difference(before.graph, now.graph);
+    if (std::string data = data_difference(before, now); !data.empty()) return data;
+    if (!(before.digest == now.digest)) return "other tensors are read, written or made";
+    for (uint32_t k = 0; k < now.graph.scalars.size(); ++k) {
+        const auto is_k = [k](const Random& r) { return r.scalar == k; };
+        if (before.graph.scalars[k].i == now.graph.scalars[k].i || std::ranges::find(live, k) != live.end() ||
+            (std::ranges::any_of(before.random, is_k) && std::ranges::any_of(now.random, is_k)))
+            continue;
+        return "other numbers: " + graph::number_difference(before.graph, now.graph, k);
+    }
+    return {};
 }
 
 size_t Recorder::numbers(size_t from, std::span<kernels::Param> to) {

@@ -27,7 +27,12 @@ struct Capture {
     std::vector<HostCall> calls;
     std::vector<Slot> slots;
     std::vector<Random> random;
+    std::vector<std::pair<uint32_t, Hash>> host_data;   // inputs that came from the host
 };
+
+// The first thing in which `now` is not `before`, with its op and line; of numbers those that are not `live`. "": they
+// are the same.
+std::string difference(const Capture& before, const Capture& now, std::span<const uint32_t> live);
 
 // What one replay is given.
 struct Replay {

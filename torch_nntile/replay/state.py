@@ -1,0 +1,460 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Python state that a captured function reads: numbers, containers and objects in reach of its code.
+
+A replay runs no Python, so a number that the function would read must still be what it was, and one
+that the function changes cannot be replayed. What can be reached is found from the code: cells,
+globals and attributes by the names that it says, containers with all they hold. Of code that is not
+the user's (PyTorch, installed packages) only the objects are looked at, with all of their attributes.
+"""
+
+from __future__ import annotations
+
+import array
+import functools
+import itertools
+import math
+import numbers
+import operator
+import sys
+import sysconfig
+import weakref
+from collections import deque
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from enum import Enum
+from pathlib import Path
+from types import CodeType, FunctionType, GeneratorType, MethodType, ModuleType
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+__all__ = ["Guard", "State", "plain"]
+
+MOST_ITEMS = 1000  # of a container, to be looked at one by one
+DEEPEST = 8  # objects in objects
+_ATOMS = (str, bytes, numbers.Number, type(None), torch.dtype, torch.device, Enum, range, slice)
+_OF_MODULE = (
+    "_parameters", "_buffers", "_modules", "_forward_hooks", "_forward_pre_hooks", "_backward_hooks",
+)  # fmt: skip
+_ANY_NAME = {"getattr", "setattr", "vars", "__dict__", "attrgetter"}
+_LIBRARIES = tuple(
+    {str(Path(sysconfig.get_paths()[name])) + "/" for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+    | {str(Path(torch.__file__).parent) + "/", str(Path(__file__).parents[1]) + "/", "<frozen"}
+)  # fmt: skip
+
+
+def plain(value: Any) -> bool:
+    """Whether a value cannot change, so that it is known by what it says."""
+    if isinstance(value, (tuple, frozenset)):
+        return all(map(plain, value))
+    return isinstance(value, _ATOMS)
+
+
+def _equal(a: Any, b: Any) -> bool:
+    """-0.0 is not 0.0 and True not 1, but nan is nan."""
+    return type(a) is type(b) and plain(a) and repr(a) == repr(b)
+
+
+@functools.cache
+def _is_users_file(name: str) -> bool:
+    return not name.startswith(_LIBRARIES)
+
+
+def _is_users(thing: Any) -> bool:
+    """Whether the code of a class or module is the user's."""
+    name = thing.__name__ if isinstance(thing, ModuleType) else thing.__module__
+    module = sys.modules.get(name)
+    if name in sys.builtin_module_names or module is None:
+        return False
+    return _is_users_file(getattr(module, "__file__", None) or "")
+
+
+@functools.cache
+def _names_of(code: CodeType) -> frozenset[str]:
+    """Globals and attributes that code says, with what is defined in it."""
+    found = set(code.co_names)
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            found |= _names_of(constant)
+    return frozenset(found)
+
+
+def _position(iterator: Iterator[Any]) -> Any:
+    if isinstance(iterator, GeneratorType):
+        frame = iterator.gi_frame
+        return frame and (frame.f_lasti, tuple(v for v in frame.f_locals.values() if plain(v)))
+    known = isinstance(iterator, itertools.count)
+    return repr(iterator) if known else operator.length_hint(iterator, -1)
+
+
+class _Held:
+    """Some places in one object: what they hold now, and how to name them to a user."""
+
+    __slots__ = ("effects", "label", "names", "read")
+
+    def __init__(
+        self,
+        read: Callable[[], Collection[Any]],
+        names: Sequence[Any] | None,
+        label: str,
+        effects: Callable[[Any], bool] | None = None,
+    ) -> None:
+        self.read = read
+        self.names = names
+        self.label = label  # "x[" or "x." before the name; without names the place itself
+        self.effects = effects  # which changes the function must not make; None: any
+
+    def text(self, k: int) -> str:
+        name = self.names[k] if self.names and k < len(self.names) else k
+        if self.label.endswith("["):
+            return f"{self.label}{name}]"
+        return self.label if self.names is None else f"{self.label}{name}"
+
+
+def _weakly(value: Any) -> Any:
+    """Tensors may end; parameters are kept by every recording that uses them."""
+    if isinstance(value, Tensor) and not isinstance(value, nn.Parameter):
+        return weakref.ref(value)
+    return value
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, weakref.ref):
+        value = value()
+    if isinstance(value, Tensor):
+        return f"a tensor of shape {tuple(value.shape)}"
+    text = repr(value) if plain(value) else f"an object of {type(value).__name__}"
+    return text if len(text) < 60 else text[:57] + "..."
+
+
+def _change(held: _Held, values: Sequence[Any], *, effects: bool = False) -> str:
+    """The first place that does not hold what it held; "" if each holds the same, or an equal number."""
+    try:
+        now = list(held.read())
+    except (ValueError, RuntimeError):  # an empty cell; a container that changes meanwhile
+        return f"`{held.text(0)}` is gone"
+    for k, (new, old) in enumerate(zip(now, values, strict=False)):
+        if new is old or (isinstance(old, weakref.ref) and old() is new) or _equal(new, old):
+            continue
+        if effects and held.effects is not None and not held.effects(new):
+            continue
+        if isinstance(new, Tensor) and isinstance(old, weakref.ref):
+            return f"`{held.text(k)}` is another tensor"
+        return f"`{held.text(k)}` is {_short(new)} and was {_short(old)}"
+    if len(now) != len(values):
+        return f"`{held.label.rstrip('[')}` has {len(now)} items and had {len(values)}"
+    return ""
+
+
+class Guard:
+    """What places held at one time."""
+
+    def __init__(self, held: Sequence[_Held]) -> None:
+        self._held = held
+        self._checks = [(h.read, [_weakly(v) for v in h.read()]) for h in held]
+
+    def holds(self) -> bool:
+        same = operator.is_
+        for k, (read, values) in enumerate(self._checks):
+            try:
+                now = read()
+            except (ValueError, RuntimeError):
+                return False
+            if len(now) != len(values) or not all(map(same, now, values)):
+                if _change(self._held[k], values):
+                    return False
+        return True
+
+    def change(self) -> str:
+        """The first place that does not hold what it held then."""
+        for h, (_, values) in zip(self._held, self._checks, strict=True):
+            if text := _change(h, values):
+                return text
+        return ""
+
+    def effect(self) -> str:
+        """The first place that the function has changed since."""
+        for h, (_, values) in zip(self._held, self._checks, strict=True):
+            if text := _change(h, values, effects=True):
+                return text
+        return ""
+
+
+class State:
+    """Places in reach of a function and of its arguments that are no tensors."""
+
+    def __init__(self, function: Any, arguments: Sequence[Any]) -> None:
+        self._held: list[_Held] = []
+        self.optimizers: list[Optimizer] = []
+        self._guards: list[Guard] = []
+        self._seen: dict[int, Any] = {}
+        self._names: set[str] = set()
+        self._any = False  # the code reads attributes by names that it computes
+        self._objects: list[tuple[Any, str]] = []  # of the user's classes: by names
+        self._queue: deque[tuple[Any, str, int]] = deque()
+        self._functions: list[tuple[FunctionType, int]] = []
+        self._queue.append((function, getattr(function, "__name__", "function"), 0))
+        for argument in arguments:
+            self._queue.append((argument, type(argument).__name__, 0))
+        self._find()
+
+    # ---- what becomes of it
+
+    def effect(self) -> str:
+        """What the function has changed, which a replay would not."""
+        return next((text for guard in self._guards if (text := guard.effect())), "")
+
+    def guard(self) -> Guard:
+        """What a replay must find."""
+        return Guard([h for guard in self._guards for h in guard._held])
+
+    def add_module(self, module: nn.Module) -> None:
+        """A module that is about to be called."""
+        if id(module) not in self._seen:
+            self._queue.append((module, type(module).__name__, 0))
+            self._find()
+
+    # ---- finding places
+
+    def _find(self) -> None:
+        """What is in reach of the queue holds now what the function will find."""
+        known, functions, objects = -1, len(self._functions), len(self._objects)
+        while self._queue or known != len(self._names):
+            known = len(self._names)
+            while self._queue:
+                self._visit(*self._queue.popleft())
+            for function, depth in self._functions:
+                self._globals(function, depth)
+            for thing, text in self._objects:
+                self._attributes(thing, text)
+        for function, _ in self._functions[functions:]:
+            space = function.__globals__
+            names = [n for n in sorted(_names_of(function.__code__)) if n in space]
+            names = [n for n in names if not isinstance(space[n], (ModuleType, type))]
+            self._add_named(space, names, "")
+        for thing, text in self._objects[objects:]:
+            self._add_named(_dict_of(thing), self._said(thing), text + ".")
+        self._guards.append(Guard(self._held))
+        self._held = []
+
+    def _add_named(self, space: Any, names: Sequence[str], label: str) -> None:
+        if names:
+            get = space.get
+            self._held.append(_Held(lambda: [get(name) for name in names], names, label))
+
+    def _visit(self, thing: Any, text: str, depth: int) -> None:
+        if id(thing) in self._seen or isinstance(thing, Tensor) or plain(thing):
+            return
+        if isinstance(thing, nn.Module):
+            return self._module(thing, text, depth)
+        self._seen[id(thing)] = thing
+        if isinstance(thing, Optimizer):
+            self.optimizers.append(thing)
+        elif isinstance(thing, FunctionType):
+            self._function(thing, depth)
+        elif isinstance(thing, MethodType):
+            self._push(thing.__func__, text, depth)
+            self._push(thing.__self__, text.rpartition(".")[0] or "self", depth)
+        elif isinstance(thing, functools.partial):
+            for part in (thing.func, *thing.args, *thing.keywords.values()):
+                self._push(part, text, depth)
+            self._container(thing.keywords, text, depth)
+        elif isinstance(thing, (property, staticmethod, classmethod)):
+            part = thing.fget if isinstance(thing, property) else thing.__func__
+            self._push(part, text, depth)
+        elif isinstance(thing, (Mapping, list, tuple, set, frozenset, deque)):
+            self._container(thing, text, depth)
+        elif isinstance(thing, Iterator):
+            self._held.append(_Held(lambda: (_position(thing),), None, text))
+        elif isinstance(thing, (bytearray, array.array)) or type(thing).__module__ == "numpy":
+            self._bytes(thing, text)
+        elif isinstance(thing, (type, ModuleType)):
+            if _is_users(thing):
+                self._objects.append((thing, text))
+        elif hasattr(thing, "_function") and type(thing).__name__ == "Captured":
+            self._push(thing._function, text, depth)
+        else:
+            self._object(thing, text, depth)
+
+    def _push(self, thing: Any, text: str, depth: int) -> None:
+        """Look at it, if nobody has yet, and there is anything to see."""
+        known = id(thing) in self._seen or depth >= DEEPEST or isinstance(thing, Tensor)
+        if not known and not plain(thing):
+            self._queue.append((thing, text, depth + 1))
+
+    def _function(self, function: FunctionType, depth: int) -> None:
+        code = function.__code__
+        if not _is_users_file(code.co_filename):
+            # What a library wraps (`functools.wraps`, `torch.no_grad()`) is a function of the user.
+            for cell in function.__closure__ or ():
+                if isinstance(inner := _contents(cell), (FunctionType, MethodType)):
+                    self._push(inner, inner.__name__, depth)
+            return
+        names = _names_of(code)
+        self._names |= names
+        self._any |= bool(names & _ANY_NAME)
+        cells = [(n, c) for n, c in zip(code.co_freevars, function.__closure__ or (), strict=True)]
+        filled = [(n, c) for n, c in cells if _contents(c) is not _EMPTY]
+        if filled:
+            known = [cell for _, cell in filled]
+            self._held.append(
+                _Held(lambda: [c.cell_contents for c in known], [n for n, _ in filled], "")
+            )
+        for name, cell in filled:
+            self._push(cell.cell_contents, name, depth)
+        for name, default in (function.__kwdefaults__ or {}).items():
+            self._push(default, name, depth)
+        for default in function.__defaults__ or ():
+            self._push(default, f"a default of {function.__name__}", depth)
+        self._held.append(
+            _Held(lambda: (function.__defaults__,), None, f"defaults of {function.__name__}")
+        )
+        self._functions.append((function, depth))
+
+    def _globals(self, function: FunctionType, depth: int) -> None:
+        space = function.__globals__
+        for name in _names_of(function.__code__):
+            if name in space:
+                self._push(space[name], name, depth)
+
+    def _container(self, thing: Any, text: str, depth: int) -> None:
+        if len(thing) > MOST_ITEMS:
+            self._held.append(_Held(lambda: (len(thing),), None, f"len({text})"))
+            return
+        if isinstance(thing, Mapping):
+            keys = [repr(key) for key in thing]
+            self._held.append(_Held(thing.values, keys, text + "["))
+            self._held.append(_Held(thing.keys, None, f"keys of {text}"))
+            for key, value in zip(keys, thing.values(), strict=True):
+                self._push(value, f"{text}[{key}]", depth)
+            return
+        if not isinstance(thing, (tuple, frozenset)):
+            self._held.append(_Held(thing.copy, None, text + "["))
+        for k, value in enumerate(thing):
+            self._push(value, f"{text}[{k}]", depth)
+
+    def _bytes(self, thing: Any, text: str) -> None:
+        if isinstance(thing, (bytearray, array.array)) or hasattr(thing, "tobytes"):
+            if math.prod(getattr(thing, "shape", (len(thing),))) <= MOST_ITEMS:
+                read = thing.tobytes if hasattr(thing, "tobytes") else lambda: bytes(thing)
+                self._held.append(_Held(lambda: (read(),), None, text))
+
+    def _object(self, thing: Any, text: str, depth: int) -> None:
+        if _is_users(type(thing)):
+            self._objects.append((thing, text))
+            self._push(type(thing), type(thing).__name__, depth)
+            for base in type(thing).__mro__[1:]:
+                self._push(base, base.__name__, depth)
+            call = vars(type(thing)).get("__call__")
+            if call is not None:
+                self._push(call, text, depth)
+            return
+        space = getattr(thing, "__dict__", None)
+        if isinstance(space, dict) and space:
+            # Its methods are not looked into, so they may read and change any attribute.
+            names = list(space)
+            self._add_named(space, names, text + ".")
+            for name in names:
+                value = space[name]
+                if isinstance(value, (list, dict, deque)) and len(value) <= MOST_ITEMS:
+                    if all(map(plain, value.values() if isinstance(value, dict) else value)):
+                        self._push(value, f"{text}.{name}", depth)
+
+    def _said(self, thing: Any) -> list[str]:
+        """Attributes of an object that the code says, and that are no methods."""
+        space, of_class = _dict_of(thing), {}
+        if not isinstance(thing, (type, ModuleType)):
+            for base in reversed(type(thing).__mro__[:-1]):
+                of_class |= {n: v for n, v in vars(base).items() if plain(v)}
+        names = [*space] if self._any and not isinstance(thing, (type, ModuleType)) else []
+        names += [n for n in self._names if (n in space or n in of_class) and n not in names]
+        methods = (FunctionType, property, staticmethod, classmethod, type, ModuleType)
+        return sorted(n for n in names if not isinstance(space.get(n), methods))
+
+    def _attributes(self, thing: Any, text: str) -> None:
+        space = _dict_of(thing)
+        for name in [*space] if self._any and not isinstance(thing, ModuleType) else self._names:
+            if (value := space.get(name)) is not None:
+                self._push(value, f"{text}.{name}", 1)
+
+    def _module(self, module: nn.Module, text: str, depth: int) -> None:
+        """All numbers of a module, what it is made of, and objects such as a configuration."""
+        self._seen[id(module)] = module
+        space = vars(module)
+        names = [n for n, v in space.items() if plain(v)]
+        self._add_named(space, names, text + ".")
+        parts = [part.values for n in _OF_MODULE if (part := space.get(n)) is not None]
+        self._held.append(
+            _Held(lambda: [x for values in parts for x in values()], None, f"a part of {text}",
+                  effects=lambda new: not isinstance(new, (Tensor, nn.Module)))
+        )  # fmt: skip
+        users = _is_users(type(module))
+        if users:
+            for base in type(module).__mro__:
+                self._push(base, base.__name__, depth)
+                if "forward" in vars(base):
+                    self._push(vars(base)["forward"], text, depth)
+        others = [n for n, v in space.items() if n not in names and n not in _OF_MODULE]
+        others = [n for n in others if not n.startswith("_")]
+        if others:
+            get = space.get
+            # Packages keep tensors that they have computed; the user's own are his results.
+            tolerant = None if users else (lambda new: not isinstance(new, Tensor))
+            self._held.append(
+                _Held(lambda: [get(n) for n in others], others, text + ".", effects=tolerant)
+            )
+        for name in others:
+            value = space[name]
+            if isinstance(value, (list, dict, deque)) or hasattr(value, "__dict__"):
+                self._push(value, f"{text}.{name}", depth)
+        for name, child in module._modules.items():
+            self._push(child, f"{text}.{name}", 0)
+
+
+class _Empty:
+    pass
+
+
+_EMPTY = _Empty()
+
+
+def _contents(cell: Any) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return _EMPTY
+
+
+def _dict_of(thing: Any) -> Any:
+    """Attributes of an object, of which there may be slots."""
+    space = getattr(thing, "__dict__", None)
+    if space is not None:
+        return space
+    return _Slots(thing)
+
+
+class _Slots:
+    """Attributes in slots, as a mapping."""
+
+    def __init__(self, thing: Any) -> None:
+        self._thing = thing
+        self._slots = {
+            name
+            for base in type(thing).__mro__
+            for name in _words(vars(base).get("__slots__", ()))
+            if hasattr(thing, name)
+        }
+
+    def get(self, name: str, default: Any = None) -> Any:
+        return getattr(self._thing, name, default) if name in self._slots else default
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._slots
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._slots)
+
+
+def _words(slots: Any) -> Sequence[str]:
+    return (slots,) if isinstance(slots, str) else tuple(slots)
