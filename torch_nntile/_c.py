@@ -125,7 +125,10 @@ def run_kernel(
 
 def record() -> Any:
     """The recorder of the device; made by the stub, which owns it."""
-    return _stubapi.lib.nntile_stub_record()
+    recorder = _stubapi.lib.nntile_stub_record()
+    if recorder == ffi.NULL:  # a setting of the environment is wrong: this says which
+        call("nntile_context_check_settings")
+    return recorder
 
 
 def operand(tensor: torch.Tensor) -> Any:

@@ -3,8 +3,8 @@
 
 Nothing here needs to be called: the first op on the device starts a runtime with defaults.
 
-Environment (the whole list; STARPU_* and NNTILE_COST are read when the runtime starts, the others at
-import):
+Environment (the whole list; the first tensor on the device checks it, and raises for a value that
+cannot be):
 
 | variable | meaning | default |
 |---|---|---|
@@ -27,9 +27,10 @@ from __future__ import annotations
 
 import os
 import re
+import warnings
 
 from torch_nntile import _c, fallback, modes, places
-from torch_nntile.errors import InvalidArgumentError, InvalidStateError, NntileError
+from torch_nntile.errors import DtypeError, InvalidArgumentError, InvalidStateError, NntileError
 
 __all__ = [
     "init_context",
@@ -40,6 +41,7 @@ __all__ = [
     "wait",
 ]
 
+_LEAST = 2**20  # a budget that nothing fits in is a mistake of units
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 _UNITS |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
 
@@ -70,6 +72,10 @@ def init_context(
     mode = modes.number_of(runtime_mode)
     budget = 0 if memory is None else parse_bytes(memory)
     for name, value in (("ncpu", ncpu), ("ncuda", ncuda)):
+        if isinstance(value, bool) or not hasattr(value, "__index__"):
+            raise DtypeError(
+                f"init_context: {name} must be an int, got {value!r} ({type(value).__name__})"
+            )
         if value < -1:
             raise InvalidArgumentError(
                 f"{name} must be -1 (automatic) or a count of workers, got {value}"
@@ -79,6 +85,7 @@ def init_context(
             "init_context: a runtime is already running, started by an earlier init_context() or "
             "by the first op on the device; call shutdown_context() first, or init_context() earlier"
         )
+    _warn_beyond_machine(memory, budget)
     config = _c.new_struct("nntile_context_config")
     config.ncpu, config.ncuda, config.memory_bytes = ncpu, ncuda, budget
     config.spin_seconds, config.verbose = -1.0, int(verbose)
@@ -108,7 +115,7 @@ def shutdown_context() -> None:
 def wait() -> None:
     """Wait for all submitted tasks, and raise the first error of one, if there was any."""
     if _c.get("nntile_context_active"):
-        _c.call("nntile_record_window", _c.record(), 0)  # what eager mode holds back
+        _c.call("nntile_record_submit", _c.record())
         _c.call("nntile_context_wait")
 
 
@@ -130,25 +137,40 @@ def restore_where() -> None:
 def _restrict(where: str) -> None:
     if not _c.get("nntile_context_active"):
         init_context(cpu_fallback=fallback.cpu_fallback(), runtime_mode=modes.runtime_mode())
-    _c.call("nntile_record_window", _c.record(), 0)  # called before
+    _c.call("nntile_record_submit", _c.record())  # what was called before
     _c.call("nntile_context_restrict", where.encode())
 
 
 def parse_bytes(size: int | str) -> int:
-    """8589934592 for "8GiB". Units: B, KB, KiB, ... TiB; a number alone is bytes."""
+    """8589934592 for "8GiB". Units: B, KB, KiB, ... TiB; a number alone is bytes, at least 1 MiB."""
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", str(size))
     unit = _UNITS.get(found[2].upper()) if found else None
     nbytes = int(float(found[1]) * unit) if found and unit else 0
     if nbytes <= 0:
         raise InvalidArgumentError(f'memory must be a positive size such as "8GiB", got {size!r}')
+    if nbytes < _LEAST:
+        raise InvalidArgumentError(
+            f"memory must be at least 1MiB, got {size!r}; a number without a unit is bytes"
+        )
     return nbytes
 
 
+def _warn_beyond_machine(memory: int | str | None, budget: int) -> None:
+    """The system has swap, or others end: so this is allowed."""
+    stats = _c.new_struct("nntile_context_stats")
+    _c.call("nntile_context_stats_get", stats)
+    total = int(stats.budget_bytes) * 10 // 9  # without a context: 90 % of the machine
+    if budget > total:
+        warnings.warn(
+            f"nntile: memory={memory!r} is more than the {total / 2**30:.1f} GiB of this machine: "
+            "the system may swap, or end the process, before an allocation fails",
+            stacklevel=3,
+        )
+
+
 def apply_environment() -> None:
-    """Read the NNTILE_* variables that have an effect without init_context(). Called at import."""
-    mode = os.environ.get("NNTILE_RUNTIME_MODE")
-    if mode:
-        modes.set_mode(modes.number_of(mode))
+    """The NNTILE_* variables that are Python's part. Called at import, which no setting makes fail:
+    the first tensor checks them (base/settings.cc)."""
     if os.environ.get("NNTILE_CPU_FALLBACK", "1") == "0":
         fallback.set_cpu_fallback(False)
     if os.environ.get("NNTILE_BLOCKING", "0") == "1":

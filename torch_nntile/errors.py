@@ -62,7 +62,7 @@ class IndexRangeError(NntileError, IndexError):
 
 
 class DtypeError(NntileError, TypeError):
-    """A dtype that the op does not take."""
+    """A dtype that the op does not take, or an argument of another type."""
 
 
 # By number of nntile_status (nntile/base.h); numbers are never reused.

@@ -35,8 +35,10 @@ def _context_stats() -> dict[str, int]:
     counters = _c.new_struct("nntile_context_stats")
     if _c.get("nntile_context_active"):
         _c.call("nntile_context_stats_get", counters)
-    names = ("tiles", "tile_bytes", "pool_bytes", "peak_bytes", "tasks", "launches", "in_flight")
-    return {name: int(getattr(counters, name)) for name in names}
+    names = ("tiles", "tile_bytes", "pool_bytes", "peak_bytes", "reserved_peak_bytes", "tasks")
+    return {
+        name: int(getattr(counters, name)) for name in (*names, "launches", "in_flight")
+    }
 
 
 def memory_allocated(device: Any = None) -> int:
@@ -51,6 +53,7 @@ def max_memory_allocated(device: Any = None) -> int:
 
 def reset_peak_memory_stats(device: Any = None) -> None:
     _c.get("nntile_buffer_reset_peak", _c.record())
+    _c.get("nntile_context_reset_peaks")
 
 
 def reset_accumulated_memory_stats(device: Any = None) -> None:
@@ -63,8 +66,8 @@ def memory_reserved(device: Any = None) -> int:
 
 
 def max_memory_reserved(device: Any = None) -> int:
-    """Highest number of bytes in tiles that were in use."""
-    return _context_stats()["peak_bytes"]
+    """Highest `memory_reserved()` since the last reset."""
+    return _context_stats()["reserved_peak_bytes"]
 
 
 def memory_stats(device: Any = None) -> dict[str, int]:
@@ -78,7 +81,9 @@ def memory_stats(device: Any = None) -> dict[str, int]:
         "allocated_bytes.all.current": nbytes,
         "allocated_bytes.all.peak": peak,
         "reserved_bytes.all.current": runtime["tile_bytes"],
-        "reserved_bytes.all.peak": runtime["peak_bytes"],
+        "reserved_bytes.all.peak": runtime["reserved_peak_bytes"],
+        "active_bytes.all.current": runtime["tile_bytes"] - runtime["pool_bytes"],
+        "active_bytes.all.peak": runtime["peak_bytes"],
         **runtime,
         "plans": int(plans.plans),
         "plan_hits": int(plans.plan_hits),

@@ -25,6 +25,7 @@ class Stats:
     tasks: int
     copies: int
     host_calls: int
+    waiting: int = 0  # ops that were recorded and not submitted yet; not counted in the others but `ops`
 
 
 def compile_graph() -> None:
@@ -48,11 +49,14 @@ def runtime_mode() -> str:
 
 
 def stats() -> Stats:
-    """How many ops, graphs, lowerings and tasks there were. A repeated step adds no lowering."""
-    _c.call("nntile_record_window", _c.record(), 0)  # what eager mode holds back counts
+    """How many ops, graphs, lowerings and tasks there were. A repeated step adds no lowering.
+
+    Ops that wait in eager mode go on waiting: `wait()` first, to count them all.
+    """
     counters = _c.new_struct("nntile_record_stats")
     _c.call("nntile_record_stats_get", _c.record(), counters)
-    return Stats(*(getattr(counters, name) for name in Stats.__slots__))
+    counted = (getattr(counters, name) for name in Stats.__slots__ if name != "waiting")
+    return Stats(*counted, waiting=int(_c.get("nntile_record_pending", _c.record())))
 
 
 def number_of(mode: str) -> int:

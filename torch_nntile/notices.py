@@ -64,7 +64,16 @@ def parameter_read() -> None:
     )
 
 
+def unknown_settings(names: str) -> None:
+    """Once, at the first tensor."""
+    _warn(
+        f"nntile: no setting is called {names}; the environment variables that have an effect stand "
+        "in help(torch_nntile.context)"
+    )
+
+
 NOTICES: dict[str, Callable[..., Any]] = {
     "runs_on_host(str op) -> ()": runs_on_host,
     "parameter_read() -> ()": parameter_read,
+    "unknown_settings(str names) -> ()": unknown_settings,
 }

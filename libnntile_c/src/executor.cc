@@ -173,12 +173,6 @@ bool PlanExecutor::read_view(const graph::Stored& stored, DType dtype, const Lay
     return runtime::read_view(open_storage(stored), dtype, view, host);
 }
 
-graph::StoredRef PlanExecutor::lost(DType dtype, std::span<const int64_t> sizes) {
-    auto storage = whole_storage(dtype, sizes);
-    storage->generation = UINT64_MAX;               // of no context
-    return storage;
-}
-
 std::string PlanExecutor::axes(const graph::Graph& graph, const graph::AxisCuts& cuts) {
     graph::Graph after = graph;
     run_passes(after);

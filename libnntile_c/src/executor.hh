@@ -26,7 +26,6 @@ public:
     graph::StoredRef write(DType dtype, std::span<const int64_t> sizes, const void* host) override;
     void read(const graph::Stored& stored, void* host) override;
     bool read_view(const graph::Stored& stored, DType dtype, const Layout& view, void* host) override;
-    graph::StoredRef lost(DType dtype, std::span<const int64_t> sizes) override;
     std::string axes(const graph::Graph& graph, const graph::AxisCuts& cuts) override;
     std::string save_cuts(const graph::AxisCuts& cuts) override;
     graph::AxisCuts load_cuts(std::string_view text,

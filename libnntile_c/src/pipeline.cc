@@ -4,7 +4,7 @@
 #include <array>
 #include <cstdio>
 
-#include "base/environment.hh"
+#include "base/settings.hh"
 #include "graph/passes/passes.hh"
 #include "graph/text.hh"
 
@@ -51,8 +51,7 @@ std::shared_ptr<Compiled> compile(const graph::Graph& recorded, const tile::Axis
     auto c = std::make_shared<Compiled>();
     c->graph = recorded;
     run_passes(c->graph);
-    static const bool printed = environment_is("NNTILE_PRINT", "passes");
-    if (printed) std::fputs(passes_text(recorded).c_str(), stderr);
+    if (settings().print_passes) std::fputs(passes_text(recorded).c_str(), stderr);
     c->tiling = tile::choose_tiling(c->graph, cuts, false, saved);  // how every value is cut
     tile::Lowered lowered = tile::lower(c->graph, c->tiling);   // tasks on tiles
     c->tiles = std::move(lowered.tiles);

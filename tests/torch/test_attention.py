@@ -97,11 +97,13 @@ def test_it_is_the_same(name: str, mode: str) -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_no_part_of_it_runs_on_the_host(name: str) -> None:
     """As one host function it would be one task, of whole tensors."""
+    torch_nntile.wait()
     before = torch_nntile.stats().host_calls
     torch_nntile.reset_fallback_report()
     results(*CASES[name], "nntile")
     torch_nntile.wait()
     assert not torch_nntile.fallback_report()
+    torch_nntile.wait()
     assert torch_nntile.stats().host_calls == before
 
 

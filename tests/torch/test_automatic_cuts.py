@@ -43,6 +43,7 @@ def steps(mode: str, count: int, rows: int = ROWS) -> tuple[list[Tensor], list[t
     losses, counts = [], []
     for _ in range(count):
         x, y = torch.randn(rows, WIDTH).to(device), torch.randint(7, (rows,)).to(device)
+        torch_nntile.wait()
         before = torch_nntile.stats()
         optimizer.zero_grad()
         loss = nn.functional.cross_entropy(model(x), y)
@@ -51,6 +52,7 @@ def steps(mode: str, count: int, rows: int = ROWS) -> tuple[list[Tensor], list[t
         losses.append(loss.detach())
         if mode == "graph":
             torch_nntile.run()
+        torch_nntile.wait()
         after = torch_nntile.stats()
         counts.append((after.tasks - before.tasks, after.lowerings - before.lowerings))
     return [loss.cpu() for loss in losses], counts
@@ -91,8 +93,10 @@ def test_a_loop_has_its_plans_by_the_third_step(mode: str) -> None:
 
 def test_a_product_is_cut_along_its_rows_and_its_operands_are_not_copied() -> None:
     a, b = torch.randn(ROWS, WIDTH).to("nntile"), torch.randn(WIDTH, WIDTH).to("nntile")
+    torch_nntile.wait()
     before = torch_nntile.stats()
     c = a @ b
+    torch_nntile.wait()
     after = torch_nntile.stats()
     assert after.tasks - before.tasks == tiles_of(c) >= 2 and after.copies == before.copies
     assert f"{ROWS} cut" in explain("cuts") and "chosen" in explain("cuts")

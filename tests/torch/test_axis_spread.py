@@ -119,6 +119,7 @@ def recorded(case: Case, batch: int, batch_cut: Cut, cuts: Cuts) -> Recorded:
     for found, expected in zip(model.parameters(), cpu.parameters(), strict=True):
         if model.training:
             torch.testing.assert_close(found.grad.cpu(), expected.grad, rtol=1e-4, atol=1e-5)
+    wait()
     assert stats().graphs == before.graphs + 1
     ops = dict(re.findall(r"^  n(\d+) : (\S+)", tiles, re.MULTILINE))
     copies = re.findall(r"^  t\d+ : copy .* node (\d+)", tiles, re.MULTILINE)
@@ -130,6 +131,7 @@ def recorded(case: Case, batch: int, batch_cut: Cut, cuts: Cuts) -> Recorded:
         ),
         re.findall(r"^  retile (.*)", tiles, re.MULTILINE),
         {ops[n] for n in copies},
+        wait()
         stats().host_calls - before.host_calls,
     )
 

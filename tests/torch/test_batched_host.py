@@ -130,6 +130,7 @@ def host_calls(name: str, cut: tuple[int, ...], dtype: torch.dtype = torch.float
         axis = f"parts_{uuid.uuid4().hex[:8]}"
         torch_nntile.set_axis_group_name(inputs[0], {0: axis})
         torch_nntile.set_axis_group_tiling(axis, cut)
+    torch_nntile.wait()
     before = torch_nntile.stats()
     with runtime_mode("graph"):
         results = CASES[name][0](*inputs)
@@ -139,6 +140,7 @@ def host_calls(name: str, cut: tuple[int, ...], dtype: torch.dtype = torch.float
         tiles = torch_nntile.explain("tiles")
         torch_nntile.run()
     assert "retile" not in tiles and len(kept) == len(inputs)
+    torch_nntile.wait()
     return torch_nntile.stats().host_calls - before.host_calls
 
 

@@ -166,6 +166,7 @@ def test_numbers_are_run_time_scalars() -> None:
     before = stats()
     for s in (2.0, 3, torch.tensor(4.0).item()):
         assert_close(scaled(a, s).cpu(), A * s)
+    wait()
     assert stats().lowerings == before.lowerings and first.cpu().equal(A)
 
 

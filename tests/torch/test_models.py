@@ -257,6 +257,7 @@ def test_cuts_are_not_lost(name: str, capsys: pytest.CaptureFixture[str]) -> Non
         torch_nntile.wait()
         before = torch_nntile.stats().tasks
         check(name, "sgd", "graph", cuts)
+        torch_nntile.wait()
         tasks.append(torch_nntile.stats().tasks - before)
     whole, batch, ragged = tasks
     with capsys.disabled():

@@ -41,6 +41,7 @@ def tasks_of(call: Callable[[], Any]) -> int:
     kept = call()
     torch_nntile.wait()
     del kept
+    torch_nntile.wait()
     return int(torch_nntile.stats().tasks - before)
 
 

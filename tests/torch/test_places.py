@@ -17,15 +17,17 @@ import torch_nntile
 from torch_nntile import places
 
 NAME = os.path.relpath(__file__)
-FAST = places.start()
+IS_311 = sys.version_info[:2] == (3, 11)
 
 
 def _line(function: Any, offset: int) -> str:
     return f"{NAME}:{function.__code__.co_firstlineno + offset}"
 
 
-@pytest.fixture(autouse=True)
-def as_before() -> Iterator[None]:
+@pytest.fixture(autouse=True, params=[True, False], ids=["fast", "by functions"])
+def way(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Lines are found both ways: as in Python 3.11, and as in other versions."""
+    assert places.start(fast=request.param) == (request.param and IS_311)
     yield
     places.start()
 
@@ -49,55 +51,32 @@ def _error(function: Any) -> str:
     return str(caught.value)
 
 
-def test_fast_way_in_the_version_that_it_knows() -> None:
-    assert FAST == (sys.version_info[:2] == (3, 11))
-
-
 def test_error_of_a_task_names_the_line() -> None:
-    places.start()
-    if not FAST:
-        pytest.skip("lines cost something in this version of Python, so nothing looks for them")
     text = _error(_look_up)
     assert text == f"embedding: index 12 is out of range [0, 10) [{_line(_look_up, 1)}]"
 
 
 def test_each_run_of_a_plan_has_its_own_line() -> None:
-    if not FAST:
-        pytest.skip("as above")
     _error(_look_up)
+    torch_nntile.wait()
     before = torch_nntile.stats()
     text = _error(_look_up_elsewhere)
+    torch_nntile.wait()
     after = torch_nntile.stats()
     assert after.lowerings == before.lowerings, "a place made a new plan"
     assert f"[{_line(_look_up_elsewhere, 1)}]" in text
 
 
 def test_frames_of_modules_are_skipped() -> None:
-    if not FAST:
-        pytest.skip("as above")
     module = torch.nn.Embedding(10, 4, device="nntile")
     result = module(_table()[1])
-    here = _line(test_frames_of_modules_are_skipped, 4)
+    here = _line(test_frames_of_modules_are_skipped, 2)
     with pytest.raises(IndexError, match="12 is out of range") as caught:
         result.cpu()
     assert f"[{here}]" in str(caught.value)
 
 
-def test_other_versions_of_python_say_no_line_until_asked() -> None:
-    assert not places.start(fast=False)
-    assert _error(_look_up).endswith("[0, 10)")
-    end = places.watch_modules()
-    try:
-        assert _error(_look_up).endswith(f"[{_line(_look_up, 1)}]")
-    finally:
-        end()
-    assert _error(_look_up).endswith("[0, 10)")
-
-
 def test_backward_names_the_line_of_the_forward_op() -> None:
-    if not FAST:
-        pytest.skip("as above")
-
     def forward(x: torch.Tensor) -> torch.Tensor:
         return torch.tanh(x)
 
@@ -132,9 +111,6 @@ def test_backward_of_a_users_function() -> None:
 
 
 def test_generator_recursion_and_threads() -> None:
-    if not FAST:
-        pytest.skip("as above")
-
     def deep(n: int) -> Iterator[torch.Tensor]:
         if n:
             yield from deep(n - 1)
@@ -155,8 +131,6 @@ def test_generator_recursion_and_threads() -> None:
 
 def test_code_that_is_made_again_and_again(tmp_path: Path) -> None:
     """Addresses of code objects are used again once they are freed: those that are known are kept."""
-    if not FAST:
-        pytest.skip("as above")
     table, index = _table()
     for k in range(50):
         name = f"made_{k}.py"
@@ -171,12 +145,10 @@ def test_code_that_is_made_again_and_again(tmp_path: Path) -> None:
 
 
 def test_explain_shows_lines() -> None:
-    if not FAST:
-        pytest.skip("as above")
     x = torch.ones(7, 3, device="nntile")
     torch_nntile.wait()
     torch.sinh(x).cpu()
-    here = _line(test_explain_shows_lines, 5)
+    here = _line(test_explain_shows_lines, 3)
     assert f"# {here}\n" in torch_nntile.explain("graph", lines=True)
     assert "#" not in torch_nntile.explain()
 

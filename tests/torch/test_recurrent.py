@@ -105,6 +105,7 @@ def test_a_model_is_few_tasks_however_long_the_sequence_is() -> None:
         grads = [parameter.grad for parameter in layer.parameters()]
         torch_nntile.wait()
         assert all(grad is not None for grad in grads)
+        torch_nntile.wait()
         return torch_nntile.stats().tasks - before
 
     assert tasks(40) == tasks(4)
@@ -255,6 +256,7 @@ def test_each_is_few_tasks_however_long_the_sequence_is(kind: str) -> None:
         grads = [parameter.grad for parameter in layer.parameters()]
         torch_nntile.wait()
         assert all(grad is not None for grad in grads)
+        torch_nntile.wait()
         return torch_nntile.stats().tasks - before
 
     assert tasks(40) == tasks(4)
@@ -330,6 +332,7 @@ def test_packed_sequences_are_an_op_for_each_batch_size(kind: str) -> None:
         y = layer(packed)[0]
         torch_nntile.wait()
         assert y.data.shape == (sum(lengths), HIDDEN)
+        torch_nntile.wait()
         return torch_nntile.stats().tasks - before
 
     assert tasks([60, 20]) == tasks([6, 2])

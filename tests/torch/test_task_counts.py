@@ -318,10 +318,12 @@ def counted(program: Program) -> tuple[int, int, str]:
     inputs = on_device(program, cpu)
     with runtime_mode("graph"):
         results = pytree.tree_leaves(program.call(*inputs))
+        wait()
         before = stats()
         compile_graph()
         text = explain("tiles")
         run()
+        wait()
         after = stats()
     for found, wanted in zip(results, expected, strict=True):
         torch.testing.assert_close(found.cpu(), wanted, rtol=1e-4, atol=1e-5)

@@ -45,8 +45,10 @@ def trained(make: Callable[..., torch.optim.Optimizer], device: str) -> tuple[li
     for _ in range(4):
         optimizer.zero_grad()
         backward(module, device)
+        wait()
         before = stats()
         optimizer.step()
+        wait()
         after = stats()
     counts = (after.graphs - before.graphs, after.tasks - before.tasks)
     return [p.detach().cpu() for p in module.parameters()], (
@@ -78,6 +80,7 @@ def test_more_steps_make_no_more_plans() -> None:
         optimizer.zero_grad()
         backward(module, "nntile")
         optimizer.step()
+        wait()
         counts.append(stats().lowerings)
     assert counts[2:] == [counts[2]] * 6
 

@@ -22,8 +22,10 @@ DEVICE = "nntile"
 
 def counted(call: Callable[[], Any]) -> tuple[int, int, int]:
     """Graphs, tasks and lowerings of a call."""
+    wait()
     before = stats()
     call()
+    wait()
     after = stats()
     return (
         after.graphs - before.graphs,
@@ -218,9 +220,11 @@ def test_one_by_one() -> None:
     program = """
 import torch, torch_nntile
 x = torch.ones(3, 4, device="nntile")
+torch_nntile.wait()
 before = torch_nntile.stats()
 y = ((x @ x.t()) * 2 + 1).relu()
 assert not torch_nntile.has_pending_graph()
+torch_nntile.wait()
 after = torch_nntile.stats()
 print(after.graphs - before.graphs, y.sum().item())
 """

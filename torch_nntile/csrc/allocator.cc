@@ -4,10 +4,13 @@
 #include <c10/core/CachingDeviceAllocator.h>
 
 #include <algorithm>
+#include <atomic>
+#include <string>
 
 #include "address_space.h"
 #include "device.h"
 #include "errors.h"
+#include "notices.h"
 #include "storage.h"
 #include "torch_version.h"
 
@@ -23,10 +26,26 @@ void release(void* context) {
     delete home;
 }
 
+// Once, at the first tensor: a name that is misspelt has no effect.
+std::atomic<bool> told{false};
+
+void tell_unknown_settings() {
+    (void)record();  // what is wrong altogether comes first
+    if (told.exchange(true)) return;
+    char* names = nullptr;
+    nntile_error* error = nullptr;
+    check(nntile_context_unknown_settings(&names, &error), error);
+    const std::string unknown = names;
+    nntile_text_free(names);
+    if (!unknown.empty()) notify("nntile::unknown_settings", unknown);
+}
+
 class Allocator final : public c10::DeviceAllocator {
 public:
     c10::DataPtr allocate(size_t nbytes) override {
         check_not_forked();
+        if (!told.load(std::memory_order_relaxed)) [[unlikely]]
+            tell_unknown_settings();
         auto home = std::make_unique<Home>();
         nntile_error* error = nullptr;
         address_space().take(nbytes, *home);
@@ -56,12 +75,16 @@ public:
         stats.allocated_bytes[0].peak = peak;
         const nntile_context_stats runtime = runtime_stats();
         stats.reserved_bytes[0].current = runtime.tile_bytes;
+        stats.reserved_bytes[0].peak = runtime.reserved_peak_bytes;
         stats.active_bytes[0].current = runtime.tile_bytes - runtime.pool_bytes;
         stats.active_bytes[0].peak = runtime.peak_bytes;
         return stats;
     }
     void resetAccumulatedStats(c10::DeviceIndex) override {}
-    void resetPeakStats(c10::DeviceIndex) override { nntile_buffer_reset_peak(record()); }
+    void resetPeakStats(c10::DeviceIndex) override {
+        nntile_buffer_reset_peak(record());
+        nntile_context_reset_peaks();
+    }
 
 #if NNTILE_TORCH_HAS_MEMORY_INFO
     // Free and total: of the budget of the runtime; before it starts, of the one it would take.
@@ -74,12 +97,10 @@ public:
 #endif
 
 private:
-    // What eager mode holds back counts.
     static nntile_context_stats runtime_stats() {
         nntile_context_stats stats{};
         stats.struct_size = sizeof(stats);
         nntile_error* error = nullptr;
-        check(nntile_record_window(record(), 0, &error), error);
         check(nntile_context_stats_get(&stats, &error), error);
         return stats;
     }

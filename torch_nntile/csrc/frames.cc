@@ -17,6 +17,7 @@ OF_PYTHON _frame* PyEval_GetFrame();
 OF_PYTHON _frame* PyFrame_GetBack(_frame* frame);
 OF_PYTHON PyCodeObject* PyFrame_GetCode(_frame* frame);
 OF_PYTHON int PyFrame_GetLineNumber(_frame* frame);
+OF_PYTHON int PyFrame_GetLasti(_frame* frame);  // from 3.11 on
 OF_PYTHON _object* PyObject_GetAttrString(_object* object, const char* name);
 OF_PYTHON const char* PyUnicode_AsUTF8AndSize(_object* text, intptr_t* size);
 OF_PYTHON void PyErr_Clear();
@@ -93,6 +94,12 @@ std::string PythonWalk::file() const {
     }
     PyErr_Clear();  // a name that is no UTF-8
     return file;
+}
+
+// Addresses have 47 bits.
+uintptr_t PythonWalk::instruction() const {
+    const int at = PyFrame_GetLasti ? PyFrame_GetLasti(frame_) : line();
+    return sizeof(void*) == 8 && at >= 0 && at < 0xffff ? code | (static_cast<uintptr_t>(at) + 1) << 48 : 0;
 }
 
 int PythonWalk::line() const { return PyFrame_GetLineNumber(frame_); }

@@ -11,7 +11,8 @@ struct PyCodeObject;
 namespace torch_nntile {
 
 // The innermost first, without Python's lock and without a reference: frames stay as they are as long as their
-// thread is here. It knows the layout of frames in one version of Python.
+// thread is here. It knows the layout of frames in one version of Python; a thread beside which another one computes in
+// Python would wait for the lock at each call.
 class FrameWalk {
 public:
     static bool known();  // is it this version
@@ -24,7 +25,7 @@ private:
     const char* frame_ = nullptr;
 };
 
-// The same by Python's functions, with its lock as long as this object lives.
+// The same by functions that every version from 3.10 on has, with its lock as long as this object lives.
 class PythonWalk {
 public:
     static bool possible();  // this thread has met Python
@@ -36,6 +37,7 @@ public:
     bool next();
     std::string file() const;
     int line() const;
+    uintptr_t instruction() const;  // stands for the current one as long as the code lives; 0: it has no number
     void keep();  // the code object for ever, so that its address stays its own
     uintptr_t code = 0;
 

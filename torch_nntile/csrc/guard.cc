@@ -98,8 +98,7 @@ void synchronize() {
     const Waiting waiting;
     nntile_error* error = nullptr;
     // In graph mode nothing runs before run() or a host read: waiting does not change that.
-    if (nntile_record_pending(record()) && nntile_record_mode(record()) == NNTILE_EAGER)
-        check(nntile_record_run(record(), &error), error);
+    check(nntile_record_submit(record(), &error), error);
     if (nntile_context_active()) check(nntile_context_wait(&error), error);
 }
 

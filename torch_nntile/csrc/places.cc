@@ -72,14 +72,15 @@ bool is_users(const Tables& t, const std::string& file) {
     return !std::any_of(t.folders.begin(), t.folders.end(), is_in);
 }
 
-// The first line of the user's, by Python's functions; learns what the codes on the way are.
+// The first line of the user's, by Python's functions; learns what it meets on the way.
 uint32_t learn(uintptr_t& code) {
-    if (full.load(std::memory_order_relaxed) || !PythonWalk::possible()) return unknown;
+    if (!PythonWalk::possible()) return unknown;
     PythonWalk walk;
     Tables& t = tables();
     while (walk.next()) {
         uint32_t kind = look_up(walk.code);
         if (kind == unknown) {
+            if (full.load(std::memory_order_relaxed)) return unknown;
             const std::string file = walk.file();
             std::lock_guard lock(t.mutex);
             kind = is_users(t, file) ? user : library;
@@ -89,12 +90,15 @@ uint32_t learn(uintptr_t& code) {
             }
         }
         if (kind == library) continue;
+        code = walk.code;
+        const uintptr_t instruction = walk.instruction();
+        if (const uint32_t line = instruction ? look_up(instruction) : unknown) return line;
         std::string text = walk.file() + ":" + std::to_string(walk.line());
         std::lock_guard lock(t.mutex);
         if (!t.here.empty() && text.starts_with(t.here)) text.erase(0, t.here.size());
         const auto [at, fresh] = t.numbers.try_emplace(text, static_cast<uint32_t>(t.lines.size()));
         if (fresh) t.lines.push_back(text);
-        code = walk.code;
+        if (instruction) t.known.emplace(instruction, at->second);
         return at->second;
     }
     return unknown;
@@ -204,7 +208,7 @@ bool start_places(const char* folders, int fast) {
         }
     }
     const bool agree = fast > 0 && walks_agree();
-    way = agree ? Way::fast : fast == 0 ? Way::slow : Way::none;
+    way = agree ? Way::fast : PythonWalk::possible() ? Way::slow : Way::none;
     nntile_trace_places(&text_for_library);
     return agree;
 }

@@ -102,11 +102,7 @@ void Recording::end() {
 // Inside of a captured function nothing has run that one could wait for.
 void Recording::wait_for_it() {
     nntile_error* error = nullptr;
-    if (nntile_record_pending(record()) && nntile_record_mode(record()) == NNTILE_EAGER) {
-        const nntile_status status = nntile_record_run(record(), &error);
-        if (status == NNTILE_INVALID_STATE) return nntile_error_destroy(error);
-        check(status, error);
-    }
+    check(nntile_record_submit(record(), &error), error);
     if (nntile_context_active()) check(nntile_context_wait(&error), error);
 }
 

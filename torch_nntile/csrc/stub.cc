@@ -20,6 +20,7 @@
 #include "recording.h"
 #include "rng.h"
 #include "rows.h"
+#include "steps.h"
 #include "structured.h"
 #include "torch_version.h"
 
@@ -57,6 +58,18 @@ nntile_status nntile_stub_register_others(nntile_error** error) {
 int nntile_stub_habit(const char* name, const char* overload) {
     const Habit& habit = habit_of(name, overload);
     return habit.layout + 16 * habit.is;
+}
+
+nntile_status nntile_stub_step_begin(nntile_error** error) {
+    return guarded(error, [] { begin_step(); });
+}
+
+nntile_status nntile_stub_step_end(nntile_error** error) {
+    return guarded(error, [] { end_step(); });
+}
+
+void nntile_stub_watch_steps(void) {
+    (void)guarded(nullptr, [] { watch_steps(); });
 }
 
 void nntile_stub_fallback_mode(int mode) { set_fallback_mode(mode); }

@@ -96,6 +96,12 @@ nntile_status nntile_stub_register_kernel(const char *name, uint64_t keyed, nnti
 /** Sets what happens at an op without a row. */
 void nntile_stub_fallback_mode(int mode);
 
+/* The step of an optimizer: its calls are one graph. PyTorch's hooks begin and end it; one that raises has no hook,
+ * and ends with it where steps are watched. */
+nntile_status nntile_stub_step_begin(nntile_error **error);
+nntile_status nntile_stub_step_end(nntile_error **error);
+void nntile_stub_watch_steps(void);
+
 /** Ops that ran on the host: lines of "overload calls bytes milliseconds". Returns the bytes needed
  *  with the final zero; writes as many as fit into out (NULL is allowed when size is 0). */
 size_t nntile_stub_fallback_report(char *out, size_t size);

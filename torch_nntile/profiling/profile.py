@@ -35,9 +35,10 @@ def _workers(tasks: list[Task]) -> int:
 
 
 def _difference(before: modes.Stats, after: modes.Stats) -> modes.Stats:
-    names = [name for name in modes.Stats.__slots__ if name != "plans"]  # those there are now
+    now = ("plans", "waiting")  # those there are now
+    names = [name for name in modes.Stats.__slots__ if name not in now]
     changed = {name: getattr(after, name) - getattr(before, name) for name in names}
-    return modes.Stats(**changed, plans=after.plans)
+    return modes.Stats(**changed, plans=after.plans, waiting=after.waiting)
 
 
 class profile:  # noqa: N801 (it reads as a verb)

@@ -37,6 +37,7 @@ typedef struct nntile_context_stats {
     int32_t ncpu;
     int32_t ncuda;
     int64_t budget_bytes;   /**< budget for tiles; without a context: what one with defaults would take now */
+    int64_t reserved_peak_bytes; /**< highest tile_bytes */
 } nntile_context_stats;
 
 /** Starts the runtime. At most one context lives at a time (INVALID_STATE otherwise); INVALID_STATE in a forked
@@ -74,6 +75,17 @@ nntile_status nntile_context_restrict(const char *where, nntile_error **error);
 
 /** Reads the counters; stats->struct_size must be set. Since 0.1. */
 nntile_status nntile_context_stats_get(nntile_context_stats *stats, nntile_error **error);
+
+/** The highest values start again at what they are now. Since 0.1. */
+void nntile_context_reset_peaks(void);
+
+/** INVALID_ARGUMENT for a variable of the environment with a value that it cannot have. Called when a recorder is made
+ *  and when a runtime starts. Since 0.1. */
+nntile_status nntile_context_check_settings(nntile_error **error);
+
+/** Names of variables that begin with NNTILE_ and have no effect, "A, B". The caller ends the text with
+ *  nntile_text_free(). Since 0.1. */
+nntile_status nntile_context_unknown_settings(char **text, nntile_error **error);
 
 /** Text about the build and the running context, one "key: value" a line. Borrowed until the next call in
  *  this thread. Never fails. Since 0.1. */

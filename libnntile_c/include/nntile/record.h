@@ -118,9 +118,13 @@ nntile_status nntile_record_run(nntile_record *record, nntile_error **error);
 
 /** Eager mode holds calls back, so that a product and the element-wise calls behind it are one graph: until the next
  *  product or function on the host, 64 calls, results of a 64th of the budget, a read, a change of mode, or 5 ms
- *  without a call while nothing runs. This submits what waits. open != 0: from here on 20,000 calls may wait, whatever
- *  they give, as in the step of an optimizer, until a call with open == 0; if they do not fit into memory they have
- *  not happened. In graph mode nothing. Since 0.1. */
+ *  without a call while nothing runs. This submits what waits, and what did not fit into memory before; in graph mode
+ *  nothing. Steps and compositions that have begun go on. Since 0.1. */
+nntile_status nntile_record_submit(nntile_record *record, nntile_error **error);
+
+/** open != 0 begins a step, as of an optimizer: 20,000 calls may wait, whatever they give. open == 0 ends it and submits
+ *  them; if they do not fit into memory they have not happened. May be nested; the end of the outermost counts, and
+ *  every begin needs its end. Without a begin it is nntile_record_submit(). Since 0.1. */
 nntile_status nntile_record_window(nntile_record *record, int open, nntile_error **error);
 
 /** What is recorded from a call with begin != 0 to the one with begin == 0 makes one result: eager mode does not submit

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "abi/guard.hh"
+#include "base/settings.hh"
 #include "base/wait.hh"
 #include "runtime/runtime.hh"
 
@@ -89,8 +90,23 @@ nntile_status nntile_context_stats_get(nntile_context_stats* stats, nntile_error
         const runtime::Stats s = runtime::stats();
         const nntile_context_stats now{size,    s.tasks,      s.launches,   s.in_flight,
                                        s.tiles, s.tile_bytes, s.pool_bytes, s.peak_bytes,
-                                       s.ncpu,  s.ncuda,      s.budget_bytes};
+                                       s.ncpu,  s.ncuda,      s.budget_bytes, s.reserved_peak_bytes};
         std::memcpy(stats, &now, std::min(size, sizeof now));
+    });
+}
+
+void nntile_context_reset_peaks(void) {
+    guard(nullptr, [] { runtime::reset_peaks(); });
+}
+
+nntile_status nntile_context_check_settings(nntile_error** error) {
+    return guard(error, [] { read_settings(); });
+}
+
+nntile_status nntile_context_unknown_settings(char** text, nntile_error** error) {
+    return guard(error, [&] {
+        need(text, "nntile_context_unknown_settings", "text");
+        *text = copy_text(unknown_settings());
     });
 }
 

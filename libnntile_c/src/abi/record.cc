@@ -4,6 +4,7 @@
 #include "abi/attrs.hh"
 #include "abi/guard.hh"
 #include "abi/record.hh"
+#include "base/settings.hh"
 #include "runtime/runtime.hh"
 
 using namespace nntile;
@@ -74,7 +75,9 @@ nntile_status nntile_record_create(nntile_record** out, nntile_error** error) {
         need(out, "nntile_record_create", "out");
         auto executor = std::make_unique<PlanExecutor>();
         PlanExecutor* view = executor.get();
-        *out = new nntile_record{std::make_shared<record::Recorder>(std::move(executor)), view};
+        auto recorder = std::make_shared<record::Recorder>(std::move(executor));
+        recorder->set_mode(settings().graph_mode ? record::Mode::graph : record::Mode::eager);
+        *out = new nntile_record{std::move(recorder), view};
     });
 }
 
@@ -177,12 +180,24 @@ nntile_status nntile_record_run(nntile_record* record, nntile_error** error) {
     return guard(error, [&] { recorder_of(record, "nntile_record_run").run(); });
 }
 
+nntile_status nntile_record_submit(nntile_record* record, nntile_error** error) {
+    return guard(error, [&] { recorder_of(record, "nntile_record_submit").submit(); });
+}
+
 nntile_status nntile_record_window(nntile_record* record, int open, nntile_error** error) {
-    return guard(error, [&] { recorder_of(record, "nntile_record_window").window(open != 0); });
+    return guard(error, [&] {
+        record::Recorder& recorder = recorder_of(record, "nntile_record_window");
+        if (open) recorder.begin(record::Scope::step);
+        else if (!recorder.end(record::Scope::step)) recorder.submit();
+    });
 }
 
 nntile_status nntile_record_compose(nntile_record* record, int begin, nntile_error** error) {
-    return guard(error, [&] { recorder_of(record, "nntile_record_compose").compose(begin != 0); });
+    return guard(error, [&] {
+        record::Recorder& recorder = recorder_of(record, "nntile_record_compose");
+        if (begin) recorder.begin(record::Scope::composition);
+        else recorder.end(record::Scope::composition);
+    });
 }
 
 void nntile_record_reset(nntile_record* record) {

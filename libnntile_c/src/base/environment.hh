@@ -4,17 +4,9 @@
 #include <sched.h>
 
 #include <algorithm>
-#include <cstdlib>
-#include <string_view>
 #include <thread>
 
 namespace nntile {
-
-// The environment variable is set to just this.
-inline bool environment_is(const char* variable, std::string_view value) {
-    const char* word = std::getenv(variable);
-    return word && word == value;
-}
 
 // That this process may use.
 inline int available_cores() {

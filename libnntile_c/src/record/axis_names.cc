@@ -60,6 +60,7 @@ void Recorder::name_axis(const Operand& tensor, int64_t dim, std::string name) {
         extents_[name].insert(tensor.sizes[at]);
         return;
     }
+    need_data(buffer);
     see_for_naming(tensor, at);
     const bool pending = is_pending(buffer);
     if (!buffer.stored) {                       // never written, or not yet: remember the shape that was named

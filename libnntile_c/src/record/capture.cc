@@ -15,15 +15,15 @@ using graph::no_value;
 void Recorder::begin_capture(GeneratorState generator) {
     std::lock_guard lock(mutex_);
     bury();
-    check(!capturing_, Status::invalid_state, "capture: another capture records already");
+    check(!capturing(), Status::invalid_state, "capture: another capture records already");
     flush();
     capture_start_ = generator;
     ++captures_;
-    capturing_ = true;
+    scopes_.begin(Scope::capture);
 }
 
 void Recorder::check_no_capture(const char* what) const {
-    check(!capturing_, Status::invalid_state, what,
+    check(!capturing(), Status::invalid_state, what,
           ": not possible inside of a captured function, which is recorded as a whole before anything of it runs");
 }
 
@@ -45,9 +45,8 @@ static std::vector<Random> random_of(const graph::Graph& graph, GeneratorState s
 
 std::unique_ptr<Capture> Recorder::end_capture(bool keep) {
     std::lock_guard lock(mutex_);
-    check(capturing_, Status::invalid_state, "capture: none records");
+    check(scopes_.end(Scope::capture), Status::invalid_state, "capture: none records");
     bury();
-    capturing_ = false;
     if (!keep) {
         flush();
         return nullptr;
@@ -163,6 +162,7 @@ void Recorder::replay(Capture& capture, const Replay& given) {
         const Slot& slot = capture.slots[k];
         if (slot.input == no_value) continue;
         const graph::Value& value = graph.value(graph.inputs[slot.input].value);
+        if (buffers[k]) need_data(*buffers[k]);
         auto data = buffers[k] ? data_for(*buffers[k], value) : nullptr;
         check(data != nullptr, Status::not_found, "replay: data of shape ", text_of_dims(value.sizes),
               " that was read when the function was captured is no longer there");
@@ -176,6 +176,7 @@ void Recorder::replay(Capture& capture, const Replay& given) {
     for (const Random& r : capture.random)
         graph.scalars[r.scalar].i = r.is_offset ? given.generator.offset + r.value : given.generator.seed;
     if (graph.outputs.empty()) return;
+    compute_before_overwriting(graph);
     std::vector<HostCall> calls = capture.calls;
     bool lowered = false;
     Executor::Result result = executor_->run(graph, capture.hash, calls, cuts_, lowered, false);

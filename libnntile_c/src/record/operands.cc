@@ -63,6 +63,7 @@ static bool fits(const Buffer& buffer, DType dtype) { return buffer.bytes % size
 uint32_t Recorder::current_value(Buffer& buffer, DType dtype, const Operand* like) {
     Holder& h = hold(buffer);
     if (h.current == no_value) {
+        need_data(buffer);
         if (like && dtype != DType::u8 && buffer.stored && buffer.stored->dtype == DType::u8) see_as(buffer, *like);
         if (buffer.stored && !buffer.stored->undefined) {
             h.input = static_cast<uint32_t>(graph_.inputs.size());

@@ -2,7 +2,6 @@
 #include "record/recorder.hh"
 
 #include <algorithm>
-#include <functional>
 
 #include "base/error.hh"
 #include "graph/text.hh"
@@ -14,13 +13,6 @@ using graph::no_value;
 using graph::OpRow;
 using graph::Type;
 
-namespace {
-struct OnExit {
-    std::function<void()> action;
-    ~OnExit() { action(); }
-};
-}  // namespace
-
 // ---- buffers
 
 Buffer* Recorder::create_buffer(int64_t bytes) {
@@ -28,7 +20,7 @@ Buffer* Recorder::create_buffer(int64_t bytes) {
     auto buffer = std::make_unique<Buffer>();
     buffer->owner = shared_from_this();
     buffer->bytes = bytes;
-    if (capturing_) buffer->capture = captures_;
+    if (capturing()) buffer->capture = captures_;
     ++buffers;
     const int64_t total = buffer_bytes += bytes;
     int64_t peak = buffer_peak;
@@ -62,7 +54,7 @@ void Recorder::bury() {
     for (Buffer* b : dead) {
         if (b->holder >= 0) {
             Holder& holder = holders_[b->holder];
-            if (holder.current != holder.leaf) pending_bytes_ = std::max<int64_t>(0, pending_bytes_ - b->bytes);
+            if (holder.current != holder.leaf) waiting_.bytes = std::max<int64_t>(0, waiting_.bytes - b->bytes);
             holder.buffer = nullptr;
         }
         if (b->watch) b->watch->buffer = nullptr;
@@ -78,7 +70,12 @@ Recorder::Holder& Recorder::hold(Buffer& buffer) {
     return holders_[buffer.holder];
 }
 
-void Recorder::set_current(Buffer& buffer, uint32_t value) { hold(buffer).current = value; }
+void Recorder::set_current(Buffer& buffer, uint32_t value) {
+    Holder& holder = hold(buffer);
+    last_writes_.emplace_back(buffer.holder, holder.current);
+    if (holder.first == no_value) holder.first = value;
+    holder.current = value;
+}
 
 // ---- calls
 
@@ -159,7 +156,7 @@ void Recorder::write(const Operand& target, const void* host, size_t bytes) {
     graph_.place = current_place;
     auto stored = executor_->write(target.dtype, target.sizes, host);
     Buffer& buffer = *target.buffer;
-    if (target.dense() && target.fills_buffer() && !capturing_) {
+    if (target.dense() && target.fills_buffer() && !capturing()) {
         if (buffer.stored && buffer.stored->sizes == stored->sizes) stored->names = buffer.stored->names;
         if (buffer.holder >= 0) {               // earlier readers keep their value; the buffer starts anew
             holders_[buffer.holder].buffer = nullptr;
@@ -168,10 +165,11 @@ void Recorder::write(const Operand& target, const void* host, size_t bytes) {
         buffer.stored = std::move(stored);
         return;
     }
+    last_writes_.clear();
     fresh_from_ = graph_.values.size();
     const uint32_t data = graph_.add_input(target.dtype, target.sizes, {}, std::move(stored));
     graph_.inputs.back().overwritable = true;
-    if (capturing_)
+    if (capturing())
         host_data_.emplace_back(graph_.inputs.size() - 1,
                                 Hash().add(std::string_view(static_cast<const char*>(host), bytes)));
     write_operand(target, data);
@@ -188,7 +186,11 @@ void Recorder::read(const Operand& source, void* host, size_t bytes) {
         std::lock_guard lock(mutex_);
         check_no_capture("read");
         bury();
-        flush(false, true);
+        // Data that is there can be read, whatever becomes of other calls.
+        const bool waits = is_pending(buffer) && holders_[buffer.holder].current != holders_[buffer.holder].leaf;
+        if (waits) flush(Failure::kept, true);
+        else (void)try_flush(Failure::later);
+        need_data(buffer);
         if (buffer.stored && !buffer.stored->undefined) stored = buffer.stored;
     }
     // Without the mutex: others may record meanwhile. A later write makes another value.
@@ -204,10 +206,7 @@ void Recorder::read(const Operand& source, void* host, size_t bytes) {
         Buffer target;
         target.bytes = static_cast<int64_t>(bytes);
         hold(target).current = dense;
-        OnExit exit{[&] {
-            if (target.holder >= 0) holders_[target.holder].buffer = nullptr;
-        }};
-        flush(false, true);
+        flush(Failure::forget, true);
         stored = std::move(target.stored);
     }
     executor_->read(*stored, host);
@@ -215,85 +214,18 @@ void Recorder::read(const Operand& source, void* host, size_t bytes) {
 
 // ---- running
 
-void Recorder::keep_names(const Holder& h) {
-    const graph::StoredRef& stored = h.buffer->stored;
-    if (!stored || stored->sizes != graph_.value(h.current).sizes) return;
-    for (size_t d = 0; d < stored->names.size(); ++d)
-        if (!stored->names[d].empty()) graph_.name_axis(h.current, static_cast<uint32_t>(d), stored->names[d]);
-}
-
-void Recorder::mark_outputs() {
-    graph_.outputs.clear();
-    for (const Holder& h : holders_) {
-        const bool keeps = h.buffer && h.current == h.leaf;
-        if (h.input != no_value) graph_.inputs[h.input].overwritable = !keeps;
-        if (!h.buffer || h.current == no_value || keeps) continue;
-        keep_names(h);
-        graph_.set_output(h.current);
-        graph_.outputs.back().input = h.input;
-    }
-}
-
-void Recorder::drop_graph() {
-    for (Holder& h : holders_)
-        if (h.buffer) h.buffer->holder.store(-1, std::memory_order_release);
-    holders_.clear();
-    graph_ = {};
-    calls_.clear();
-    host_data_.clear();
-    pending_ops_ = 0;
-    pending_bytes_ = 0;
-    failed_ = false;
-}
-
-// After an error nobody will compute them: to read them is one too. What they should have replaced stays.
-void Recorder::lose_results() {
-    for (const Holder& h : holders_) {
-        if (!h.buffer || h.current == no_value || h.current == h.leaf || h.buffer->stored) continue;
-        const graph::Value& value = graph_.value(h.current);
-        h.buffer->stored = executor_->lost(value.dtype, value.sizes);
-    }
-}
-
-void Recorder::flush(bool as_a_whole, bool awaited) {
-    if (holders_.empty() && graph_.nodes.empty()) return;
-    bool submitted = false, lowered = false;
-    // A graph that only did not fit into memory stays pending: the user may free some and run it again; in eager mode,
-    // where nobody asks for that, once. What does not lower is dropped as a whole: bad input is refused when it is
-    // recorded, so that only a mistake of ours, the end of the host's memory or a runtime that cannot start get here.
-    OnExit exit{[&] {
-        const bool stays = lowered && !(at_once() && (as_a_whole || failed_));
-        if (!submitted && stays) {
-            failed_ = true;
-            return;
-        }
-        if (!submitted && !as_a_whole) lose_results();
-        drop_graph();
-    }};
-    mark_outputs();
-    Executor::Result result;
-    if (!graph_.outputs.empty()) result = executor_->run(graph_, graph_.hash(), calls_, cuts_, lowered, awaited);
-    size_t k = 0;
-    for (Holder& h : holders_)
-        if (h.buffer && h.current != no_value && h.current != h.leaf)
-            h.buffer->stored = std::move(result.outputs[k++]);
-    for (auto& [input, stored] : result.retiled_inputs)
-        for (Holder& h : holders_)
-            if (h.buffer && h.input == input && h.current == h.leaf) h.buffer->stored = stored;
-    submitted = true;
-}
-
 void Recorder::set_mode(Mode mode) {
     std::lock_guard lock(mutex_);
     check_no_capture("runtime_mode");
     bury();
     flush();
-    mode_ = mode;
+    (void)scopes_.end(Scope::graph);
+    if (mode == Mode::graph) scopes_.begin(Scope::graph);
 }
 
 size_t Recorder::pending() {
     std::lock_guard lock(mutex_);
-    return pending_ops_;
+    return waiting_.calls;
 }
 
 void Recorder::compile() {
@@ -313,12 +245,8 @@ void Recorder::run() {
 void Recorder::reset() {
     std::lock_guard lock(mutex_);
     bury();
-    for (const Holder& h : holders_)            // what never ran must not look like what was there before
-        if (h.buffer && h.current != no_value && h.current != h.leaf) h.buffer->stored = nullptr;
-    lose_results();
-    drop_graph();
-    window_ = false;                            // of a step that raised
-    capturing_ = false;
+    lose_all("the data of a tensor was dropped when the context was shut down");
+    (void)scopes_.end(Scope::capture);
     executor_->reset();
 }
 

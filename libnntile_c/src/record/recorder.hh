@@ -13,19 +13,11 @@
 #include <thread>
 #include <vector>
 
-#include "base/host_function.hh"
 #include "base/wait.hh"
-#include "record/operand.hh"
+#include "record/scopes.hh"
+#include "record/unrun.hh"
 
 namespace nntile::record {
-
-struct HostCall {
-    std::string name;
-    uint64_t signature = 0;
-    std::vector<uint8_t> batched;               // as of Graph::add_host()
-    graph::HostAxes axes;                       // likewise
-    HostFunction function;
-};
 
 // What runs graphs; executor.cc implements it, so that record/ needs neither tiles nor StarPU.
 class Executor {
@@ -49,7 +41,6 @@ public:
     virtual void read(const graph::Stored& stored, void* host) = 0;        // waits; throws a task's error
     // Likewise a view of the value; false, and nothing is done: it takes a graph.
     virtual bool read_view(const graph::Stored& stored, DType dtype, const Layout& view, void* host) = 0;
-    virtual graph::StoredRef lost(DType dtype, std::span<const int64_t> sizes) = 0;    // to read it is an error
     virtual std::string axes(const graph::Graph& graph, const graph::AxisCuts& cuts) = 0;
     // Cuts as a text: the named ones that are given, and those that were chosen for graphs with plans. load_cuts()
     // takes the latter and gives the former back; extents of the names that are known, to check them.
@@ -86,15 +77,17 @@ public:
     void read(const Operand& source, void* host, size_t bytes);
 
     void set_mode(Mode mode);
-    Mode mode() const { return mode_; }
+    Mode mode() const { return scopes_.has(Scope::graph) ? Mode::graph : Mode::eager; }
     size_t pending();
     void compile();
     void run();
-    // Submits what eager mode holds back. open: all calls wait until the end of the window, as one graph, which has
-    // happened as a whole or not at all. windows.cc.
-    void window(bool open);
-    // Calls of one composition: no window ends among them, where what they hand to each other would be stored.
-    void compose(bool begin);
+    // What eager mode holds back, and what did not fit before; scopes go on. Throws what nobody has heard of yet.
+    // submit.cc.
+    void submit();
+    // A step is one graph, which happens as a whole or not at all. In a composition no graph ends where what its calls
+    // hand to each other would be stored. windows.cc.
+    void begin(Scope scope);
+    bool end(Scope scope);                      // false: none was open
     // Between begin and end everything is recorded into one graph, whatever the mode, and nothing may be read. The end
     // runs it; keep: and gives it, to be run again on other data and numbers. capture.cc.
     void begin_capture(GeneratorState generator);
@@ -122,6 +115,14 @@ private:
         uint32_t leaf = graph::no_value;        // value of its stored data in this graph
         uint32_t current = graph::no_value;     // value that it holds now
         uint32_t input = graph::no_value;       // index into graph.inputs, if leaf is one
+        uint32_t first = graph::no_value;       // value that it was given first
+    };
+    enum class Failure {                        // what becomes of a graph that the executor does not take
+        kept,                                   // it is set aside, and the caller hears of it
+        later,                                  // likewise, but whoever needs a result does
+        of_call,                                // but for the call that is being recorded: that has not happened
+        whole,                                  // none of it has happened
+        forget,                                 // it was for the caller alone
     };
     Holder& hold(Buffer& buffer);
     // The dense value that the buffer holds, as elements of dtype. `like`: the operand that asks; data of another
@@ -137,33 +138,38 @@ private:
     void set_current(Buffer& buffer, uint32_t value);
     bool held_elsewhere(uint32_t value, const Buffer& buffer) const;
     void bury();                                // takes the ended buffers into account
-    // as_a_whole: dropped as a whole if it does not fit into memory. awaited: as of Executor::run().
-    void flush(bool as_a_whole = false, bool awaited = false);
-    void lose_results();
-    bool at_once() const { return mode_ == Mode::eager && !capturing_; }    // calls run when they are recorded
+    // submit.cc. awaited: as of Executor::run().
+    std::exception_ptr try_flush(Failure failure, bool awaited = false);
+    void flush(Failure failure = Failure::kept, bool awaited = false);
+    void take_back();
+    void take_all_back();
+    void set_aside(std::exception_ptr reason, bool told);
+    std::exception_ptr try_again(const std::shared_ptr<Unrun>& unrun);
+    void need_data(Buffer& buffer);             // computes what a graph that was set aside should have
+    void forget_unrun();
+    void compute_before_overwriting(const graph::Graph& graph);
+    void lose_all(const char* why);
+    bool at_once() const { return scopes_.now() < Scope::graph; }       // calls run soon after they are recorded
+    bool capturing() const { return scopes_.has(Scope::capture); }
     void check_no_capture(const char* what) const;
     void mark_outputs();
     void begin_call(bool heavy);
     void finish_call(int64_t result_bytes);
-    bool is_full();
+    bool ends_at(Event event);
     void watch();
-    void empty_window();
     void end_watch();
     void drop_graph();
 
     LongMutex mutex_;
     std::unique_ptr<Executor> executor_;
-    Mode mode_ = Mode::eager;
+    Scopes scopes_;
     graph::Graph graph_;
     std::vector<HostCall> calls_;
     std::vector<Holder> holders_;
     size_t fresh_from_ = 0;                     // values from here on are results of the call being recorded
-    size_t pending_ops_ = 0;
-    bool window_ = false;                       // of an optimizer's step, is open
-    std::atomic<int> composing_{0};             // compositions that run
-    int64_t pending_bytes_ = 0;                 // of results that buffers hold
-    bool failed_ = false;                       // what is pending did not fit into memory
-    std::atomic<bool> capturing_{false};
+    Waiting waiting_;
+    std::vector<std::pair<int32_t, uint32_t>> last_writes_;    // of the last call: holder, and its value before
+    std::vector<std::weak_ptr<Unrun>> unrun_;   // results hold them
     std::atomic<uint64_t> captures_{0};         // begun up to now
     GeneratorState capture_start_;
     std::vector<std::pair<uint32_t, Hash>> host_data_;  // of a capture: inputs that came from the host

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "base/error.hh"
+#include "base/settings.hh"
 #include "runtime/engine.hh"
 #include "runtime/environment.hh"
 #include "runtime/policy.hh"
@@ -62,14 +63,18 @@ void at_exit() {
 
 void start_locked(const Config& config) {
     Context& c = context();
+    const Settings& given = read_settings();    // anew
     tile::cost();   // a file of constants that cannot be read is found before anything has started
     const int ncpu = config.ncpu < 0 ? cpu_workers() : config.ncpu;
-    const int ncuda = config.ncuda < 0 ? cuda_workers() : config.ncuda;
+    const int ncuda = config.ncuda >= 0 ? config.ncuda : std::max(0, given.ncuda);
+    // Not `unsupported` where it is a setting: the host would be asked to do the op instead.
     check(
-        ncuda == 0, Status::unsupported, "context: ", ncuda,
+        ncuda == 0, config.ncuda < 0 ? Status::invalid_argument : Status::unsupported, "context: ",
+        ncuda,
         " CUDA workers are asked for, but this build of nntile has no CUDA kernels; use ncuda = 0",
         config.ncuda < 0 ? " (the number comes from STARPU_NCUDA)" : "");
-    check(ncpu > 0, Status::invalid_argument, "context: no worker at all (ncpu = 0, ncuda = 0)");
+    check(ncpu > 0, Status::invalid_argument, "context: no worker at all (ncpu = 0, ncuda = 0)",
+          config.ncpu < 0 ? ", which comes from STARPU_NCPU" : "");
     check(config.memory_bytes >= 0, Status::invalid_argument, "context: memory of ",
           config.memory_bytes, " bytes");
     constexpr int64_t stack = 8 << 20;
@@ -102,7 +107,7 @@ void start_locked(const Config& config) {
     std::lock_guard lock(e.mutex);
     e.pool.budget = config.memory_bytes > 0 ? config.memory_bytes : memory_budget();
     e.pool.workers = c.ncpu;
-    e.pool.peak_bytes = 0;
+    e.pool.reset_peaks();
     e.launches = 0;
     e.submitted = e.done = 0;
     e.where = 0;
@@ -196,6 +201,13 @@ void trim() {
     e.pool.trim();
 }
 
+void reset_peaks() {
+    if (!active()) return;
+    Engine& e = engine();
+    std::lock_guard lock(e.mutex);
+    e.pool.reset_peaks();
+}
+
 Stats stats() {
     Stats s;
     if (!active()) {
@@ -211,6 +223,7 @@ Stats stats() {
     s.tile_bytes = e.pool.reserved();
     s.pool_bytes = e.pool.reserved() - e.pool.used_bytes;
     s.peak_bytes = e.pool.peak_bytes;
+    s.reserved_peak_bytes = e.pool.reserved_peak();
     s.ncpu = context().ncpu;
     s.budget_bytes = e.pool.budget;
     return s;

@@ -9,20 +9,12 @@
 #include <fstream>
 
 #include "base/environment.hh"
+#include "base/settings.hh"
 #include "runtime/memory.hh"
 
 namespace nntile::runtime {
 
 namespace {
-
-// -1: not set, or no number.
-int number_of(const char* name) {
-    const char* text = std::getenv(name);
-    if (!text || !*text) return -1;
-    char* end = nullptr;
-    const long n = std::strtol(text, &end, 10);
-    return *end == 0 && n >= 0 && n < 1 << 20 ? static_cast<int>(n) : -1;
-}
 
 int64_t group_limit() {
     for (const char* path :
@@ -46,11 +38,9 @@ std::string fresh_folder() {
 }  // namespace
 
 int cpu_workers() {
-    const int n = number_of("STARPU_NCPU");
+    const int n = settings().ncpu;
     return n >= 0 ? n : available_cores();
 }
-
-int cuda_workers() { return std::max(0, number_of("STARPU_NCUDA")); }
 
 int64_t memory_budget() {
     const int64_t physical = int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);

@@ -88,6 +88,7 @@ void Pool::bind(Physical* tile, uint32_t size_class, void* block) {
     all_ = tile;
     ++tiles;
     bytes += tile->bytes();
+    (void)reserved_peak();
 }
 
 void Pool::strip(Physical* tile) {

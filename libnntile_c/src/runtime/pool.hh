@@ -13,6 +13,7 @@
 
 #include <starpu.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -69,6 +70,11 @@ public:
     int64_t tiles = 0, bytes = 0;            // with memory
     int64_t used_bytes = 0, peak_bytes = 0;  // owned or in use by runs
     int64_t reserved() const { return bytes + blocks_.idle(); }
+    int64_t reserved_peak() { return reserved_peak_ = std::max(reserved_peak_, reserved()); }
+    void reset_peaks() {
+        peak_bytes = used_bytes;
+        reserved_peak_ = reserved();
+    }
     std::string holders() const;  // "f32 (1024, 784): 3.2 MB in 4 tiles, ..."
 
 private:
@@ -95,6 +101,7 @@ private:
     std::vector<Physical*> bare_;  // without
     List lists_[memory::class_count];
     uint64_t gives_ = 0;
+    int64_t reserved_peak_ = 0;
     int64_t needed_ = 0;  // highest number of bytes in use, with those that are being reserved
 };
 

@@ -25,6 +25,7 @@ struct Config {
 struct Stats {
     int64_t tasks = 0, launches = 0, in_flight = 0, tiles = 0, tile_bytes = 0, pool_bytes = 0, peak_bytes = 0;
     int ncpu = 0, ncuda = 0;
+    int64_t reserved_peak_bytes = 0;
     int64_t budget_bytes = 0;    // without a context: what start({}) would take now
 };
 void start(const Config& config);      // invalid_state if running or forked
@@ -37,6 +38,7 @@ bool forked();
 void check_not_forked();               // throws invalid_state in a forked child
 void wait();                           // all submitted tasks; throws and forgets the first task error
 void abandon();                        // until the next start, tasks that have not begun are skipped, their data lost
+void reset_peaks();                    // to what is in use now
 void trim();                           // gives free tiles of the pool back to the system
 void restrict_to(std::string_view where);
 Stats stats();

@@ -2,18 +2,13 @@
 #include "runtime/sentinels.hh"
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
+
+#include "base/settings.hh"
 
 namespace nntile::runtime {
 
-bool Sentinels::wanted() {
-    static const bool on = [] {
-        const char* text = std::getenv("NNTILE_SENTINELS");
-        return text && std::strcmp(text, "1") == 0;
-    }();
-    return on;
-}
+bool Sentinels::wanted() { return settings().sentinels; }
 
 Sentinels::Sentinels(const Run& run, uint32_t task, const Blocks& blocks) {
     const CompiledPlan& plan = *run.plan;

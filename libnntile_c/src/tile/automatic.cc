@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "base/environment.hh"
+#include "base/settings.hh"
 #include "tile/estimate.hh"
 
 namespace nntile::tile {
@@ -245,10 +245,7 @@ private:
 
 }  // namespace
 
-bool automatic_cuts() {
-    static const bool wanted = !environment_is("NNTILE_AUTOMATIC_CUTS", "0");
-    return wanted;
-}
+bool automatic_cuts() { return settings().automatic_cuts; }
 
 Chosen choose_cuts(const Related& related, Axes& axes) {
     if (automatic_cuts()) {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/environment.hh"
+#include "base/settings.hh"
 #include "base/error.hh"
 #include "base/text.hh"
 #include "tile/tile_graph.hh"
@@ -185,8 +186,8 @@ double Cost::task(const Task& task) const {
 CostRef cost() {
     std::lock_guard lock(current_mutex);
     if (!current) {
-        const char* path = std::getenv("NNTILE_COST");
-        current = std::make_shared<const Cost>(path && *path ? machine_of_file(path) : this_machine());
+        const std::string& path = settings().cost;
+        current = std::make_shared<const Cost>(path.empty() ? this_machine() : machine_of_file(path.c_str()));
     }
     return current;
 }

@@ -5,7 +5,7 @@
 // the sizes of the product: its outputs become views, and so do its other operands.
 #include <algorithm>
 
-#include "base/environment.hh"
+#include "base/settings.hh"
 #include "graph/passes/passes.hh"
 #include "graph/passes/readers.hh"
 #include "graph/passes/rewrite.hh"
@@ -187,8 +187,7 @@ private:
 }  // namespace
 
 void fuse_epilogues(Graph& graph) {
-    static const bool wanted = !environment_is("NNTILE_FUSE", "0");
-    if (wanted && graph.nodes.size() > 1) EpilogueFusion(graph).run();
+    if (settings().fuse && graph.nodes.size() > 1) EpilogueFusion(graph).run();
 }
 
 }  // namespace nntile::graph

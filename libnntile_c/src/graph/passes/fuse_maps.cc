@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <map>
 
-#include "base/environment.hh"
+#include "base/settings.hh"
 #include "graph/passes/passes.hh"
 #include "graph/passes/readers.hh"
 #include "graph/passes/rewrite.hh"
@@ -148,8 +148,7 @@ private:
 }  // namespace
 
 void fuse_maps(Graph& graph) {
-    static const bool wanted = !environment_is("NNTILE_FUSE", "0");
-    if (wanted && graph.nodes.size() > 1) MapFusion(graph).run();
+    if (settings().fuse && graph.nodes.size() > 1) MapFusion(graph).run();
 }
 
 }  // namespace nntile::graph
