@@ -41,6 +41,11 @@ class Row:
         return self.overload if "::" in self.overload else f"aten::{self.overload}"
 
 
+def _own(op: str, arguments: str) -> Row:
+    """An op of namespace nntile serves the row of its name."""
+    return Row(f"nntile::{op}", op, arguments)
+
+
 def _same(names: str, arguments: str, *overloads: str) -> tuple[Row, ...]:
     """Rows whose op has the name of the overload: "neg", or "eq.Tensor" and "eq.Scalar"."""
     return tuple(
@@ -72,9 +77,9 @@ ARITHMETIC = (
     Row("clamp_min.Tensor", "clamp_min", "self:x min:lo"),
     Row("clamp_max", "clamp_max", "self:x max:hi"),
     Row("clamp_max.Tensor", "clamp_max", "self:x max:hi"),
-    Row("nntile::clamp", "clamp", "self:x min:lo max:hi"),
+    _own("clamp", "self:x min:lo max:hi"),
     Row("nntile::clamp.Scalar", "clamp", "self:x min:lo max:hi"),
-    Row("nntile::div_trunc", "div_trunc", "self:a other:b"),
+    _own("div_trunc", "self:a other:b"),
     Row("nntile::div_trunc.Scalar", "div_trunc", "self:a other:b"),
 )
 
@@ -87,14 +92,14 @@ FUNCTIONS = (
     Row("sgn", "sign", "self:x"),
     *_same("erfinv lgamma digamma", "self:x"),
     *_same("angle", "self:x"),
-    Row("nntile::trigamma", "trigamma", "self:x"),
+    _own("trigamma", "self:x"),
     Row("i0", "i0", "self:x"),
     *(Row(f"special_{name}", name, "self:x") for name in ("i1", "i0e", "i1e")),
     *(
         Row(f"nntile::bessel_i{n}", f"i{n}", "self:x")  # what the CPU refuses for short floats
         for n in (0, 1)
     ),
-    Row("nntile::zeta", "zeta", "self:a other:b"),
+    _own("zeta", "self:a other:b"),
     *_same("gelu", "self:x approximate"),
     *_same("leaky_relu", "self:x negative_slope"),
     *_same("softplus", "self:x beta threshold"),
@@ -116,17 +121,16 @@ FUNCTIONS = (
     *_same("log_sigmoid_backward", "grad_output:dy self:x buffer:z"),
     *_same("logit_backward", "grad_output:dy self:x eps"),
     Row("_prelu_kernel_backward", "prelu_backward", "grad_output:dy self:x weight:w"),
-    Row("nntile::elu_backward", "elu_backward", "grad_output:dy self:x by alpha scale input_scale"),
-    Row("nntile::binary_cross_entropy", "binary_cross_entropy", "self:x target:t"),
-    Row("nntile::smooth_l1", "smooth_l1", "self:a target:b beta"),
-    Row(
-        "nntile::smooth_l1_backward",
+    _own("elu_backward", "grad_output:dy self:x by alpha scale input_scale"),
+    _own("binary_cross_entropy", "self:x target:t"),
+    _own("smooth_l1", "self:a target:b beta"),
+    _own(
         "smooth_l1_backward",
         "grad_output:dy self:a target:b norm beta",
     ),
-    Row("nntile::huber", "huber", "self:a target:b delta"),
-    Row("nntile::huber_backward", "huber_backward", "grad_output:dy self:a target:b norm delta"),
-    Row("nntile::mse_backward", "mse_backward", "grad_output:dy self:a target:b norm"),
+    _own("huber", "self:a target:b delta"),
+    _own("huber_backward", "grad_output:dy self:a target:b norm delta"),
+    _own("mse_backward", "grad_output:dy self:a target:b norm"),
     # The slope is positive where self may be the result, so both have one sign.
     *_same("leaky_relu_backward", "grad_output:dy self:x negative_slope self_is_result:-"),
 )
@@ -159,7 +163,7 @@ REDUCTIONS = (
     *_same("prod", "self:x dim:dims keepdim", "dim_int"),
     *_same("any all", "self:x dim:dims keepdim", "dim"),
     *_same("amax amin argmax argmin", "self:x dim:dims keepdim"),
-    Row("nntile::sumsq", "sumsq", "self:x dim:dims keepdim"),
+    _own("sumsq", "self:x dim:dims keepdim"),
     Row("max", "amax", "self:x"),
     Row("min", "amin", "self:x"),
 )
@@ -189,19 +193,13 @@ NETWORKS = (
         "nll_loss_backward",
         "grad_output:dy self:x target weight reduction ignore_index total_weight",
     ),
-    Row("nntile::nll_loss", "nll_loss", "self:x target weight reduction ignore_index"),
-    Row(
-        "nntile::nll_loss_backward",
+    _own("nll_loss", "self:x target weight reduction ignore_index"),
+    _own(
         "nll_loss_backward",
         "grad_output:dy self:x target weight reduction ignore_index total_weight",
     ),
-    Row(
-        "nntile::cross_entropy",
-        "cross_entropy",
-        "self:x target weight reduction ignore_index label_smoothing",
-    ),
-    Row(
-        "nntile::cross_entropy_backward",
+    _own("cross_entropy", "self:x target weight reduction ignore_index label_smoothing"),
+    _own(
         "cross_entropy_backward",
         "grad_output:dy self:x target weight logsumexp total_weight reduction ignore_index "
         "label_smoothing",
@@ -228,7 +226,7 @@ NETWORKS = (
         )
         for name in ("embedding_bag", "embedding_bag_max")
     ),
-    Row("nntile::bag_of", "bag_of", "offsets num_indices"),
+    _own("bag_of", "offsets num_indices"),
     Row(
         "embedding_dense_backward",
         "embedding_backward",
@@ -245,16 +243,10 @@ NETWORKS = (
         "grad_out:dy input:x normalized_shape:normalized_ndim mean rstd weight bias:- "
         "output_mask:-",
     ),
-    Row("nntile::group_norm", "group_norm", "input:x weight bias eps"),
-    Row(
-        "nntile::group_norm_backward", "group_norm_backward", "grad_out:dy input:x mean rstd weight"
-    ),
-    Row("nntile::rms_norm", "rms_norm", "input:x normalized_shape:normalized_ndim weight eps"),
-    Row(
-        "nntile::rms_norm_backward",
-        "rms_norm_backward",
-        "grad_out:dy input:x normalized_shape:normalized_ndim rstd weight",
-    ),
+    _own("group_norm", "input:x weight bias eps"),
+    _own("group_norm_backward", "grad_out:dy input:x mean rstd weight"),
+    _own("rms_norm", "input:x normalized_shape:normalized_ndim weight eps"),
+    _own("rms_norm_backward", "grad_out:dy input:x normalized_shape:normalized_ndim rstd weight"),
     *(
         row
         for n in (2, 3)
@@ -287,38 +279,25 @@ NETWORKS = (
         )
         for kind, state in (("lstm", "cx"), ("gru", "hx"))
     ),
-    Row(
-        "nntile::lstm_cell_backward",
+    _own(
         "lstm_cell_backward",
         "grad_hy:dhy grad_cy:dcy cx cy workspace:gates",
     ),
-    Row("nntile::gru_cell_backward", "gru_cell_backward", "grad_hy:dhy workspace:kept"),
-    Row("nntile::lstm_sequence", "lstm_sequence", "self:x weight:w hx cx reverse"),
-    Row(
-        "nntile::lstm_sequence_backward",
-        "lstm_sequence_backward",
-        "grad_y:dy grad_cy:dcy weight:w cx cells gates reverse",
-    ),
-    Row("nntile::gru_sequence", "gru_sequence", "self:x weight:w bias hx reverse"),
-    Row(
-        "nntile::gru_sequence_backward",
-        "gru_sequence_backward",
-        "grad_y:dy weight:w hx y kept reverse",
-    ),
-    Row("nntile::rnn_sequence", "rnn_sequence", "self:x weight:w hx reverse nonlinearity"),
-    Row(
-        "nntile::rnn_sequence_backward",
-        "rnn_sequence_backward",
-        "grad_y:dy weight:w y reverse nonlinearity",
-    ),
+    _own("gru_cell_backward", "grad_hy:dhy workspace:kept"),
+    _own("lstm_sequence", "self:x weight:w hx cx reverse"),
+    _own("lstm_sequence_backward", "grad_y:dy grad_cy:dcy weight:w cx cells gates reverse"),
+    _own("gru_sequence", "self:x weight:w bias hx reverse"),
+    _own("gru_sequence_backward", "grad_y:dy weight:w hx y kept reverse"),
+    _own("rnn_sequence", "self:x weight:w hx reverse nonlinearity"),
+    _own("rnn_sequence_backward", "grad_y:dy weight:w y reverse nonlinearity"),
     Row("nntile::adaptive_max_pool", "max_pool", "self:x spatial output_size"),
     Row(
         "nntile::adaptive_max_pool_backward",
         "max_pool_backward",
         "grad_output:dy self:x indices spatial adaptive=1",
     ),
-    Row("nntile::channel_sums", "channel_sums", "self:x other:y shift kept"),
-    Row("nntile::channel_blend", "channel_blend", "self:a other:b p q s r kept"),
+    _own("channel_sums", "self:x other:y shift kept"),
+    _own("channel_blend", "self:a other:b p q s r kept"),
     Row(
         "_scaled_dot_product_flash_attention_for_cpu",
         "attention",
@@ -351,7 +330,7 @@ INDICES = (
         for kind in ("Scalar", "Tensor")
     ),
     Row("nntile::index_reduce", "index_add", f"{_SCATTER} source:x mode include_self"),
-    Row("nntile::index", "index", "self:x indices dims"),
+    _own("index", "self:x indices dims"),
     Row("nntile::index_put_", "index_put", "self:y values:x indices dims how:mode"),
 )
 ORDER = (
@@ -359,20 +338,15 @@ ORDER = (
     *(Row(f"nntile::{name}", name, "self:x dim") for name in ("logcumsumexp", "cummax", "cummin")),
     Row("sort.stable", "sort", "self:x stable:- dim descending"),
     *_same("topk", "self:x k dim largest sorted"),
-    Row("nntile::kthvalue", "kthvalue", "self:x k dim"),
+    _own("kthvalue", "self:x k dim"),
     *_same("flip", "self:x dims"),
-    Row(
-        "nntile::resample",
+    _own(
         "resample",
         "self:x dims size mode align_corners antialias transposed left scale scale_2 scale_3",
     ),
-    Row("nntile::grid_sample", "grid_sample", "self:x grid mode padding align_corners"),
-    Row(
-        "nntile::grid_sample_backward",
-        "grid_sample_backward",
-        "grad_output:dy self:x grid mode padding align_corners",
-    ),
-    Row("nntile::searchsorted", "searchsorted", "sequence self:x out_int32 right sorter"),
+    _own("grid_sample", "self:x grid mode padding align_corners"),
+    _own("grid_sample_backward", "grad_output:dy self:x grid mode padding align_corners"),
+    _own("searchsorted", "sequence self:x out_int32 right sorter"),
 )
 
 

@@ -396,15 +396,7 @@ OWN_OPS: dict[str, Callable[..., Any] | None] = {
 
 # Entries of torch._decomp.core_aten_decompositions() whose parts all have rows; a test checks it.
 DECOMPOSED: tuple[str, ...] = (
-    *(
-        "addr",
-        "vdot",
-        "deg2rad",
-        "rad2deg",
-        "frac",
-        "nan_to_num",
-        "sinc",
-    ),
+    *("addr", "vdot", "deg2rad", "rad2deg", "frac", "nan_to_num", "sinc"),
     *("tril", "triu", "trace", "eye", "eye.m", "renorm"),
     *("mish", "mish_backward", "celu", "glu", "glu_backward", "logit", "special_entr", "mse_loss"),
     *("binary_cross_entropy_backward", "binary_cross_entropy_with_logits"),

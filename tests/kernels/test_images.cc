@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Kernels of images against plain loops: pools, resampling, blends of channels, places of a grid. Images lie in any way,
-// of which channels that are the last dim have loops of their own.
+// Kernels of images against plain loops: pools, resampling, blends of channels, places of a grid. Images lie in any
+// way, of which channels that are the last dim have loops of their own.
 #include "tensor.hh"
 
 using namespace nntile;
@@ -67,15 +67,16 @@ void test_pools() {
                 for (int64_t last_x : {-1, 1})
                     for (int64_t last_y : {-1, 1}) {
                         const Index& s = p.sizes;
-                        Tensor x = laid(dtype, s, {0, 1, 4, 5}, last_x, lie), y = laid(dtype, s, {0, 1, 2, 3}, last_y, lie);
+                        Tensor x = laid(dtype, s, {0, 1, 4, 5}, last_x, lie);
+                        Tensor y = laid(dtype, s, {0, 1, 2, 3}, last_y, lie);
                         Tensor places = laid(DType::i64, s, {0, 1, 2, 3}, last_y, lie);
                         Tensor dx = laid(dtype, s, {0, 1, 4, 5}, last_x, lie);
                         x.random();
                         if (s[0] > 0 && s[2] > 1) x.set({0, 0, 0, 0, 1, 1}, NAN);
                         std::vector<kernels::Param> window, mean{integer(0), integer(1)};
                         if (!p.adaptive)
-                            for (int64_t v : {p.size, p.size, p.stride, p.stride, p.padding, p.padding, p.dilation, p.dilation})
-                                window.push_back(integer(v));
+                            for (int64_t v : {p.size, p.stride, p.padding, p.dilation})
+                                window.insert(window.end(), 2, integer(v));
                         mean.insert(mean.end(), window.begin(), window.end());
                         CHECK(run("max_pool", s, {&x, &y, &places}, window) == 0);
                         const auto best = [&](const Index& at, bool place) {
@@ -122,7 +123,9 @@ void test_pools() {
                         };
                         CHECK_VALUES("avg_pool", y, eps, eps, [&](const Index& at) {
                             double sum = 0;
-                            each_of_window(p, at, [&](int64_t i, int64_t j) { sum += x.get({at[0], at[1], 0, 0, i, j}); });
+                            each_of_window(p, at, [&](int64_t i, int64_t j) {
+                                sum += x.get({at[0], at[1], 0, 0, i, j});
+                            });
                             return sum / divisor(at);
                         });
                         CHECK(run("avg_pool_backward", s, {&y, &dx}, mean) == 0);
@@ -135,12 +138,13 @@ void test_pools() {
                         });
                         CHECK_VALUES("avg_pool_backward", dx, eps, eps, [&](const Index& at) { return sums.get(at); });
                     }
-    Tensor dy(DType::f32, {1, 4, 1, 1, 2, 2}, Lie::dense, {4, 5}), places(DType::i64, {1, 4, 1, 1, 2, 2}, Lie::dense, {4, 5});
+    const Index s{1, 4, 1, 1, 2, 2};
+    Tensor dy(DType::f32, s, Lie::dense, {4, 5}), places(DType::i64, s, Lie::dense, {4, 5});
     for (int64_t last : {-1, 1}) {
-        Tensor dx = laid(DType::f32, {1, 4, 1, 1, 2, 2}, {0, 1, 4, 5}, last, Lie::dense);
+        Tensor dx = laid(DType::f32, s, {0, 1, 4, 5}, last, Lie::dense);
         dy.random(), places.fill([] { return 1; }).set({0, 3, 0, 0, 0, 0}, -1);
         std::string text;
-        CHECK(run("max_pool_backward", {1, 4, 1, 1, 2, 2}, {&dy, &places, &dx}, {}, &text) ==
+        CHECK(run("max_pool_backward", s, {&dy, &places, &dx}, {}, &text) ==
               static_cast<int>(Status::index_error));
         CHECK(text == "max_pool_backward: index -1 is out of range [0, 4)");
     }
@@ -175,9 +179,10 @@ std::vector<std::vector<double>> matrix(Mode mode, int64_t n, int64_t m, int64_t
             const double place = std::max(middle, 0.0), t = place - std::floor(place);
             add(static_cast<int64_t>(place), 1 - t), add(static_cast<int64_t>(place) + 1, t);
         }
+        const double below = std::floor(middle);
         if (mode == cubic)
             for (int64_t k = -1; k < 3; ++k)
-                add(static_cast<int64_t>(std::floor(middle)) + k, keys(middle - std::floor(middle) - static_cast<double>(k)));
+                add(static_cast<int64_t>(below) + k, keys(middle - below - static_cast<double>(k)));
     }
     return a;
 }
@@ -187,8 +192,10 @@ void test_resample() {
         Index sizes;                // n, c, then m and n of each dim
         bool pads = false;
     };
-    const Case cases[] = {{{2, 19, 14, 7, 10, 5}}, {{1, 5, 3, 7, 31, 11}}, {{2, 3, 64, 32, 40, 37}}, {{3, 2, 5, 5, 4, 4}},
-                          {{2, 2, 1, 3, 1, 1}},    {{0, 3, 4, 2, 4, 2}},   {{2, 17, 9, 7, 35, 31}, true}, {{2, 5, 33, 17}},
+    const Case cases[] = {{{2, 19, 14, 7, 10, 5}},    {{1, 5, 3, 7, 31, 11}},
+                          {{2, 3, 64, 32, 40, 37}},   {{3, 2, 5, 5, 4, 4}},
+                          {{2, 2, 1, 3, 1, 1}},       {{0, 3, 4, 2, 4, 2}},
+                          {{2, 5, 33, 17}},           {{2, 17, 9, 7, 35, 31}, true},
                           {{2, 3, 4, 2, 6, 3, 5, 7}}, {{1, 1, 19, 17, 36, 34}, true}};
     for (const Case& c : cases)
         for (DType dtype : floats)
@@ -199,11 +206,13 @@ void test_resample() {
                             if ((mode == reflect || mode == replicate) != c.pads) continue;
                             const auto count = (c.sizes.size() - 2) / 2;
                             Index sizes = c.sizes, of_x{0, 1}, of_y{0, 1};
-                            std::vector<kernels::Param> params{integer(mode), integer(0), integer(0), integer(transposed),
+                            std::vector<kernels::Param> params{integer(mode), integer(0), integer(0),
+                                                               integer(transposed),
                                                                integer(static_cast<int64_t>(count))};
                             for (size_t d = 0; d < count; ++d) {
                                 if (transposed) std::swap(sizes[2 + 2 * d], sizes[3 + 2 * d]);
-                                of_y.push_back(static_cast<int64_t>(2 + 2 * d)), of_x.push_back(static_cast<int64_t>(3 + 2 * d));
+                                of_y.push_back(static_cast<int64_t>(2 + 2 * d));
+                                of_x.push_back(static_cast<int64_t>(3 + 2 * d));
                                 params.push_back(integer(c.pads ? 1 : 0));
                             }
                             for (size_t d = 0; d < count; ++d) params.push_back(real(0));
@@ -234,7 +243,8 @@ void test_resample() {
 
 void test_blend() {
     for (DType dtype : floats)
-        for (const Index& sizes : {Index{2, 5, 37}, Index{3, 19, 4}, Index{2, 600, 3}, Index{1, 1, 7}, Index{2, 0, 4}, Index{4, 3, 1}})
+        for (const Index& sizes : {Index{2, 5, 37}, Index{3, 19, 4}, Index{2, 600, 3}, Index{1, 1, 7}, Index{2, 0, 4},
+                                   Index{4, 3, 1}})
             for (Lie lie : lies)
                 for (int64_t last : {-1, 1})
                     for (bool of_images : {false, true})
@@ -249,58 +259,69 @@ void test_blend() {
                             CHECK(run("channel_blend", sizes, {&a, given(b), &p, given(q), given(s), &r, &y}, {}) == 0);
                             const double eps = tolerance(dtype);
                             CHECK_VALUES("channel_blend", y, eps, eps * 4, [&](const Index& at) {
-                                return p.get(at) * a.get(at) + r.get(at) + (two ? q.get(at) * (b.get(at) - s.get(at)) : 0);
+                                const double more = two ? q.get(at) * (b.get(at) - s.get(at)) : 0;
+                                return p.get(at) * a.get(at) + r.get(at) + more;
                             });
                         }
 }
 
+struct Tap {
+    int64_t row, column;
+    double weight, along, down;     // and slopes
+};
+
 void test_grid_sample() {       // bilinear, zeros, corners apart: other modes are compared with the CPU
+    const Index shapes[] = {{2, 3, 11, 5, 7, 2}, {1, 5, 300, 1, 4, 2}, {0, 2, 3, 4, 4, 2}, {2, 2, 0, 3, 3, 2}};
     for (DType dtype : floats)
-        for (const Index& sizes : {Index{2, 3, 11, 5, 7, 2}, Index{1, 5, 300, 1, 4, 2}, Index{0, 2, 3, 4, 4, 2}, Index{2, 2, 0, 3, 3, 2}})
+        for (const Index& sizes : shapes)
             for (Lie lie : lies)
                 for (int64_t last : {-1, 1}) {
-                    Tensor x = laid(dtype, sizes, {0, 1, 3, 4}, last, lie), dx = laid(dtype, sizes, {0, 1, 3, 4}, last, lie);
-                    Tensor grid = laid(dtype, sizes, {0, 2, 5}, -1, lie), dgrid = laid(dtype, sizes, {0, 2, 5}, -1, lie);
+                    Tensor x = laid(dtype, sizes, {0, 1, 3, 4}, last, lie), dx = x;
+                    Tensor grid = laid(dtype, sizes, {0, 2, 5}, -1, lie), dgrid = grid;
                     Tensor y = laid(dtype, sizes, {0, 1, 2}, -1, lie), dy = laid(dtype, sizes, {0, 1, 2}, last, lie);
                     x.random(), grid.random(-1.3, 1.3), dy.random();
                     const std::vector<kernels::Param> params{integer(0), integer(0), integer(0)};
                     CHECK(run("grid_sample", sizes, {&x, &grid, &y}, params) == 0);
                     CHECK(run("grid_sample_backward", sizes, {&dy, &x, &grid, &dx, &dgrid}, params) == 0);
-                    // use(row, column, weight, slope along x, slope along y) of each tap
-                    const auto taps = [&](const Index& at, const std::function<void(int64_t, int64_t, double, double, double)>& use) {
-                        const auto place = [&](int64_t which, int64_t size) {
-                            return ((grid.get({at[0], 0, at[2], 0, 0, which}) + 1) * static_cast<double>(size) - 1) / 2;
+                    const double width = static_cast<double>(sizes[4]), height = static_cast<double>(sizes[3]);
+                    const auto taps = [&](const Index& at) {
+                        std::vector<Tap> found;
+                        const auto place = [&](int64_t which, double size) {
+                            return ((grid.get({at[0], 0, at[2], 0, 0, which}) + 1) * size - 1) / 2;
                         };
-                        const double u = place(0, sizes[4]), v = place(1, sizes[3]);
-                        for (int64_t j : {0, 1})
-                            for (int64_t i : {0, 1}) {
-                                const double column = std::floor(u) + static_cast<double>(i), row = std::floor(v) + static_cast<double>(j);
-                                if (column < 0 || row < 0 || column >= static_cast<double>(sizes[4]) || row >= static_cast<double>(sizes[3])) continue;
+                        const double u = place(0, width), v = place(1, height);
+                        for (double row : {std::floor(v), std::floor(v) + 1})
+                            for (double column : {std::floor(u), std::floor(u) + 1}) {
+                                if (column < 0 || row < 0 || column >= width || row >= height) continue;
                                 const double w = 1 - std::fabs(u - column), h = 1 - std::fabs(v - row);
-                                use(static_cast<int64_t>(row), static_cast<int64_t>(column), w * h,
-                                    (i ? 1 : -1) * h * static_cast<double>(sizes[4]) / 2, (j ? 1 : -1) * w * static_cast<double>(sizes[3]) / 2);
+                                found.push_back({static_cast<int64_t>(row), static_cast<int64_t>(column), w * h,
+                                                 (column > u ? h : -h) * width / 2, (row > v ? w : -w) * height / 2});
                             }
+                        return found;
                     };
                     const double eps = tolerance(dtype) * 16;
                     CHECK_VALUES("grid_sample", y, eps, eps, [&](const Index& at) {
                         double sum = 0;
-                        taps(at, [&](int64_t i, int64_t j, double w, double, double) { sum += w * x.get({at[0], at[1], 0, i, j, 0}); });
+                        for (const Tap& t : taps(at)) sum += t.weight * x.get({at[0], at[1], 0, t.row, t.column, 0});
                         return sum;
                     });
-                    Tensor sums(DType::f64, sizes, Lie::dense, {2, 5}), slopes(DType::f64, sizes, Lie::dense, {1, 3, 4});
+                    Tensor sums(DType::f64, sizes, Lie::dense, {2, 5});
+                    Tensor slopes(DType::f64, sizes, Lie::dense, {1, 3, 4});
                     sums.fill([] { return 0; }), slopes.fill([] { return 0; });
                     dy.each([&](const Index& at) {
-                        taps(at, [&](int64_t i, int64_t j, double w, double along, double down) {
-                            const Index to{at[0], at[1], 0, i, j, 0};
-                            sums.set(to, sums.get(to) + w * dy.get(at));
+                        for (const Tap& t : taps(at)) {
+                            const Index to{at[0], at[1], 0, t.row, t.column, 0};
+                            sums.set(to, sums.get(to) + t.weight * dy.get(at));
                             for (int64_t k : {0, 1}) {
                                 const Index of{at[0], 0, at[2], 0, 0, k};
-                                slopes.set(of, slopes.get(of) + (k ? down : along) * x.get(to) * dy.get(at));
+                                const double slope = k ? t.down : t.along;
+                                slopes.set(of, slopes.get(of) + slope * x.get(to) * dy.get(at));
                             }
-                        });
+                        }
                     });
                     CHECK_VALUES("grid_sample dx", dx, eps * 8, eps * 8, [&](const Index& at) { return sums.get(at); });
-                    CHECK_VALUES("grid_sample dgrid", dgrid, eps * 8, eps * 32, [&](const Index& at) { return slopes.get(at); });
+                    CHECK_VALUES("grid_sample dgrid", dgrid, eps * 8, eps * 32,
+                                 [&](const Index& at) { return slopes.get(at); });
                 }
 }
 

@@ -284,7 +284,8 @@ void test_cross_entropy() {
     constexpr int64_t ignore = 1;
     for (DType dtype : floats)
         for (Lie lie : lies)
-            for (const Index& sizes : {Index{5, 10}, Index{3, 2, 700}, Index{300, 70}, Index{4, 1}, Index{0, 4}, Index{7}})
+            for (const Index& sizes :
+                 {Index{5, 10}, Index{3, 2, 700}, Index{300, 70}, Index{4, 1}, Index{0, 4}, Index{7}})
                 for (bool weighted : {false, true})
                     for (double smoothing : {0.0, 0.3}) {
                         const int64_t last = int64_t(sizes.size()) - 1, d = sizes.back();

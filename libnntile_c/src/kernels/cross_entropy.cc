@@ -95,7 +95,8 @@ struct RowPanel {
           share(a.params[1].f / static_cast<double>(classes)), own(1 - a.params[1].f), target(&a.blocks[target_at]),
           weight(&a.blocks[target_at + 1]), weights(static_cast<size_t>(classes), 1.0) {
         if (weight->data)
-            loader(weight->dtype, compute_f64)(weight->data, weights.data(), weight->strides[a.sizes.size() - 1], classes);
+            loader(weight->dtype, compute_f64)(weight->data, weights.data(), weight->strides[a.sizes.size() - 1],
+                                               classes);
         for (double w : weights) of_all += w;
         if (share == 0) of_all = 0;
     }

@@ -12,15 +12,16 @@ struct PanelLoops {
     // sum += exp(x - max), and picked = x - max where `own` is the class
     void (*exp_sum)(const void* x, int64_t n, const void* max, const int32_t* own, int32_t of_class, double* sum,
                     double* picked);
-    void (*shifted_sum)(const void* x, int64_t n, const void* max, double weight, double* sum);  // += weight * (x - max)
+    // sum += weight * (x - max)
+    void (*shifted_sum)(const void* x, int64_t n, const void* max, double weight, double* sum);
     void (*log)(int64_t n, double* x);
     // dx = exp(x - log_sum) * all - share, less `target` where `own` is the class; 0 where `own` is below 0. log_sum in
     // two parts: of large logits one would be a coarse number.
     void (*cross_entropy_backward)(const void* x, int64_t n, const void* log_sum, const void* rest, const void* all,
                                    const void* share, double weight, const int32_t* own, int32_t of_class,
                                    const void* target, void* dx);
-    // y = p * a + q * (b - s) + r; without b: p * a + r. each: p, q, s and r have an element for each, else one for all.
-    // An element has the same bits wherever it is among the n.
+    // y = p * a + q * (b - s) + r; without b: p * a + r. each: p, q, s and r have an element for each, else one for
+    // all. An element has the same bits wherever it is among the n.
     void (*blend)(const void* a, const void* b, int64_t n, bool each, const void* p, const void* q, const void* s,
                   const void* r, void* y);
 };

@@ -77,8 +77,8 @@ struct Panel {
                                 take(4, s, two && each), take(5, r, each), room[6]);
         for (int64_t j = 0; j < rest; ++j) y[done + j] = room[6][j];
     }
-    static void blend(const void* first, const void* second, int64_t n, bool each, const void* by, const void* by_second,
-                      const void* shift, const void* level, void* to) {
+    static void blend(const void* first, const void* second, int64_t n, bool each, const void* by,
+                      const void* by_second, const void* shift, const void* level, void* to) {
         const auto run = [&](auto loop) {
             loop(in(first), in(second), n, in(by), in(by_second), in(shift), in(level), static_cast<T*>(to));
         };

@@ -15,9 +15,9 @@ struct TapList {
     int64_t each;
     const int32_t* places;
     const void* place_weights;
-    // Of a tap and of so many outputs that fill 64 bytes, as blocks[tap][block]: two vectors of inputs, from `first` and
-    // from `second` on, and which of their elements each output takes. The last outputs are taken as late as they end.
-    // Null: they do not lie so.
+    // Of a tap and of so many outputs that fill 64 bytes, as picks[tap][block]: two vectors of inputs, from `first`
+    // and from `second` on, and which of their elements each output takes. The last outputs are taken as late as they
+    // end. Null: they do not lie so.
     struct Pick {
         int32_t first, second, from[16];
     };

@@ -233,7 +233,8 @@ NNTILE_ROWS(pool) {
         return all;
     };
     return {
-        {.name = "max_pool_rows", .doc = "y = largest of each window of x, and its place in the image; with output_size so many windows",
+        {.name = "max_pool_rows",
+         .doc = "y = largest of each window of x, and its place in the image; with output_size so many windows",
          .rule = Rule::whole, .types = Types::floating, .inputs = {{"x"}}, .outputs = {{"y"}, {"indices", "i64"}},
          .attrs = joined({window, last, asked}), .shape = max_shape, .relate = max_relate, .kernel = "max_pool",
          .kernel_dims = all_dims, .params = max_params},

@@ -72,7 +72,8 @@ void resample_params(const Call& call, bool, std::vector<ParamSpec>& out) {
 NNTILE_ROWS(resample) {
     return {
         {.name = "resample",
-         .doc = "y = A @ x along each of dims, A of size x n as interpolate() and pad() have it; transposed: y = A^T @ x",
+         .doc = "y = A @ x along each of dims, A of size x n as interpolate() and pad() have it; transposed: "
+                "y = A^T @ x",
          .rule = Rule::whole, .inputs = {{"x"}}, .outputs = {{"y"}},
          .attrs = {{"dims", AttrKind::integers, "-1"},
                    {"size", AttrKind::integers, "1"},
