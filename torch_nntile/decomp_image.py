@@ -68,7 +68,7 @@ def _blended(
     q: Tensor | None = None,
     s: Tensor | None = None,
 ) -> Tensor:
-    """p * a + q * (b - s) + r of each pixel, laid so. p and the like: of channels, or of images and channels."""
+    """p * a + q * (b - s) + r of each pixel, laid so. p, q, s, r: of channels, or of images, too."""
     last = format != torch.contiguous_format
     if last:  # then the row has the channels as its last dim
         a, b = a.movedim(1, -1), None if b is None else b.movedim(1, -1)

@@ -35,10 +35,10 @@ def _resampled(
         if size != x.shape[first + d] or scale or left
     ]
     if asked:
-        dims, sizes, lefts, scales = zip(*asked, strict=True)
+        dims, to, left, factors = (list(of_all) for of_all in zip(*asked, strict=True))
         flags = (options.get(name, 0) for name in ("align_corners", "antialias", "transposed"))
-        scales = (*scales, 0.0, 0.0)[:3]
-        x = torch.ops.nntile.resample(x, dims, sizes, mode, *flags, lefts, *scales)
+        factors = [*factors, 0.0, 0.0][:3]
+        x = torch.ops.nntile.resample(x, dims, to, mode, *flags, left, *factors)
     else:
         x = x.clone()
     return (x.movedim(-1, 1) if channels_last else x).contiguous(memory_format=format)

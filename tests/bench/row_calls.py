@@ -102,6 +102,11 @@ GROUP = (
     [real(16, 64, 56, 56), real(64), real(64)],
     lambda x, w, b: F.group_norm(x, 32, w, b),
 )
+GRID = (
+    "grid_sample(4x16x32x32)",
+    [real(4, 16, 32, 32), real(4, 32, 32, 2)],
+    lambda x, g: F.grid_sample(x, g.tanh(), align_corners=False),
+)
 BATCH = (
     "batch_norm(16x64x56x56)",
     [real(16, 64, 56, 56), real(64), real(64)],
@@ -207,6 +212,9 @@ CALLS: dict[str, Call] = {
     "group_norm": Call(*GROUP),
     "group_norm_backward": backward_of(*GROUP, 3),
     "channel_sums": Call(*BATCH),
+    "channel_blend": Call(*BATCH),
+    "grid_sample": Call(*GRID),
+    "grid_sample_backward": backward_of(*GRID, 2),
     "max_pool": Call(*pool("max_pool2d")),
     "max_pool_backward": backward_of(*pool("max_pool2d")),
     "avg_pool": Call(*pool("avg_pool2d")),
