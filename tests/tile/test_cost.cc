@@ -85,6 +85,11 @@ void tasks() {
     CHECK(cost.flops(1000, 0, DType::f64) > cost.flops(1000, 0, DType::f32));
     CHECK(cost.flops(1000, 60, DType::f32) > cost.flops(1000, 0, DType::f32));
 
+    const kernels::KernelRow convolution = kernel("convolution");
+    task.kernel = &convolution;
+    CHECK(of(task) == cost.reorders(1000, 60, DType::f32));
+    CHECK(cost.reorders(1000, 60, DType::f32) > cost.flops(1000, 60, DType::f32));
+
     const kernels::KernelRow bags = kernel("embedding_bag");
     task.kernel = &bags;
     task.flops = 54;

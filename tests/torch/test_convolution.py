@@ -54,6 +54,18 @@ CASES: dict[str, tuple[Call, list[tuple[int, ...]]]] = {
         [(4, 16, 9, 9), (16, 1, 3, 3)],
     ),
     "padded by name": (lambda x, w: F.conv2d(x, w, padding="same"), [(4, 3, 6, 7), (2, 3, 4, 3)]),
+    "a map of one pixel": (
+        lambda x, w, b: F.conv2d(x, w, b, padding=1),
+        [(4, 24, 1, 1), (16, 24, 3, 3), (16,)],
+    ),
+    "a small map": (
+        lambda x, w, b: F.conv2d(x, w, b, padding=2, stride=2, dilation=2),
+        [(4, 8, 2, 1), (16, 8, 3, 3), (16,)],
+    ),
+    "windows side by side": (
+        lambda x, w, b: F.conv2d(x, w, b, stride=4).flatten(2).transpose(1, 2),
+        [(4, 3, 9, 8), (16, 3, 4, 4), (16,)],
+    ),
     "one image": (F.conv2d, [(3, 9, 8), (5, 3, 3, 2), (5,)]),
     "transposed": (F.conv_transpose2d, [(4, 5, 6, 7), (5, 3, 3, 2), (3,)]),
     "transposed 1d": (

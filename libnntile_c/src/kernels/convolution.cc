@@ -241,18 +241,22 @@ Candidate candidate(const Geometry& g, const std::vector<Way>& ways, Inside insi
 
 Candidate best_candidate(const Geometry& g, const std::vector<Way>& ways) {
     constexpr int64_t few_channels = 8;  // of dx: kernels made for blocks of channels compute some for nothing
+    constexpr int64_t few_pixels = 4;    // of y: to bring the weight into another layout costs more than to use it
     bool last = false;
     for (size_t k = 0; k < ways.size(); ++k) {
         const char operand = operands_of[g.kind][k];
         last |= (operand == 'x' || operand == 'y') && ways[k].place.lies_last();
     }
     SmallVector<Inside, 4> order{last ? Inside::last : Inside::chosen, Inside::last, Inside::chosen, Inside::usual};
-    if (g.kind == backward_input && g.groups == 1 && g.sizes[2] < few_channels) order = {Inside::usual, order[0]};
+    int64_t pixels = g.sizes[0];
+    for (size_t d = 0; d < g.rank; ++d) pixels *= g.sizes[g.y(d)];
+    if (g.groups == 1 && (pixels <= few_pixels || (g.kind == backward_input && g.sizes[2] < few_channels)))
+        order = {Inside::usual, order[0]};
     Candidate best;
     for (const Inside inside : order) {
         Candidate next = candidate(g, ways, inside);
         if (next.rank() < best.rank() || best.name == "none") best = std::move(next);
-        if (best.rank() == 0 || inside == Inside::usual) break;
+        if (best.rank() == 0 || (inside == Inside::usual && best.rank() == 1)) break;
     }
     return best;
 }

@@ -74,6 +74,7 @@ enum class Work : uint8_t {
     pass,     // over its points and bytes
     product,  // dims count.., m, n, k
     flops,    // those of its row, at the rate of a product
+    reorders, // likewise, and it brings its operands into layouts of its own first
     table,    // dims indices.., row, table: visits the rows that are asked for
     visits,   // those of its row are elements of rows of a table, which it visits by index; it sees no others
 };

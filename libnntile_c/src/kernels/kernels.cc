@@ -54,11 +54,11 @@ constexpr KernelRow rows[] = {
     {"convolution",
      "x, w, bias? -> y; dims n, co, c, w's channels of one of several groups, y's spatial.., x's.., window..; params "
      "groups(i), stride.., padding.., dilation..",
-     convolution, nullptr, Work::flops},
+     convolution, nullptr, Work::reorders},
     {"convolution_backward_input", "dy, w -> dx; dims and params as convolution", convolution_backward_input, nullptr,
-     Work::flops},
+     Work::reorders},
     {"convolution_backward_weight", "dy, x -> dw; dims as convolution; params accumulate(i), then as convolution",
-     convolution_backward_weight, nullptr, Work::flops},
+     convolution_backward_weight, nullptr, Work::reorders},
     {"channel_sums",
      "x, y, shift? -> first, second (f64); dims of x, of which shift, first and second have some; params "
      "accumulate(i). Sums of x, and of x * (y - shift)",

@@ -175,6 +175,8 @@ double Cost::task(const Task& task) const {
         seconds = table(task);
     } else if (task.kernel->work == kernels::Work::flops) {
         seconds = flops(task.flops, task.bytes, task.operands.back().dtype);
+    } else if (task.kernel->work == kernels::Work::reorders) {
+        seconds = reorders(task.flops, task.bytes, task.operands.back().dtype);
     } else if (task.kernel->work == kernels::Work::visits) {
         seconds = visits(task.flops, task.operands[0].dtype);
     } else {

@@ -121,6 +121,7 @@ void Estimator::add(uint32_t number, const graph::Node& node, size_t level) {
     job.kind = node.host_call >= 0                         ? Kind::host
                : node.row->rule == schema::Rule::contract ? Kind::product
                : works(kernels::Work::flops)               ? Kind::flops
+               : works(kernels::Work::reorders)            ? Kind::reorders
                : works(kernels::Work::visits)              ? Kind::visits
                                                            : Kind::pass;
     job.flops = node.host_call >= 0 ? host_weight(g.hosts[node.host_call].name) : flops_of(node, space);
@@ -198,6 +199,7 @@ double Estimator::task_seconds(const Job& job, const std::vector<AxisState>& axe
     for (const Label& l : job.labels)
         if (!(job.sparse && l.kind == LabelKind::whole)) flops *= length(l, axes);
     if (job.kind == Kind::visits) return cost_.visits(flops, job.dtype);
+    if (job.kind == Kind::reorders) return cost_.reorders(flops, bytes, job.dtype);
     return job.kind == Kind::flops ? cost_.flops(flops, bytes, job.dtype) : cost_.pass(flops, bytes);
 }
 

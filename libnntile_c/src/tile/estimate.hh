@@ -51,7 +51,7 @@ private:
         bool output = false;
         bool epilogue = false;          // read or written by a program after the product
     };
-    enum class Kind : uint8_t { product, flops, visits, pass, host, move };
+    enum class Kind : uint8_t { product, flops, reorders, visits, pass, host, move };
     struct Job {
         Kind kind = Kind::pass;
         DType dtype = DType::f32;
