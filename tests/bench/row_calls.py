@@ -162,6 +162,14 @@ CALLS: dict[str, Call] = {
     "binary_cross_entropy": Call(
         "binary_cross_entropy", [real(N, N), real(N, N)], F.binary_cross_entropy
     ),
+    "elu_backward": backward_of("elu", SQUARE, F.elu),
+    "softshrink": Call("softshrink(1024x1024)", SQUARE, F.softshrink),
+    **{
+        f"{name}{way}": make(f"{name}_loss", [real(N, N), real(N, N) / 2], loss)
+        for name, loss in (("smooth_l1", F.smooth_l1_loss), ("huber", F.huber_loss))
+        for way, make in (("", Call), ("_backward", backward_of))
+    },
+    "mse_backward": backward_of("mse_loss", [real(N, N), real(N, N) / 2], F.mse_loss),
     "sgd": Call("SGD", [real(N, N), real(N, N)], step(torch.optim.SGD, fused=True)),
     "sgd_momentum": Call(
         "SGD(momentum)", [real(N, N), real(N, N)], step(torch.optim.SGD, momentum=0.9, fused=True)
