@@ -30,8 +30,10 @@ struct Folds {
     struct Op {
         // *total = fold of *total and n contiguous elements.
         void (*run)(const void* x, int64_t n, Total* total);
-        // total[j] = fold of total[j] and x[j].
-        void (*columns)(const void* x, int64_t n, Total* total);
+        // The same of each of so many rows, `step` elements apart.
+        void (*rows)(const void* x, int64_t step, int64_t rows, int64_t n, Total* total);
+        // total[j] = fold of total[j] and element j of each of so many rows.
+        void (*columns)(const void* x, int64_t step, int64_t rows, int64_t n, Total* total);
         // total[j] = fold of total[j] and other[j], both totals (sumsq adds).
         void (*join)(const Total* other, int64_t n, Total* total);
         Total identity;

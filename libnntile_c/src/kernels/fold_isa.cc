@@ -120,13 +120,57 @@ void run(const void* from, int64_t n, Total* total) {
     value_of<T>(*total) = result;
 }
 
+// Rows that are too short for many lanes: few of each row, which are joined for as many rows at once.
 template <class Op, class T>
-void columns(const void* from, int64_t n, Total* total) {
+void rows(const void* from, int64_t step, int64_t count, int64_t n, Total* total) {
+    constexpr int64_t side = 16, longest = 64 * side;
     const T* x = static_cast<const T*>(from);
-    for (int64_t j = 0; j < n; ++j) {
-        Wide<T>& t = value_of<T>(total[j]);
-        t = Op::join(t, static_cast<Wide<T>>(Op::take(x[j])));
+    if (n < few || n > longest) {
+        for (int64_t r = 0; r < count; ++r) run<Op, T>(x + r * step, n, &total[r]);
+        return;
     }
+    for (int64_t first = 0; first < count; first += side) {
+        const int64_t some = count - first < side ? count - first : side;
+        alignas(64) T lane[side][side], turned[side][side];
+        for (int64_t r = 0; r < some; ++r) {
+            const T* row = x + (first + r) * step;
+            T own[side];
+            for (int64_t j = 0; j < side; ++j) own[j] = Op::template identity<T>;
+            int64_t i = 0;
+            for (; i + side <= n; i += side)
+#pragma GCC unroll 1    // or it is taken apart before it is seen to be one of vectors
+                for (int64_t j = 0; j < side; ++j) own[j] = Op::join(own[j], Op::take(row[i + j]));
+            for (int64_t j = 0; j < n - i; ++j) own[j] = Op::join(own[j], Op::take(row[i + j]));
+            for (int64_t j = 0; j < side; ++j) lane[r][j] = own[j];
+        }
+        for (int64_t r = 0; r < some; ++r)
+            for (int64_t j = 0; j < side; ++j) turned[j][r] = lane[r][j];
+        for (int64_t j = 0; j < side; ++j)
+            for (int64_t r = 0; r < some; ++r) {
+                Wide<T>& t = value_of<T>(total[first + r]);
+                t = Op::join(t, static_cast<Wide<T>>(turned[j][r]));
+            }
+    }
+}
+
+// A few rows are joined as they are before they meet the totals.
+template <class Op, class T>
+void columns(const void* from, int64_t step, int64_t count, int64_t n, Total* total) {
+    constexpr int64_t group = 8;
+    const T* x = static_cast<const T*>(from);
+    int64_t r = 0;
+    for (; r + group <= count; r += group, x += group * step)
+        for (int64_t j = 0; j < n; ++j) {
+            T own = Op::take(x[j]);
+            for (int64_t k = 1; k < group; ++k) own = Op::join(own, Op::take(x[k * step + j]));
+            Wide<T>& t = value_of<T>(total[j]);
+            t = Op::join(t, static_cast<Wide<T>>(own));
+        }
+    for (; r < count; ++r, x += step)
+        for (int64_t j = 0; j < n; ++j) {
+            Wide<T>& t = value_of<T>(total[j]);
+            t = Op::join(t, static_cast<Wide<T>>(Op::take(x[j])));
+        }
 }
 
 template <class Op, class T>
@@ -152,7 +196,7 @@ int64_t find(const void* from, int64_t n, Total value) {
 
 template <class Op, class T>
 constexpr Folds::Op op() {
-    Folds::Op row{run<Op, T>, columns<Op, T>, join<Op, T>, {}};
+    Folds::Op row{run<Op, T>, rows<Op, T>, columns<Op, T>, join<Op, T>, {}};
     if constexpr (is_real<T>) row.identity.f = Op::template identity<double>;
     else row.identity.i = Op::template identity<int64_t>;
     return row;

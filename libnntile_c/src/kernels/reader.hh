@@ -20,13 +20,15 @@ public:
           load_(loader(dtype, compute)) {}
 
     int64_t bytes() const { return bytes_; }
+    // Whether runs of n elements `stride` apart are read in place.
+    bool in_place(int64_t stride, int64_t n) const { return same_ && (stride == 1 || n == 1); }
 
     // use(pointer, first, n) for consecutive pieces of n elements `stride` apart, from data +
     // offset.
     template <class Use>
     void pieces(const std::byte* data, int64_t offset, int64_t stride, int64_t n, Use&& use) const {
         data += offset * bytes_;
-        if (same_ && (stride == 1 || n == 1))
+        if (in_place(stride, n))
             return use(static_cast<const void*>(data), int64_t{0}, n);
         alignas(64) std::byte buffer[piece * sizeof(double)];
         for (int64_t i = 0; i < n; i += piece) {

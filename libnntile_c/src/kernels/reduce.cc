@@ -25,6 +25,8 @@ struct Reduction {
     // totals of `count` neighbours along the last kept dim; x at the first one
     void along_runs(const std::byte* at, int64_t count, Total* total) const {
         const int last = reduced.dims - 1;
+        if (last == 0 && x.in_place(reduced.strides[0][0], reduced.sizes[0]))
+            return op.rows(at, kept.strides[0][kept.dims - 1], count, reduced.sizes[0], total);
         for (int64_t j = 0; j < count; ++j) {
             Walk walk(reduced, last);
             do {
@@ -37,24 +39,25 @@ struct Reduction {
     void along_rows(const std::byte* at, int64_t count, Total* total) const {
         const int last = reduced.dims - 1;
         const int64_t step = kept.strides[0][kept.dims - 1], rows = reduced.sizes[last];
-        const auto add = [&](int64_t offset, int64_t stride, int64_t n) {
-            x.pieces(at, offset, stride, n,
-                     [&](const void* row, int64_t j, int64_t m) { op.columns(row, m, total + j); });
+        // Some rows of n elements `step` apart, and the rows `apart`.
+        const auto add = [&](int64_t offset, int64_t apart, int64_t some, int64_t n) {
+            if (x.in_place(step, n)) return op.columns(at + offset * x.bytes(), apart, some, n, total);
+            for (int64_t i = 0; i < some; ++i)
+                x.pieces(at, offset + i * apart, step, n,
+                         [&](const void* row, int64_t j, int64_t m) { op.columns(row, 0, 1, m, total + j); });
         };
         // Short rows that lie one behind the other are taken as longer ones, whose parts are joined.
-        const int64_t group = std::min(totals / count, rows);
-        if (group < 2 || reduced.strides[0][last] != step * count) {
-            Walk walk(reduced, reduced.dims);
-            do add(walk.offset[0], step, count);
-            while (walk.next());
-            return;
-        }
-        std::fill_n(total, group * count, op.identity);
+        const int64_t group = std::min(totals / count, rows), apart = reduced.strides[0][last];
+        const bool together = group > 1 && apart == step * count;
+        if (together) std::fill_n(total, group * count, op.identity);
         Walk walk(reduced, last);
         do {
-            for (int64_t i = 0; i < rows; i += group)
-                add(walk.offset[0] + i * step * count, step, std::min(group, rows - i) * count);
+            const int64_t offset = walk.offset[0], n = together ? rows / group : 0;
+            if (!together) add(offset, apart, rows, count);
+            if (n > 0) add(offset, group * apart, n, group * count);
+            if (together && rows % group) add(offset + n * group * apart, 0, 1, rows % group * count);
         } while (walk.next());
+        if (!together) return;
         for (int64_t i = 1; i < group; ++i) op.join(total + i * count, count, total);
     }
     // Also where runs are short and results many: their elements are then read with a stride.
