@@ -22,7 +22,7 @@ from torch.utils import _pytree as pytree
 from torch_nntile import _c
 from torch_nntile.fallback import cpu_fallback
 from torch_nntile.notices import runs_on_host
-from torch_nntile.schemas import is_in_place, is_written, schema_of
+from torch_nntile.schemas import is_in_place, is_written, scalar_type, schema_of
 
 __all__ = ["Composition", "active"]
 
@@ -155,9 +155,15 @@ class Composition:
 
 def _write_out(target: Tensor, result: Tensor, restrides: bool, exact: bool) -> None:
     """Put a result into an out= argument, as ATen does: resize, then cast and copy."""
+    if target.device != result.device:
+        raise RuntimeError(
+            "Expected all tensors to be on the same device, but found at least two devices, "
+            f"{result.device} and {target.device}! (an out= argument)"
+        )
     if exact and target.dtype != result.dtype:
         raise RuntimeError(
-            f"Expected out tensor to have dtype {result.dtype}, but got {target.dtype} instead"
+            f"Expected out tensor to have dtype {result.dtype} (scalar type {scalar_type(result.dtype)}), "
+            f"but got {target.dtype} instead"
         )
     if target.shape != result.shape:
         target.resize_(result.shape)

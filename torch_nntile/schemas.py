@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-__all__ = ["is_in_place", "is_written", "schema_of", "siblings"]
+__all__ = ["is_in_place", "is_written", "scalar_type", "schema_of", "siblings"]
 
 
 def schema_of(name: str) -> Any:
@@ -53,6 +53,11 @@ def is_in_place(schema: Any) -> bool:
         and is_written(schema.arguments[0])
         and not schema.arguments[0].is_out
     )
+
+
+def scalar_type(dtype: torch.dtype) -> str:
+    """The name that PyTorch's errors have for it: "Long"."""
+    return torch.empty(0, dtype=dtype, device="cpu").type()[len("torch.") : -len("Tensor")]
 
 
 @functools.cache

@@ -151,6 +151,46 @@ def test_device_mismatch(call: Callable[..., object]) -> None:
     assert works()
 
 
+MIXED: dict[str, Callable[[Tensor, Tensor], object]] = {
+    "index": lambda x, c: c[x[0].long()],
+    "mask": lambda x, c: c[x > 0],
+    "index put": lambda x, c: c.index_put((x[0].long(),), torch.ones(2)),
+    "value put": lambda x, c: x.index_put((x[0].long(),), c),
+    "masked_select": lambda x, c: x.masked_select(c > 0),
+    "batch norm": lambda x, c: torch.nn.BatchNorm1d(2).to("nntile")(c),
+    "histc": lambda x, c: torch.histc(x, out=c),
+    "nonzero": lambda x, c: torch.nonzero(x, out=torch.empty((), dtype=torch.int64)),
+    "bincount": lambda x, c: torch.bincount(x[0].long(), c[0]),
+}
+
+
+@pytest.mark.parametrize("name", MIXED)
+def test_compositions_of_mixed_devices(name: str) -> None:
+    with pytest.raises(RuntimeError, match="Expected all tensors to be on the same device.* cpu!"):
+        MIXED[name](on_device(2, 2), torch.ones(2, 2))
+    assert works()
+
+
+def test_indices_may_be_on_the_cpu() -> None:
+    x = on_device(4, 2)
+    assert x[torch.tensor([0, 2])].shape == (2, 2)
+    x[torch.tensor([True, False, True, True])] = torch.tensor(3.0)
+    assert x.sum().item() == 3 * 6 + 2
+
+
+NAMES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "nll_loss: ": lambda x, i: F.nll_loss(x, i, weight=torch.ones(3, device="nntile")),
+    "scatter: ": lambda x, i: x.scatter(0, i.view(1, 3), 1.0),
+    "gather: ": lambda x, i: x.gather(0, i.view(1, 3)),
+}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_error_of_a_task_names_the_op_and_not_a_part_of_it(name: str) -> None:
+    with pytest.raises((RuntimeError, IndexError), match=f"^{name}(target|index) 9 is out of"):
+        NAMES[name](on_device(3, 3), torch.tensor([0, 9, 1], device="nntile")).cpu()
+
+
 @BOTH
 @pytest.mark.parametrize("bad", [5, -1, 2**40])
 def test_label_out_of_range(mode: str, bad: int) -> None:

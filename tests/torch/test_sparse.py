@@ -144,6 +144,20 @@ def test_gradients() -> None:
     torch.testing.assert_close(*found)
 
 
+@pytest.mark.parametrize("reduce", ["sum", "mean", "amax", "amin"])
+def test_gradients_of_a_reducing_product(reduce: str) -> None:
+    def gradients(device: str) -> list[Tensor]:
+        s = torch.tensor([[1.0, 0, -2], [0, 3, 4]]).to_sparse_csr().to(device).requires_grad_()
+        w = torch.arange(6.0).view(3, 2).to(device).requires_grad_()
+        torch.sparse.mm(s, w, reduce).square().sum().backward()
+        assert s.grad is not None
+        assert w.grad is not None
+        return [s.grad.to_dense().cpu(), w.grad.cpu()]
+
+    for found, expected in zip(gradients("nntile"), gradients("cpu"), strict=True):
+        torch.testing.assert_close(found, expected)
+
+
 def test_what_has_no_kernel_says_so_without_the_host() -> None:
     s = dense("nntile").to_sparse()
     torch_nntile.fallback.set_cpu_fallback(False)

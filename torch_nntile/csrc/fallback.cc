@@ -72,6 +72,7 @@ void run_now(const OperatorHandle& op, FallbackOp& known, torch::jit::Stack* sta
         each_tensor(v, [&](const at::Tensor& t) {
             bytes += t.defined() ? static_cast<int64_t>(t.nbytes()) : 0;
         });
+    check_devices(op, torch::jit::last(*stack, n));  // at::native::cpu_fallback takes any mix of devices
     replace_generator(known, stack, n);
     const auto start = std::chrono::steady_clock::now();
     at::native::cpu_fallback(op, stack, /*error_on_views=*/true);
@@ -81,6 +82,20 @@ void run_now(const OperatorHandle& op, FallbackOp& known, torch::jit::Stack* sta
 }
 
 }  // namespace
+
+void check_devices(const OperatorHandle& op, Arguments arguments) {
+    for (size_t k = 0; k < arguments.size(); ++k) {
+        const c10::Argument& formal = op.schema().arguments()[k];
+        const bool lengths = formal.name() == "lengths" || formal.name() == "batch_sizes";
+        each_tensor(arguments[k], [&](const at::Tensor& t) {
+            const bool free = t.defined() && t.is_cpu() && (t.dim() == 0 || lengths || arguments[k].isOptionalTensorList());
+            TORCH_CHECK(!t.defined() || ours(t) || free,
+                        "Expected all tensors to be on the same device, but found at least two devices, ", device(),
+                        " and ", t.device(), "! (when checking argument for argument ", formal.name(), " in method ",
+                        op.operator_name(), ")");
+        });
+    }
+}
 
 bool is_view(const c10::FunctionSchema& schema) {
     const auto& returns = schema.returns();
@@ -112,6 +127,7 @@ FallbackOp::FallbackOp(const OperatorHandle& op)
     }
     const auto& returns = schema.returns();
     view = is_view(schema);
+    elementwise = op.hasTag(at::Tag::pointwise) || habit.layout == NNTILE_STUB_ELEMENTWISE;
     by_mask = habit.is & NNTILE_STUB_BY_MASK;
     splits = !schema.is_mutable() && *habit.batch && habit.batched < returns.size();
     synchronous = habit.is & NNTILE_STUB_AT_ONCE || op.hasTag(at::Tag::data_dependent_output) ||

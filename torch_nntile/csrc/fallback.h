@@ -31,6 +31,7 @@ struct FallbackOp {
     bool synchronous;  // the result's shape depends on data, or it is not a tensor
     bool by_mask;      // it does so where an index is a mask
     bool view;
+    bool elementwise;
     bool splits;       // some results have the batch, some are sums over it: a call for each kind
     int generator = -1;
     std::vector<bool> written;  // arguments, those too that the schema forgets
@@ -56,6 +57,9 @@ void fallback_refused(const c10::OperatorHandle& op, torch::jit::Stack* stack);
 
 // What is known of an op that is to run on the host; warns or throws as the user asked.
 FallbackOp& admit_op(const c10::OperatorHandle& op);
+
+// Numbers may be on the CPU, and indices and lengths; other tensors there are the user's mistake.
+void check_devices(const c10::OperatorHandle& op, Arguments arguments);
 
 // True for an op whose results share the memory of an argument.
 bool is_view(const c10::FunctionSchema& schema);

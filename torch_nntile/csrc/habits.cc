@@ -66,6 +66,7 @@ constexpr Habit table[] = {
     {"index_fill_", meta, NNTILE_STUB_MAY_OVERLAP},
     {"aminmax.out", meta, NNTILE_STUB_EXACT_OUT},
     {"multinomial.out", meta, NNTILE_STUB_EXACT_OUT},
+    {"nonzero.out", meta, NNTILE_STUB_EXACT_OUT},
     // The CPU counts floating numbers only. Other devices count integers, and models do: tokens of experts.
     {"histc", meta, NNTILE_STUB_ANY_DTYPE},
     {"_weight_int8pack_mm", meta, NNTILE_STUB_ANY_DTYPE},  // not asked: the CPU's reads beyond small operands

@@ -172,33 +172,25 @@ int run_host(void* user, int64_t batch, int accumulate, void* const* data, char*
     return status;
 }
 
-// Tensors on the CPU among the arguments: indices may be there, numbers may; others are the user's
-// mistake. Returns the tensor to use: its bytes are its values. (Matrix products get conjugate
+// Indices and lengths may be on the CPU. Returns the tensor to use: its bytes are its values. (Matrix products get conjugate
 // views, which PyTorch resolves for most other ops.)
-Tensor admit(const Tensor& t, const c10::OperatorHandle& op, const c10::Argument& argument,
-             bool indices) {
+Tensor admit(const Tensor& t, const c10::OperatorHandle& op, const c10::Argument& argument) {
     if (ours(t)) {
         const bool plain = !t.is_conj() && !t.is_neg();
         TORCH_CHECK_NOT_IMPLEMENTED(plain || !writes(argument), "nntile: '", op.operator_name(),
                                     "' cannot write into a conjugate or negative view");
         return plain ? t : t.resolve_conj().resolve_neg();
     }
-    if (t.is_cpu() && t.dim() == 0) return t;
-    TORCH_CHECK(t.is_cpu() && indices,
-                "Expected all tensors to be on the same device, but found at least two devices, ",
-                device(), " and ", t.device(), "! (when checking argument for argument ",
-                argument.name(), " in method ", op.operator_name(), ")");
-    return t.to(device());
+    return t.dim() == 0 ? t : t.to(device());
 }
 
 // Tensors on the CPU are refused or uploaded, in place on the stack.
 void admit_all(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
     const auto& formal = op.schema().arguments();
+    check_devices(op, torch::jit::last(*stack, formal.size()));
     for (size_t k = 0; k < formal.size(); ++k) {
         IValue& v = torch::jit::peek(*stack, k, formal.size());
-        const std::string& name = formal[k].name();
-        const bool indices = v.isOptionalTensorList() || name == "lengths" || name == "batch_sizes";
-        v = map_tensors(v, [&](const Tensor& t) { return admit(t, op, formal[k], indices); });
+        v = map_tensors(v, [&](const Tensor& t) { return admit(t, op, formal[k]); });
     }
 }
 
@@ -346,6 +338,8 @@ bool record_on_host(const c10::OperatorHandle& op, FallbackOp& known, torch::jit
     } catch (const std::exception&) {
         return false;  // no Meta kernel, or bad arguments: the host's kernel says which
     }
+    // Of element-wise ops any values tell whether the CPU takes these dtypes.
+    if (known.elementwise) known.shapes.ask_cpu(op, arguments);
     if (default_dtype() && follows_default(arguments, *shapes)) return false;
     if (gives_nothing(*shapes)) return false;  // a task for it would not run, nor refuse its arguments
     resize_outs(op, arguments, *shapes);

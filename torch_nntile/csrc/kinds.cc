@@ -72,6 +72,13 @@ Tensor moved(const Tensor& t, c10::Device where) {
     return t.to(where);
 }
 
+// Some kernels keep what a gradient needs only if their operands ask for one: places of maxima.
+Tensor on_cpu(const Tensor& t) {
+    Tensor host = moved(t, at::kCPU);
+    if (t.requires_grad() && !host.is_same(t)) host.unsafeGetTensorImpl()->set_requires_grad(true);
+    return host;
+}
+
 // A tensor of the device becomes what an op made of its copy on the host.
 void become(const Tensor& t, const Tensor& host) {
     if (is_coo(t)) {
@@ -94,16 +101,6 @@ void become(const Tensor& t, const Tensor& host) {
     }
 }
 
-// Numbers may be on the CPU; for other tensors that is the user's mistake.
-void check_devices(const c10::OperatorHandle& op, Arguments arguments) {
-    for (const c10::IValue& v : arguments)
-        each_tensor(v, [&](const Tensor& t) {
-            TORCH_CHECK(!t.defined() || ours(t) || (t.is_cpu() && t.dim() == 0),
-                        "Expected all tensors to be on the same device, but found at least two devices, ", device(),
-                        " and ", t.device(), "! (in method ", op.operator_name(), ")");
-        });
-}
-
 template <bool copies>  // it may have one side on the CPU
 void on_host(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
     FallbackOp& known = admit_op(op);
@@ -118,7 +115,7 @@ void on_host(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
         crosses |= v.isDevice();
         stays |= v.isDevice() && v.toDevice().is_cpu();
         host.push_back(v.isDevice() ? c10::IValue(cpu)
-                                    : map_tensors(v, [&](const Tensor& t) { return moved(t, cpu); }));
+                                    : map_tensors(v, on_cpu));
     }
     if (!crosses) check_devices(op, given);
     const torch::jit::Stack arguments = host;
