@@ -151,7 +151,7 @@ FILLS = (
     Row("arange.start_out", "arange", "start end:- step"),
     Row("uniform_", "uniform", "self:- from:low to:high", RANDOM),
     Row("normal_", "normal", "self:- mean std", RANDOM),
-    Row("random_.from", "randint", "self:- from:low to:high", RANDOM),
+    Row("nntile::randint_", "randint", "self:- low high", RANDOM),
     Row("bernoulli", "bernoulli", "self:p", RANDOM),
 )
 

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from torch_nntile import (
+    _c,
     decomp_attention,
     decomp_bags,
     decomp_distances,
@@ -292,14 +293,38 @@ def bernoulli_tensor_(
 _DIGITS = {torch.float64: 53, torch.float32: 24, torch.float16: 11, torch.bfloat16: 8}
 
 
-def random_(self: Tensor, *, generator: torch.Generator | None = None) -> Tensor:
-    if self.dtype in _DIGITS:
-        high = 2 ** _DIGITS[self.dtype] + 1
-    elif self.dtype == torch.bool:
-        high = 2
+def _exact(number: int, dtype: torch.dtype, inwards: int) -> int:
+    """The number, or the next one towards the other bound if the dtype would round it outwards."""
+    near = number + inwards
+    rounded = int(torch.tensor(near, dtype=dtype, device="cpu").item())
+    if (rounded - number) * inwards > (0 if inwards < 0 else -1):
+        return number
+    return rounded + inwards * 2 ** (abs(near).bit_length() - _DIGITS[dtype])
+
+
+def random_from_(
+    self: Tensor, low: int, to: int | None = None, *, generator: torch.Generator | None = None
+) -> Tensor:
+    """Integers of [low, to); of all from low on that the dtype has, if `to` is None."""
+    torch.empty(1, dtype=self.dtype, device="cpu").random_(low, to, generator=torch.Generator())
+    floating, everything = self.dtype in _DIGITS, to is None and low == -(2**63)
+    if floating:
+        most = 2 ** _DIGITS[self.dtype]
+        low = low if everything else _exact(low, self.dtype, 1)
+        high = _exact(to, self.dtype, -1) if to is not None else 2**63 if everything else most + 1
     else:
-        high = min(torch.iinfo(self.dtype).max + 1, 2**63 - 1)
-    return self.random_(0, high, generator=generator)
+        most = 1 if self.dtype == torch.bool else torch.iinfo(self.dtype).max
+        high = most + 1 if to is None else to
+    # The kernel has the bounds in the dtype itself, and counts modulo 2 ** 64.
+    fits = self.dtype in _c.DTYPES and high <= most and (low >= -most or not floating)
+    drawn = self if fits else self.new_empty(self.shape, dtype=torch.int64)
+    high = high if high < 2**63 else -(2**63)
+    torch.ops.nntile.randint_(drawn, low, high, generator=generator)
+    return self if fits else self.copy_(drawn)
+
+
+def random_(self: Tensor, *, generator: torch.Generator | None = None) -> Tensor:
+    return self.random_(0, None, generator=generator)
 
 
 def random_to_(self: Tensor, to: int, *, generator: torch.Generator | None = None) -> Tensor:
@@ -331,6 +356,7 @@ COMPOSITIONS: dict[str, Callable[..., Any]] = {
     "bernoulli_.float": bernoulli_,
     "bernoulli_.Tensor": bernoulli_tensor_,
     "random_": random_,
+    "random_.from": random_from_,
     "random_.to": random_to_,
     **decomp_attention.COMPOSITIONS,
     **decomp_bags.COMPOSITIONS,
@@ -376,6 +402,9 @@ OWN_OPS: dict[str, Callable[..., Any] | None] = {
     "elu_backward(Tensor grad_output, Tensor self, str by, Scalar alpha, Scalar scale, "
     "Scalar input_scale) -> Tensor": lambda grad_output, self, *_: grad_output * self,
     "softshrink(Tensor self, Scalar lambd) -> Tensor": lambda self, _: self.abs(),
+    "randint_(Tensor(a!) self, int low, int high, *, Generator? generator=None) -> Tensor(a!)": (
+        lambda self, low, high, generator=None: self
+    ),
     **decomp_image.OWN_OPS,
     **decomp_index.OWN_OPS,
     "sumsq(Tensor self, int[] dim, bool keepdim) -> Tensor": lambda self, dim, keepdim: torch.sum(

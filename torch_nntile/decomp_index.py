@@ -13,6 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from torch_nntile.schemas import scalar_type
+
 __all__ = ["COMPOSITIONS", "OWN_OPS"]
 
 _INDEX_DTYPES = (torch.int64, torch.int32, torch.bool, torch.uint8)
@@ -59,12 +61,14 @@ def _resolved(
             f"too many indices for tensor of dimension {self.dim()} (got {len(indices)})"
         )
     try:
-        torch.broadcast_shapes(*(index.shape for index in found))
+        shape = torch.broadcast_shapes(*(index.shape for index in found))
     except RuntimeError:
         shapes = ", ".join(str(list(index.shape)) for index in found)
         raise IndexError(
             "shape mismatch: indexing tensors could not be broadcast together with shapes " + shapes
         ) from None
+    if 0 not in shape and any(self.shape[dim] == 0 for dim in dims):
+        raise IndexError("index is out of bounds for dimension with size 0")
     return self, found, dims
 
 
@@ -106,11 +110,14 @@ def index_put_impl_(
     accumulate: bool = False,
     unsafe: bool = False,
 ) -> Tensor:
+    if values.numel() == 1 and not accumulate and _only_mask(self, indices) is not None:
+        if values.is_complex() and not self.is_complex():
+            raise RuntimeError(f"value cannot be converted to {self.dtype} without overflow")
+        values = values.to(self.dtype)  # a number, as masked_fill() takes it
     if values.dtype != self.dtype:
         raise RuntimeError(
             "Index put requires the source and destination dtypes match, got "
-            f"{str(self.dtype).removeprefix('torch.')} for the destination and "
-            f"{str(values.dtype).removeprefix('torch.')} for the source."
+            f"{scalar_type(self.dtype)} for the destination and {scalar_type(values.dtype)} for the source."
         )
     if values.device != self.device and values.numel() == 1:
         values = values.to(self.device)

@@ -55,7 +55,7 @@ def geometric_(self: Tensor, p: float, *, generator: torch.Generator | None = No
 
 
 def normal(
-    mean: Tensor | float, std: Tensor | float, *, generator: torch.Generator | None = None
+    mean: Tensor | float, std: Tensor | float = 1.0, *, generator: torch.Generator | None = None
 ) -> Tensor:
     given = [x for x in (mean, std) if isinstance(x, Tensor)]
     if isinstance(std, Tensor):

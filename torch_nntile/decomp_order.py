@@ -138,6 +138,10 @@ def roll(self: Tensor, shifts: Any, dims: Any = ()) -> Tensor:
 
 def kthvalue(self: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, Tensor]:
     size = self.size(dim) if self.dim() else 1
+    if size == 0:
+        raise IndexError(
+            f"kthvalue(): Expected reduction dim {dim % self.dim()} to have non-zero size."
+        )
     if not 1 <= k <= size:
         raise RuntimeError(f"kthvalue(): selected number k out of range for dimension {dim}")
     values, places = torch.ops.nntile.kthvalue(self, k, dim)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Ranges of numbers: linspace and logspace, in the roundings of the CPU's kernels.
+"""Ranges of numbers: linspace and logspace, in the roundings of the CPU's kernels; windows.
 
 PyTorch makes all their forms of the one with `out=`, which these write: the dtype is that of `out`.
 """
@@ -42,6 +42,24 @@ def logspace_out(
     return out.copy_(torch.pow(base, line).view(out.shape))
 
 
+def kaiser_window(
+    window_length: int,
+    periodic: bool = True,
+    beta: float = 12.0,
+    *,
+    dtype: torch.dtype | None = None,
+    layout: torch.layout | None = None,
+    device: torch.device | None = None,
+    pin_memory: bool | None = None,
+) -> Tensor:
+    """PyTorch's calls a table of kernels that only knows its own devices."""
+    options = {} if layout is None else {"layout": layout}
+    window = torch.kaiser_window(
+        window_length, periodic, beta, dtype=dtype, device="cpu", **options
+    )
+    return window.to(device)
+
+
 def _resize(out: Tensor, steps: int) -> None:
     """Another shape of as many elements stays."""
     if steps < 0:
@@ -70,4 +88,7 @@ def _line(start: Number, end: Number, steps: int, out: Tensor, dtype: torch.dtyp
 COMPOSITIONS: dict[str, Callable[..., Any]] = {
     "linspace.out": linspace_out,
     "logspace.out": logspace_out,
+    "kaiser_window": kaiser_window,
+    "kaiser_window.periodic": kaiser_window,
+    "kaiser_window.beta": kaiser_window,
 }

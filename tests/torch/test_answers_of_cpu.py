@@ -229,3 +229,59 @@ def test_a_wider_output_takes_what_the_operands_can_hold(
         return torch.add(a, b, out=outs[0]), torch.mul(a, b, out=outs[1]), outs[2]
 
     same(call)
+
+
+@pytest.mark.parametrize("arguments", [(0,), (1,), (7,), (7, False), (7, True, 3.0)], ids=str)
+def test_kaiser_window(arguments: tuple[Any, ...]) -> None:
+    same(lambda device: torch.kaiser_window(*arguments, device=device))
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (0,), (2, 0, 4)])
+def test_kthvalue_along_an_empty_dim(shape: tuple[int, ...]) -> None:
+    dim = shape.index(0)
+    for device in ("cpu", "nntile"):
+        with pytest.raises(IndexError, match=f"reduction dim {dim} to have non-zero size"):
+            torch.kthvalue(torch.ones(shape, device=device), 1, dim)
+
+
+def test_an_index_into_an_empty_dim() -> None:
+    for device in ("cpu", "nntile"):
+        with pytest.raises(IndexError, match="out of bounds for dimension with size 0"):
+            torch.empty(10, 0, device=device)[:, [0, 1]]
+    same(lambda device: torch.empty(10, 0, device=device)[[1, 2]])
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.float32, torch.complex64], ids=str)
+@pytest.mark.parametrize("value", [2.5, 7, True, 1j])
+def test_one_number_of_another_dtype_at_a_mask(dtype: torch.dtype, value: Any) -> None:
+    def call(device: Any) -> Tensor:
+        x = torch.ones(3, 2, dtype=dtype, device=device)
+        x[torch.tensor([True, False, True], device=device)] = torch.tensor([[value]], device=device)
+        return x
+
+    if isinstance(value, complex) and not dtype.is_complex:
+        refused(call, "without overflow")
+    else:
+        same(call)
+
+
+def test_numbers_of_another_dtype_at_a_mask() -> None:
+    def call(device: Any) -> Tensor:
+        x = torch.ones(3, device=device)
+        x[torch.tensor([True, False, True], device=device)] = torch.tensor([1, 2], device=device)
+        return x
+
+    refused(call, "got Float for the destination and Long for the source")
+
+
+def test_nonzero_into_outputs() -> None:
+    same(lambda d: torch.nonzero(torch.ones(3, device=d), out=torch.empty((), dtype=torch.int64, device=d)))
+    refused(lambda d: torch.nonzero(torch.ones(3, device=d), out=torch.empty((), device=d)), "scalar type Long")
+
+
+def test_complex_of_two_dtypes() -> None:
+    for op in (torch.complex, torch.polar):
+        for device in ("cpu", "nntile"):
+            x = torch.ones(2, device=device)
+            with pytest.raises(RuntimeError, match="Expected object of scalar type Float but got"):
+                op(x, x.double())  # at the call, not where it is read

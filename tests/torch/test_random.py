@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -188,3 +189,33 @@ def test_fork_rng(options: dict[str, Any]) -> None:
         inside = draw()
     after = draw()
     assert [torch.equal(*pair) for pair in zip(inside, after, strict=True)] == [True, False]
+
+
+WHOLE = (torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8, torch.bool)
+FLOATING = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+BOUNDS: list[tuple[int, ...]] = [(), (0, None), (-3, None), (2, None), (100,), (-3, 100), (-5, 32752)]
+BOUNDS += [(0, 2**24 + 3), (-(2**63), None), (3, 2), (-(2**40), 2**62)]
+
+
+@pytest.mark.parametrize("dtype", (*WHOLE, *FLOATING), ids=str)
+@pytest.mark.parametrize("bounds", BOUNDS, ids=str)
+def test_random_integers_fill_the_range_of_the_cpu(dtype: torch.dtype, bounds: Any) -> None:
+    """Or are refused in the CPU's words: the largest number of a small dtype, precision of a float."""
+    n = 20_000
+    try:
+        expected = torch.empty(n, dtype=dtype).random_(*bounds).double()
+    except RuntimeError as error:
+        with pytest.raises(type(error), match=re.escape(str(error))):
+            torch.empty(n, dtype=dtype, device="nntile").random_(*bounds)
+        return
+    found = torch.empty(n, dtype=dtype, device="nntile").random_(*bounds).cpu().double()
+    slack = (expected.max() - expected.min()).item() / 500
+    assert abs(found.min() - expected.min()).item() <= slack
+    assert abs(found.max() - expected.max()).item() <= slack
+    assert abs(found.mean() - expected.mean()).item() <= 10 * slack
+
+
+def test_normal_of_a_mean_alone() -> None:
+    found = torch.normal(torch.full((20_000,), 3.0, device="nntile")).cpu()
+    assert abs(found.mean().item() - 3) < 0.05
+    assert abs(found.std().item() - 1) < 0.05
