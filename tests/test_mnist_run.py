@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import re
 import struct
@@ -283,3 +284,12 @@ def test_help(capsys: pytest.CaptureFixture[str]) -> None:
         train_mnist.main(["--help"])
     text = capsys.readouterr().out
     assert not [flag for flag in FLAGS.split() if f"--{flag}" not in text]
+    assert not [a.option_strings for a in train_mnist.make_parser()._actions if not a.help]
+
+
+def test_the_package_lists_its_commands() -> None:
+    command = [sys.executable, "-m", "torch_nntile"]
+    text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    named = re.findall(r"^  (\S+)  ", text, re.MULTILINE)
+    assert {"train_mnist", "diagnose", "calibrate", "conformance"} <= set(named)
+    assert all(importlib.util.find_spec(f"torch_nntile.{name}") for name in named)

@@ -71,11 +71,11 @@ def make_parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("--data", choices=mnist_data.NAMES, default="mnist", help="data set (default: %(default)s)")
     add("--data-dir", help="folder with the IDX files, or where to download them to")
-    add("--epochs", type=positive, default=5)
-    add("--optimizer", choices=OPTIMIZERS, default="sgd")
+    add("--epochs", type=positive, default=5, help="rounds over the images (default: %(default)s)")
+    add("--optimizer", choices=OPTIMIZERS, default="sgd", help="PyTorch's (default: %(default)s)")
     add("--lr", type=float, help="default: 0.1 of sgd, 0.001 of the others")
     add("--seed", type=int, default=42, help="of the weights (default: %(default)s)")
-    add("--hidden-dim", type=positive, default=256)
+    add("--hidden-dim", type=positive, default=256, help="their width (default: %(default)s)")
     add("--depth", type=positive, default=4, help="number of hidden layers")
     add("--batch-size", type=positive, help="images a step (default: all); a remainder is left out")
     add(
@@ -85,7 +85,12 @@ def make_parser() -> argparse.ArgumentParser:
         help="then train anew in batches of 250 by Adam, captured: how many epochs; 0: do not (default: "
         "%(default)s; not with --batch-size or --resume)",
     )
-    add("--runtime-mode", choices=("eager", "graph"), default="eager")
+    add(
+        "--runtime-mode",
+        choices=("eager", "graph"),
+        default="eager",
+        help="run each op at once, or a step as one graph (default: %(default)s)",
+    )
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--capture", action="store_true", help="record a step, then replay it")
     how.add_argument("--compile", action="store_true", help="torch.compile the model")
@@ -99,7 +104,7 @@ def make_parser() -> argparse.ArgumentParser:
         metavar="NAME=SIZES",
         help="cut of batch, features, hidden or classes: 15000 or 7000,53000 or auto; repeatable",
     )
-    add("--print-axis-groups", action="store_true")
+    add("--print-axis-groups", action="store_true", help="print named axes and their cuts")
     add("--restrict-cuda", action="store_true", help="run kernels on CUDA workers only")
     add("--compare-torch", action="store_true", help="train on device 'cpu' too and compare")
     add("--output-dir", help="where to write losses.png and run.json")
@@ -113,7 +118,7 @@ def make_parser() -> argparse.ArgumentParser:
         metavar="FILE",
         help="checkpoint that is written after each epoch, and gone on from if it is there",
     )
-    add("--verbose", action="store_true")
+    add("--verbose", action="store_true", help="say when the runtime starts and stops; errors with a traceback")
     return parser
 
 
