@@ -9,6 +9,7 @@ one message; writes of one process are not seen in the other.
 
 from __future__ import annotations
 
+import functools
 import multiprocessing.context
 import multiprocessing.reduction
 import threading
@@ -31,6 +32,21 @@ _inherited: WeakKeyDictionary[Any, list[torch.UntypedStorage]] = WeakKeyDictiona
 def register() -> None:
     """Tell the pickler of multiprocessing how storages of the device travel. Called once, at import."""
     multiprocessing.reduction.register(torch.UntypedStorage, _reduce_storage)
+    torch.UntypedStorage.share_memory_ = _share_memory  # type: ignore[method-assign]
+
+
+_share = torch.UntypedStorage.share_memory_
+
+
+@functools.wraps(_share)
+def _share_memory(self: torch.UntypedStorage, *args: Any, **kwargs: Any) -> Any:
+    """PyTorch's does nothing with other devices than the CPU: processes would train copies, in silence."""
+    if self.device.type == "nntile":
+        raise InvalidStateError(
+            "share_memory_: data of device 'nntile' belongs to its process, others get copies: share the tensors "
+            "while they are on the CPU, and in each process move values to the device and gradients back"
+        )
+    return _share(self, *args, **kwargs)
 
 
 def _reduce_storage(storage: torch.UntypedStorage) -> tuple[Callable[..., Any], Any]:

@@ -9,6 +9,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
+import torch
 
 BEGIN = """
 import sys, torch, torch_nntile
@@ -139,3 +140,14 @@ def test_a_forked_child_says_what_is_wrong(tmp_path: Path) -> None:
             assert (x + 1).tolist() == [2.0, 2.0]
         """,
     )
+
+
+def test_memory_cannot_be_shared() -> None:
+    """A model that processes are to train together would be copied, in silence."""
+    for share in (
+        lambda: torch.nn.Linear(2, 2).to("nntile").share_memory(),
+        lambda: torch.ones(2, device="nntile").share_memory_(),
+    ):
+        with pytest.raises(RuntimeError, match="belongs to its process.* on the CPU"):
+            share()
+    assert torch.nn.Linear(2, 2).share_memory().weight.is_shared()
