@@ -162,3 +162,44 @@ def test_no_page_is_an_error() -> None:
 def test_marks_are_in_order() -> None:
     assert [marks.worse(b, a) for a, b in zip("RCHUX", "CHUX–", strict=True)] == [True] * 5
     assert not marks.worse(marks.NONE, "R") and not marks.worse("X", marks.NONE)
+
+
+DEVICE_TESTS = """
+import os, unittest, torch
+from torch.testing._internal.common_cuda import no_longer_there
+from torch.testing._internal.common_device_type import instantiate_device_type_tests
+from torch.testing._internal.common_utils import TestCase
+
+class TestSmall(TestCase):
+    @no_longer_there(0.1)
+    def test_passes(self, device):
+        self.assertEqual(torch.ones(2, device=device).sum(), 2)
+    def test_fails_on_the_device(self, device):
+        self.assertEqual(torch.device(device).type, "cpu", msg="by purpose")
+    def test_dies_on_the_device(self, device):
+        if device != "cpu":
+            os._exit(9)
+    def test_fails_everywhere(self, device):
+        raise RuntimeError("in both")
+    def test_of_a_large_tensor(self, device):
+        raise MemoryError
+    def test_is_skipped(self, device):
+        raise unittest.SkipTest("no")
+    def test_comes_after(self, device):
+        pass
+
+instantiate_device_type_tests(TestSmall, globals())
+"""
+
+
+@pytest.mark.slow
+def test_device_tests_of_pytorch(tmp_path: Path) -> None:
+    """What only the CPU passes is named, what kills its process as well; the others go on."""
+    (tmp_path / "test_small.py").write_text(DEVICE_TESTS)
+    command = [sys.executable, "-m", "torch_nntile.conformance.device_tests", str(tmp_path)]
+    done = subprocess.run([*command, "test_small"], capture_output=True, text=True, check=True)
+    assert "| test_small | 5 | 4 | 2 |" in done.stdout, done.stdout + done.stderr
+    name = "test_small.py::TestSmallPRIVATEUSE1"
+    assert f"died\t{name}::test_dies_on_the_device_nntile" in done.stdout
+    assert f"failed\t{name}::test_fails_on_the_device_nntile\t" in done.stdout
+    assert "by purpose" in done.stdout
