@@ -18,8 +18,8 @@ import operator
 import sys
 import sysconfig
 import weakref
-from collections import deque
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum
 from pathlib import Path
 from types import CodeType, FunctionType, GeneratorType, MethodType, ModuleType
@@ -88,28 +88,51 @@ def _position(iterator: Iterator[Any]) -> Any:
     return repr(iterator) if known else operator.length_hint(iterator, -1)
 
 
+_GONE = object()  # stands for what a place held, where nothing is any more
+
+
 class _Held:
     """Some places in one object: what they hold now, and how to name them to a user."""
 
-    __slots__ = ("effects", "label", "names", "read")
+    __slots__ = ("container", "effects", "keys", "label", "names", "read", "sized")
 
     def __init__(
         self,
-        read: Callable[[], Collection[Any]],
-        names: Sequence[Any] | None,
         label: str,
+        container: Any = None,
+        keys: Sequence[Any] = (),
+        *,
+        read: Callable[[], Sequence[Any]] | None = None,
+        names: Sequence[str] | None = None,
+        sized: bool = False,
         effects: Callable[[Any], bool] | None = None,
     ) -> None:
-        self.read = read
-        self.names = names
         self.label = label  # "x[" or "x." before the name; without names the place itself
+        self.container = container  # a dict or list; None: ask `read`
+        self.keys = keys
+        self.read = read or self._items
+        self.names = keys if names is None and container is not None else names
+        self.sized = sized  # it has no other items
         self.effects = effects  # which changes the function must not make; None: any
 
+    def _items(self) -> list[Any]:
+        found = []
+        for key in self.keys:
+            try:
+                found.append(self.container[key])
+            except LookupError:
+                found.append(_GONE)
+        return found
+
+    def size(self) -> int:
+        return len(self.container) if self.sized else 0
+
     def text(self, k: int) -> str:
-        name = self.names[k] if self.names and k < len(self.names) else k
-        if self.label.endswith("["):
-            return f"{self.label}{name}]"
-        return self.label if self.names is None else f"{self.label}{name}"
+        if self.names is None:
+            return self.label
+        if not self.label.endswith("["):
+            return f"{self.label}{self.names[k]}"
+        return f"{self.label}{self.names[k]!r}]"
 
 
 def _weakly(value: Any) -> Any:
@@ -120,6 +143,8 @@ def _weakly(value: Any) -> Any:
 
 
 def _short(value: Any) -> str:
+    if value is _GONE:
+        return "gone"
     if isinstance(value, weakref.ref):
         value = value()
     if isinstance(value, Tensor):
@@ -128,57 +153,80 @@ def _short(value: Any) -> str:
     return text if len(text) < 60 else text[:57] + "..."
 
 
-def _change(held: _Held, values: Sequence[Any], *, effects: bool = False) -> str:
-    """The first place that does not hold what it held; "" if each holds the same, or an equal number."""
-    try:
-        now = list(held.read())
-    except (ValueError, RuntimeError):  # an empty cell; a container that changes meanwhile
-        return f"`{held.text(0)}` is gone"
-    for k, (new, old) in enumerate(zip(now, values, strict=False)):
-        if new is old or (isinstance(old, weakref.ref) and old() is new) or _equal(new, old):
-            continue
-        if effects and held.effects is not None and not held.effects(new):
-            continue
-        if isinstance(new, Tensor) and isinstance(old, weakref.ref):
-            return f"`{held.text(k)}` is another tensor"
-        return f"`{held.text(k)}` is {_short(new)} and was {_short(old)}"
-    if len(now) != len(values):
-        return f"`{held.label.rstrip('[')}` has {len(now)} items and had {len(values)}"
-    return ""
+class _Then:
+    """What places held at one time."""
+
+    __slots__ = ("held", "size", "values")
+
+    def __init__(self, held: _Held) -> None:
+        self.held = held
+        self.values = [_weakly(value) for value in held.read()]
+        self.size = held.size()
+
+    def change(self, *, effects: bool = False) -> str:
+        """The first place that does not hold what it held; "": each holds the same, or an equal number."""
+        held = self.held
+        try:
+            now, size = list(held.read()), held.size()
+        except (ValueError, RuntimeError):  # an empty cell; a container that changes meanwhile
+            return f"`{held.text(0)}` is gone"
+        for k, (new, old) in enumerate(zip(now, self.values, strict=False)):
+            if new is old or (isinstance(old, weakref.ref) and old() is new) or _equal(new, old):
+                continue
+            if effects and held.effects is not None and not held.effects(new):
+                continue
+            if isinstance(new, Tensor) and isinstance(old, weakref.ref):
+                return f"`{held.text(k)}` is another tensor"
+            return f"`{held.text(k)}` is {_short(new)} and was {_short(old)}"
+        if size != self.size or len(now) != len(self.values):
+            items = f"{size or len(now)} items and had {self.size or len(self.values)}"
+            return f"`{held.label.rstrip('[')}` has {items}"
+        return ""
 
 
 class Guard:
-    """What places held at one time."""
+    """What places held at one time, ready to be compared before each replay."""
 
     def __init__(self, held: Sequence[_Held]) -> None:
-        self._held = held
-        self._checks = [(h.read, [_weakly(v) for v in h.read()]) for h in held]
+        self._then = then = [_Then(h) for h in held]
+        # Most places are compared by loops of C: items, sizes. The rest are few.
+        items = [
+            (t.held.container, key, value)
+            for t in then
+            for key, value in zip(t.held.keys, t.values, strict=False)
+            if value is not _GONE and not isinstance(value, weakref.ref)
+        ]
+        self._containers, self._keys, self._values = zip(*items) if items else ((), (), ())
+        self._empty = tuple(t.held.container for t in then if t.held.sized and not t.size)
+        sized = [(t.held.container, t.size) for t in then if t.size]
+        self._sized, self._sizes = zip(*sized) if sized else ((), ())
+        self._rest = [
+            t
+            for t in then
+            if t.held.container is None
+            or any(v is _GONE or isinstance(v, weakref.ref) for v in t.values)
+        ]
 
     def holds(self) -> bool:
-        same = operator.is_
-        for k, (read, values) in enumerate(self._checks):
-            try:
-                now = read()
-            except (ValueError, RuntimeError):
-                return False
-            if len(now) != len(values) or not all(map(same, now, values)):
-                if _change(self._held[k], values):
-                    return False
-        return True
+        try:
+            items = map(operator.getitem, self._containers, self._keys)
+            same = all(map(operator.is_, items, self._values))
+        except LookupError:
+            return False
+        if same and not any(self._empty) and all(map(operator.eq, map(len, self._sized), self._sizes)):
+            return not any(then.change() for then in self._rest)
+        return not self.change()
 
     def change(self) -> str:
         """The first place that does not hold what it held then."""
-        for h, (_, values) in zip(self._held, self._checks, strict=True):
-            if text := _change(h, values):
-                return text
-        return ""
+        return next((text for then in self._then if (text := then.change())), "")
 
     def effect(self) -> str:
         """The first place that the function has changed since."""
-        for h, (_, values) in zip(self._held, self._checks, strict=True):
-            if text := _change(h, values, effects=True):
-                return text
-        return ""
+        return next((text for then in self._then if (text := then.change(effects=True))), "")
+
+    def held(self) -> list[_Held]:
+        return [then.held for then in self._then]
 
 
 class State:
@@ -207,7 +255,7 @@ class State:
 
     def guard(self) -> Guard:
         """What a replay must find."""
-        return Guard([h for guard in self._guards for h in guard._held])
+        return Guard([held for guard in self._guards for held in guard.held()])
 
     def add_module(self, module: nn.Module) -> None:
         """A module that is about to be called."""
@@ -240,8 +288,7 @@ class State:
 
     def _add_named(self, space: Any, names: Sequence[str], label: str) -> None:
         if names:
-            get = space.get
-            self._held.append(_Held(lambda: [get(name) for name in names], names, label))
+            self._held.append(_Held(label, space, names))
 
     def _visit(self, thing: Any, text: str, depth: int) -> None:
         if id(thing) in self._seen or isinstance(thing, Tensor) or plain(thing):
@@ -266,7 +313,7 @@ class State:
         elif isinstance(thing, (Mapping, list, tuple, set, frozenset, deque)):
             self._container(thing, text, depth)
         elif isinstance(thing, Iterator):
-            self._held.append(_Held(lambda: (_position(thing),), None, text))
+            self._held.append(_Held(text, read=lambda: (_position(thing),)))
         elif isinstance(thing, (bytearray, array.array)) or type(thing).__module__ == "numpy":
             self._bytes(thing, text)
         elif isinstance(thing, (type, ModuleType)):
@@ -291,25 +338,22 @@ class State:
                 if isinstance(inner := _contents(cell), (FunctionType, MethodType)):
                     self._push(inner, inner.__name__, depth)
             return
-        names = _names_of(code)
-        self._names |= names
-        self._any |= bool(names & _ANY_NAME)
+        self._names |= _names_of(code)
+        self._any |= bool(_names_of(code) & _ANY_NAME)
         cells = [(n, c) for n, c in zip(code.co_freevars, function.__closure__ or (), strict=True)]
         filled = [(n, c) for n, c in cells if _contents(c) is not _EMPTY]
         if filled:
-            known = [cell for _, cell in filled]
-            self._held.append(
-                _Held(lambda: [c.cell_contents for c in known], [n for n, _ in filled], "")
-            )
+            known, names = [cell for _, cell in filled], [name for name, _ in filled]
+            self._held.append(_Held("", read=lambda: [c.cell_contents for c in known], names=names))
         for name, cell in filled:
             self._push(cell.cell_contents, name, depth)
         for name, default in (function.__kwdefaults__ or {}).items():
             self._push(default, name, depth)
         for default in function.__defaults__ or ():
             self._push(default, f"a default of {function.__name__}", depth)
-        self._held.append(
-            _Held(lambda: (function.__defaults__,), None, f"defaults of {function.__name__}")
-        )
+        if function.__defaults__:
+            text = f"the defaults of {function.__name__}"
+            self._held.append(_Held(text, read=lambda: (function.__defaults__,)))
         self._functions.append((function, depth))
 
     def _globals(self, function: FunctionType, depth: int) -> None:
@@ -320,17 +364,21 @@ class State:
 
     def _container(self, thing: Any, text: str, depth: int) -> None:
         if len(thing) > MOST_ITEMS:
-            self._held.append(_Held(lambda: (len(thing),), None, f"len({text})"))
+            self._held.append(_Held(f"len({text})", read=lambda: (len(thing),)))
             return
         if isinstance(thing, Mapping):
-            keys = [repr(key) for key in thing]
-            self._held.append(_Held(thing.values, keys, text + "["))
-            self._held.append(_Held(thing.keys, None, f"keys of {text}"))
-            for key, value in zip(keys, thing.values(), strict=True):
-                self._push(value, f"{text}[{key}]", depth)
+            if type(thing) is dict:  # others may do more than look up
+                self._held.append(_Held(text + "[", thing, list(thing), sized=True))
+            else:
+                read = lambda: [*thing.keys(), *thing.values()]  # noqa: E731
+                self._held.append(_Held(text, read=read))
+            for key, value in thing.items():
+                self._push(value, f"{text}[{key!r}]", depth)
             return
-        if not isinstance(thing, (tuple, frozenset)):
-            self._held.append(_Held(thing.copy, None, text + "["))
+        if isinstance(thing, list):
+            self._held.append(_Held(text + "[", thing, range(len(thing)), sized=True))
+        elif isinstance(thing, (set, deque)):
+            self._held.append(_Held(text, read=lambda: list(thing)))
         for k, value in enumerate(thing):
             self._push(value, f"{text}[{k}]", depth)
 
@@ -338,7 +386,7 @@ class State:
         if isinstance(thing, (bytearray, array.array)) or hasattr(thing, "tobytes"):
             if math.prod(getattr(thing, "shape", (len(thing),))) <= MOST_ITEMS:
                 read = thing.tobytes if hasattr(thing, "tobytes") else lambda: bytes(thing)
-                self._held.append(_Held(lambda: (read(),), None, text))
+                self._held.append(_Held(text, read=lambda: (read(),)))
 
     def _object(self, thing: Any, text: str, depth: int) -> None:
         if _is_users(type(thing)):
@@ -384,11 +432,12 @@ class State:
         space = vars(module)
         names = [n for n, v in space.items() if plain(v)]
         self._add_named(space, names, text + ".")
-        parts = [part.values for n in _OF_MODULE if (part := space.get(n)) is not None]
-        self._held.append(
-            _Held(lambda: [x for values in parts for x in values()], None, f"a part of {text}",
-                  effects=lambda new: not isinstance(new, (Tensor, nn.Module)))
-        )  # fmt: skip
+        for name in _OF_MODULE:
+            part = space.get(name)
+            if type(part) in (dict, OrderedDict):
+                made = lambda new: not isinstance(new, (Tensor, nn.Module))  # noqa: E731
+                label = f"{text}.{name}["
+                self._held.append(_Held(label, part, list(part), sized=True, effects=made))
         users = _is_users(type(module))
         if users:
             for base in type(module).__mro__:
@@ -398,12 +447,9 @@ class State:
         others = [n for n, v in space.items() if n not in names and n not in _OF_MODULE]
         others = [n for n in others if not n.startswith("_")]
         if others:
-            get = space.get
             # Packages keep tensors that they have computed; the user's own are his results.
             tolerant = None if users else (lambda new: not isinstance(new, Tensor))
-            self._held.append(
-                _Held(lambda: [get(n) for n in others], others, text + ".", effects=tolerant)
-            )
+            self._held.append(_Held(text + ".", space, others, effects=tolerant))
         for name in others:
             value = space[name]
             if isinstance(value, (list, dict, deque)) or hasattr(value, "__dict__"):
@@ -445,6 +491,11 @@ class _Slots:
             for name in _words(vars(base).get("__slots__", ()))
             if hasattr(thing, name)
         }
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._slots:
+            raise KeyError(name)
+        return getattr(self._thing, name)
 
     def get(self, name: str, default: Any = None) -> Any:
         return getattr(self._thing, name, default) if name in self._slots else default
