@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -172,8 +173,12 @@ def test_why_a_call_was_recorded_again() -> None:
         return x * factor
 
     x, whys = torch.ones(3, device=DEVICE), []
-    for factor in (2.0, 3.0, 3.0, 4.0):  # noqa: B007  read by the function: what a replay does not see
+    for factor in (2.0, 3.0, 3.0, 3.0, 4.0):  # noqa: B007  read by the function
         y = scaled(x)
         whys.append(scaled.why)
-    assert whys == ["the first of its kind", "other numbers", "", ""]
-    assert (scaled.recordings, scaled.replays, y.tolist()) == (3, 1, [3.0] * 3)
+    assert whys[0] == "the first of its kind"
+    place = r"other numbers: mul \(.*test_capture_errors.py:\d+\) with \w.* = 3, it was 2"
+    assert re.fullmatch(place + "; `factor` is 3.0 and was 2.0", whys[1])
+    assert whys[2:4] == ["", ""]
+    assert re.match("other numbers: mul .* = 4, it was 3; `factor` is 4.0", whys[4])
+    assert (scaled.recordings, scaled.replays, y.tolist()) == (4, 1, [4.0] * 3)

@@ -177,19 +177,19 @@ class Captured:
         leaves = [(leaf, had) for leaf, had in watch.leaves() if not recording.made(leaf)]
         kind = (key, watch.state(leaves), recording.aliases())
         last = self._last.pop(kind, None)
-        why = "; ".join(filter(None, (watch.why_not, recording.why_not)))
-        if not why and last is None:
-            why = "the first of its kind"
-        if not why and last is not None:
+        reasons = [watch.why_not, recording.why_not]
+        if last is None:
+            reasons.append("" if any(reasons) else "the first of its kind")
+        else:
             numbers = watch.numbers
-            why = recording.difference(last.recording, set(numbers.slots))
-            if not why and not numbers.same_as(last.watch.numbers):
-                why = "other hyperparameters, or numbers that are computed from them in another way"
-            if not why:
-                numbers.follow(last.watch.numbers)
-                self._keep(key, watch, recording, guard, leaves, spec)
-            elif change := last.guard.change():
-                why = f"{why}; {change}"
+            differs = recording.difference(last.recording, set(numbers.slots))
+            if not differs and not numbers.same_as(last.watch.numbers):
+                differs = "other hyperparameters, or numbers that are computed from them in another way"
+            reasons += [differs, last.guard.change() if differs and not watch.why_not else ""]
+        why = "; ".join(filter(None, reasons))
+        if not why and last is not None:
+            numbers.follow(last.watch.numbers)
+            self._keep(key, watch, recording, guard, leaves, spec)
         self.why = why
         times = (last.times + 1 if last else 1) if why else 0
         if times >= MOST_RECORDINGS:

@@ -29,7 +29,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-__all__ = ["Guard", "State", "plain"]
+__all__ = ["Guard", "State", "is_users_file", "plain"]
 
 MOST_ITEMS = 1000  # of a container, to be looked at one by one
 DEEPEST = 8  # objects in objects
@@ -57,7 +57,8 @@ def _equal(a: Any, b: Any) -> bool:
 
 
 @functools.cache
-def _is_users_file(name: str) -> bool:
+def is_users_file(name: str) -> bool:
+    """Whether code is neither Python's, PyTorch's, ours, nor of an installed package."""
     return not name.startswith(_LIBRARIES)
 
 
@@ -67,7 +68,7 @@ def _is_users(thing: Any) -> bool:
     module = sys.modules.get(name)
     if name in sys.builtin_module_names or module is None:
         return False
-    return _is_users_file(getattr(module, "__file__", None) or "")
+    return is_users_file(getattr(module, "__file__", None) or "")
 
 
 @functools.cache
@@ -176,11 +177,15 @@ class _Then:
             if effects and held.effects is not None and not held.effects(new):
                 continue
             if isinstance(new, Tensor) and isinstance(old, weakref.ref):
-                return f"`{held.text(k)}` is another tensor"
-            return f"`{held.text(k)}` is {_short(new)} and was {_short(old)}"
+                text, advice = "is another tensor", "write into it in place, or return it"
+            else:
+                text = f"is {_short(new)} and was {_short(old)}"
+                advice = "change it between two calls; what the function needs of it is an argument"
+            return f"`{held.text(k)}` {text}" + f": {advice}" * effects
         if size != self.size or len(now) != len(self.values):
             items = f"{size or len(now)} items and had {self.size or len(self.values)}"
-            return f"`{held.label.rstrip('[')}` has {items}"
+            advice = ": do that between two calls, with what the function returns" * effects
+            return f"`{held.label.rstrip('[')}` has {items}{advice}"
         return ""
 
 
@@ -242,7 +247,7 @@ class State:
         self._objects: list[tuple[Any, str]] = []  # of the user's classes: by names
         self._queue: deque[tuple[Any, str, int]] = deque()
         self._functions: list[tuple[FunctionType, int]] = []
-        self._queue.append((function, getattr(function, "__name__", "function"), 0))
+        self._queue.append((function, getattr(function, "__name__", type(function).__name__), 0))
         for argument in arguments:
             self._queue.append((argument, type(argument).__name__, 0))
         self._find()
@@ -332,7 +337,7 @@ class State:
 
     def _function(self, function: FunctionType, depth: int) -> None:
         code = function.__code__
-        if not _is_users_file(code.co_filename):
+        if not is_users_file(code.co_filename):
             # What a library wraps (`functools.wraps`, `torch.no_grad()`) is a function of the user.
             for cell in function.__closure__ or ():
                 if isinstance(inner := _contents(cell), (FunctionType, MethodType)):

@@ -9,6 +9,8 @@ import sys
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
 from typing import Any
 from unittest import mock
 
@@ -25,7 +27,7 @@ from torch.overrides import TorchFunctionMode
 from torch_nntile import _c
 from torch_nntile.errors import InvalidStateError
 from torch_nntile.replay.numbers import Live, Numbers
-from torch_nntile.replay.state import State
+from torch_nntile.replay.state import State, is_users_file
 
 __all__ = ["Watch", "host_same"]
 
@@ -73,6 +75,7 @@ class Watch(TorchFunctionMode):
         self._on_host: dict[int, tuple[Tensor, Any]] = {}  # tensors on the CPU from outside
         self._made_on_host: dict[int, Tensor] = {}
         self._reads_host = False
+        self._write = ""  # what changes one of them first
 
     @contextmanager
     def active(self) -> Iterator[None]:
@@ -102,21 +105,17 @@ class Watch(TorchFunctionMode):
     def _effects(self, drawn: tuple[Any, ...]) -> str:
         """What the function does that a replay would not."""
         if effect := self._state.effect():
+            return f"the function changes Python state, which a replay does not: {effect}"
+        if self._write:
             return (
-                f"the function changes Python state, which a replay does not: {effect}. Do it outside, or "
-                "give a tensor as an argument or change one in place"
+                f"{self._write} changes a tensor on the CPU, which a replay does not: call it between two "
+                "calls of the captured function, or move the tensor to the device"
             )
-        for tensor, content in self._on_host.values():
-            if _content(tensor) != content:
-                return (
-                    "the function changes a tensor on the CPU, which a replay does not: move it to the "
-                    "device"
-                )
         now = _generators()
         if now[1:] != drawn[1:] or (now[0] != drawn[0] and self._reads_host):
             return (
-                "the function draws random numbers on the CPU: draw them on the device, or outside and "
-                "give them as arguments"
+                "the function draws random numbers on the CPU, which a replay does not: draw them on the "
+                "device, or outside and give them as arguments"
             )
         return ""
 
@@ -139,14 +138,26 @@ class Watch(TorchFunctionMode):
     ) -> Any:
         kwargs = kwargs or {}
         flat = list(_flat(args)) + list(_flat(kwargs.values()))
-        if self._optimizer is not None:
-            return self._in_step(func, args, kwargs, flat)
+        try:
+            if self._optimizer is not None:
+                return self._in_step(func, args, kwargs, flat)
+            return self._outside_of_steps(func, args, kwargs, flat)
+        except RuntimeError as error:
+            _advise(error, func)
+            raise
+
+    def _outside_of_steps(
+        self, func: Callable[..., Any], args: Any, kwargs: dict[str, Any], flat: list[Any]
+    ) -> Any:
         for thing in flat:
             if isinstance(thing, Tensor) and thing.requires_grad and is_leaf(thing):
                 self._note_leaf(thing)
         host = [t for t in flat if isinstance(t, Tensor) and t.device.type == "cpu"]
         before = [(t, _content(t)) for t in host]
         result = self._matched(func, args, kwargs, flat)
+        for tensor, content in before:
+            if id(tensor) not in self._made_on_host and _content(tensor) != content:
+                self._write = self._write or f"{func.__name__} ({user_line()})"
         made = list(_flat(result if isinstance(result, (list, tuple)) else (result,)))
         if func.__name__ != "__get__" or made:  # what asks for a shape reads nothing
             self._note_on_host(func, before, made)
@@ -288,6 +299,29 @@ class Watch(TorchFunctionMode):
         ):
             self.numbers.call(func, args, kwargs, result)
         return result
+
+
+def _advise(error: RuntimeError, func: Callable[..., Any]) -> None:
+    """Say what to write where a read is refused."""
+    text = str(error)
+    if "inside of a captured function" not in text or "; " in text:
+        return
+    frame: FrameType | None = sys._getframe(2)
+    if frame is not None and not is_users_file(frame.f_code.co_filename):
+        advice = "call what reads here between two calls of the captured function"
+    elif func.__name__ in ("__getitem__", "__setitem__", "nonzero", "masked_select"):
+        advice = "the shape depends on data: use torch.where, or multiply by the mask"
+    else:
+        advice = "return the tensor, and read it outside"
+    error.args = (f"{text}; {advice}",)
+
+
+def user_line() -> str:
+    """The innermost line that is neither PyTorch's nor ours."""
+    frame: FrameType | None = sys._getframe()
+    while frame is not None and not is_users_file(frame.f_code.co_filename):
+        frame = frame.f_back
+    return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}" if frame else "no line"
 
 
 def _is_live(value: Any) -> bool:

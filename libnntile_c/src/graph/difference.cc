@@ -81,7 +81,7 @@ std::string node_differs(const Graph& before, const Graph& now, const Node& old,
                            ", it was ", text_of_attr(old, k));
     }
     for (size_t k = 0; k < node.inputs.size(); ++k)
-        if (node.inputs[k] != old.inputs[k]) return text_of_node(now, node) + " reads other data than it did";
+        if (node.inputs[k] != old.inputs[k]) return text_of_node(now, node) + " reads another tensor than it did";
     if (node.host_call >= 0 && now.hosts[node.host_call].signature != before.hosts[old.host_call].signature)
         return text_of_node(now, node) + " has other arguments than it had";
     return {};
@@ -101,11 +101,12 @@ std::string inputs_differ(const Graph& before, const Graph& now) {
 
 }  // namespace
 
-std::string difference(const Graph& before, const Graph& now) {
+std::string difference(const Graph& before, const Graph& now, bool inputs_first) {
     std::string text = ops_differ(before, now);
-    if (text.empty()) text = inputs_differ(before, now);
+    if (text.empty() && inputs_first) text = inputs_differ(before, now);
     for (size_t k = 0; text.empty() && k < now.nodes.size(); ++k)
         text = node_differs(before, now, before.nodes[k], now.nodes[k]);
+    if (text.empty()) text = inputs_differ(before, now);
     if (!text.empty()) return text;
     if (now.outputs.size() != before.outputs.size())
         return text_of(now.outputs.size(), " results are kept, before it were ", before.outputs.size());

@@ -97,7 +97,7 @@ static std::string data_difference(const Capture& before, const Capture& now) {
 }
 
 std::string difference(const Capture& before, const Capture& now, std::span<const uint32_t> live) {
-    if (!(before.hash == now.hash)) return "other ops or shapes: " + graph::difference(before.graph, now.graph);
+    if (!(before.hash == now.hash)) return "other ops or shapes: " + graph::difference(before.graph, now.graph, false);
     if (std::string data = data_difference(before, now); !data.empty()) return data;
     if (!(before.digest == now.digest)) return "other tensors are read, written or made";
     for (uint32_t k = 0; k < now.graph.scalars.size(); ++k) {
