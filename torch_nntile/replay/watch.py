@@ -25,7 +25,6 @@ from torch.optim.optimizer import (
 from torch.overrides import TorchFunctionMode
 
 from torch_nntile import _c
-from torch_nntile.errors import InvalidStateError
 from torch_nntile.replay.numbers import Live, Numbers
 from torch_nntile.replay.state import State, is_users_file
 
@@ -98,9 +97,7 @@ class Watch(TorchFunctionMode):
             for hook in hooks:
                 hook.remove()
             changed = self._restore()
-        if changed:
-            raise InvalidStateError(changed)
-        self.why_not = self._effects(drawn)
+        self.why_not = changed or self._effects(drawn)
 
     def _effects(self, drawn: tuple[Any, ...]) -> str:
         """What the function does that a replay would not."""
@@ -251,7 +248,7 @@ class Watch(TorchFunctionMode):
                     continue
                 if _repr(now) != _repr(old):
                     changed = changed or (
-                        f"capture: the function changes param_groups[{at}][{key!r}] of "
+                        f"the function changes param_groups[{at}][{key!r}] of "
                         f"{type(optimizer).__name__} from {old} to {now}, which a "
                         "replay would not; do it outside, as LR schedulers between two calls"
                     )
