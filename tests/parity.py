@@ -13,6 +13,7 @@ import contextlib
 import functools
 import inspect
 import math
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -31,6 +32,7 @@ __all__ = [
     "Rounding",
     "assert_close",
     "assert_parity",
+    "begins_soon",
     "elementwise",
     "moved",
     "numbers",
@@ -75,6 +77,14 @@ FACTORS: dict[str, Rounding] = {
 
 
 COTANGENT = 2.0  # the largest that gradients are taken with
+
+
+def begins_soon() -> bool:
+    """Whether what waits is submitted, though nothing follows and nobody reads."""
+    deadline = time.monotonic() + 20
+    while torch_nntile.has_pending_graph() and time.monotonic() < deadline:
+        time.sleep(0.001)
+    return not torch_nntile.has_pending_graph()
 
 
 @functools.cache

@@ -56,6 +56,17 @@ def test_memory_knows_the_budget() -> None:
         summary = torch.nntile.memory_summary()
         assert f"{512 << 20:,}" in summary and "allocated_bytes.all.peak" in summary
         assert len(torch.nntile.memory_summary(abbreviated=True)) < len(summary)
+        stats = torch.nntile.memory_stats()
+        for name in ("allocated", "reserved", "active"):
+            assert stats[f"{name}_bytes.all.peak"] >= stats[f"{name}_bytes.all.current"] > 0, stats
+        peak = torch.nntile.max_memory_reserved()
+        assert torch.accelerator.max_memory_reserved() == peak >= torch.nntile.memory_reserved()
+        del x
+        torch.nntile.empty_cache()
+        torch.nntile.reset_peak_memory_stats()
+        assert torch.nntile.max_memory_reserved() == torch.nntile.memory_reserved() < peak
+        x = torch.ones(1 << 20, device="nntile")
+        torch.nntile.synchronize()
         (segment,) = torch.nntile.memory_snapshot()
         assert segment["total_size"] >= segment["allocated_size"] >= 4 << 20
         try: torch.ones(1 << 28, device="nntile").add_(1).cpu()

@@ -14,8 +14,6 @@ import torch_nntile
 from torch_nntile import places
 from torch_nntile.errors import InvalidArgumentError
 
-FAST = places.start()
-
 
 @pytest.fixture(autouse=True)
 def one_call_a_graph() -> Iterator[None]:
@@ -37,8 +35,6 @@ def _erfinv(x: torch.Tensor) -> torch.Tensor:
 
 
 def test_why_a_graph_was_planned_again() -> None:
-    if not FAST:
-        pytest.skip("without lines a graph has nothing that it could be compared with")
     here = f"test_explain.py:{_erfinv.__code__.co_firstlineno + 2}: erfinv: "
     _erfinv(torch.zeros(5, 3, device="nntile"))
     first = _planned("erfinv")[-1]

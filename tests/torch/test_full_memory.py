@@ -13,7 +13,7 @@ import sys
 import pytest
 
 PROGRAM = """
-import json, random, traceback
+import json, random, time, traceback
 import torch, torch_nntile as nt
 from torch.nn import functional as F
 
@@ -110,6 +110,88 @@ def graph():
     assert z[5].item() == 16 and y[6].item() == 8
     assert held[7][1].item() == 7
 
+def submitted_by_the_timer():
+    deadline = time.monotonic() + 20
+    while nt.has_pending_graph() and time.monotonic() < deadline:
+        time.sleep(0.002)
+    assert not nt.has_pending_graph()
+
+def does_not_fit(read, words=""):
+    try:
+        read()
+    except torch.OutOfMemoryError as error:
+        assert words in str(error), error
+        return
+    raise AssertionError("it fits")
+
+@part("64MiB")
+def error_of_the_timer():
+    held = full()
+    a = held[1][: MIB // 16]
+    b, c = a * 2, a * 3
+    d = b + c
+    submitted_by_the_timer()
+    line = "[<string>:"
+    does_not_fit(lambda: d[0].item(), line)
+    does_not_fit(lambda: b[0].item(), line)
+    does_not_fit(lambda: d + 1, line)
+    assert held[5][7].item() == 5 and held[6][:9].sum().item() == 54, "others are read"
+    del held[4:]
+    assert (d[0].item(), b[1].item(), c[2].item()) == (5, 2, 3)
+    assert torch.equal((d + b).cpu(), torch.full((MIB // 16,), 7.0))
+
+@part("64MiB")
+def wait_tells_once():
+    held = full()
+    b = held[1][: MIB // 16] * 2
+    submitted_by_the_timer()
+    does_not_fit(nt.wait, "out of memory")
+    nt.wait()
+    del held[8:]
+    before = tasks()  # it waits, so what did not fit is computed
+    assert tasks() == before and b[3].item() == 2
+    assert tasks() == before
+
+@part("64MiB")
+def what_was_replaced_meanwhile():
+    held = full()
+    x = held[1]
+    b = x[: MIB // 16] * 2
+    submitted_by_the_timer()
+    del held[8:]
+    x.add_(10)
+    assert (b[0].item(), x[0].item()) == (2, 11), "b is of what x was"
+    c = x * 2
+    c.fill_(4)
+    assert c[1].item() == 4
+
+@part("64MiB")
+def a_read_of_other_data():
+    held = full()
+    b = held[1][: MIB // 16] * 2
+    assert nt.has_pending_graph() and held[7][3].item() == 7
+    does_not_fit(lambda: b.sum().item())
+    del held[8:]
+    assert b[0].item() == 2
+
+@part("32MiB")
+def a_step_that_did_not_fit():
+    results = []
+    for device in ("cpu", "nntile"):
+        w = torch.nn.Parameter(torch.ones(MIB // 2, device=device))
+        w.grad = torch.full((MIB // 2,), 0.5, device=device)
+        optimizer = torch.optim.Adam([w], 0.1)
+        if device == "nntile":
+            held = full()
+            does_not_fit(optimizer.step)
+            assert w[5].item() == 1, "a part of the step has happened"
+            del held
+        optimizer.state[w].get("step", torch.zeros(())).zero_()  # PyTorch counts on the CPU
+        optimizer.step()
+        results.append([optimizer.state[w][k][5].item() for k in ("exp_avg", "exp_avg_sq")])
+        results[-1].append(w[5].item())
+    assert all(abs(a - b) < 1e-6 for a, b in zip(*results)), results
+
 @part("8GiB")
 def ever_new_shapes():
     draw = random.Random(1)
@@ -167,6 +249,20 @@ def test_a_backward_that_did_not_fit_is_run_again(results: dict[str, str]) -> No
 
 def test_a_graph_that_did_not_fit_stays_pending(results: dict[str, str]) -> None:
     assert results["graph"] == "passed"
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["error_of_the_timer", "wait_tells_once", "what_was_replaced_meanwhile", "a_read_of_other_data"],
+)
+def test_an_error_belongs_to_the_data_that_it_kept_from_being_computed(
+    results: dict[str, str], name: str
+) -> None:
+    assert results[name] == "passed"
+
+
+def test_a_step_that_did_not_fit_has_not_happened(results: dict[str, str]) -> None:
+    assert results["a_step_that_did_not_fit"] == "passed"
 
 
 def test_idle_tiles_are_bounded_by_the_peak_in_use(results: dict[str, str]) -> None:

@@ -88,11 +88,96 @@ def test_pending_at_shutdown() -> None:
         ("runtime_mode='lazy'", "'eager' or 'graph'"),
         ("memory='much'", "positive size"),
         ("memory=0", "positive size"),
+        ("memory='8 parsecs'", "positive size"),
+        ("memory=8", "at least 1MiB, got 8; a number without a unit is bytes"),
     ],
 )
 def test_bad_settings(arguments: str, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         eval(f"torch_nntile.init_context({arguments})", {"torch_nntile": torch_nntile})
+
+
+@pytest.mark.parametrize("value", ["'4'", "2.0", "None", "True"])
+def test_counts_of_workers_are_ints(value: str) -> None:
+    with pytest.raises(TypeError, match="init_context: ncpu must be an int, got"):
+        eval(f"torch_nntile.init_context(ncpu={value})", {"torch_nntile": torch_nntile})
+
+
+def test_a_budget_beyond_the_machine() -> None:
+    passes("""
+        import numpy, warnings
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            torch_nntile.init_context(ncpu=numpy.int64(1), memory="900TB")
+        (warning,) = caught
+        assert "memory='900TB' is more than the" in str(warning.message), warning
+        assert warning.filename == "<string>", warning
+        assert torch.ones(3, device="nntile").sum().item() == 3
+    """)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "allowed"),
+    [
+        ("NNTILE_RUNTIME_MODE", "Graph", "'eager' or 'graph'"),
+        ("NNTILE_WINDOWS", "no", "0 or 1"),
+        ("NNTILE_BLOCKING", "yes", "0 or 1"),
+        ("NNTILE_CPU_FALLBACK", "never", "0 or 1"),
+        ("NNTILE_PRINT", "graphs", "'passes'"),
+        ("STARPU_NCPU", "abc", "a count of workers"),
+        ("STARPU_NCUDA", "one", "a count of workers"),
+        ("STARPU_NOPENCL", "x", "a number"),
+    ],
+)
+def test_a_wrong_setting_of_the_environment(name: str, value: str, allowed: str) -> None:
+    """An import works; the first use says what is wrong, however often it is tried."""
+    passes(
+        f"""
+        words = "the environment variable {name} must be " + {allowed!r} + ", got {value!r}"
+        for use in (
+            lambda: torch.ones(3, device="nntile"),
+            lambda: torch.ones(3).to("nntile"),
+            lambda: torch_nntile.init_context(ncpu=1),
+            lambda: torch_nntile.stats(),
+        ):
+            try: use()
+            except (RuntimeError, ValueError) as error: assert words in str(error), error
+            else: raise SystemExit("it was accepted")
+        assert torch.ones(3).sum() == 3
+        """,
+        **{name: value},
+    )
+
+
+def test_an_unknown_setting_is_named_once() -> None:
+    done = python(
+        """
+        import warnings
+        warnings.simplefilter("always")
+        assert torch_nntile.runtime_mode() == "eager"
+        for _ in range(3): torch.ones(3, device="nntile").sum().item()
+        """,
+        NNTILE_MODE="graph",
+        NNTILE_MEMORY="8GiB",
+        NNTILE_FUSE="",
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("UserWarning") == 1 and "NNTILE_FUSE" not in done.stderr, done.stderr
+    assert "NNTILE_MODE" in done.stderr and "NNTILE_MEMORY" in done.stderr
+
+
+def test_cuda_workers_of_the_environment() -> None:
+    """One error, and no warning about the host before it."""
+    done = python(
+        """
+        x = torch.ones(3, device="nntile")
+        x @ x
+        """,
+        STARPU_NCUDA="1",
+    )
+    assert done.returncode == 1 and "Warning" not in done.stderr, done.stderr
+    last = done.stderr.strip().splitlines()[-1]
+    assert last.startswith("RuntimeError") and "STARPU_NCUDA" in last and "no CUDA" in last, last
 
 
 @pytest.mark.multi

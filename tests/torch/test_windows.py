@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from parity import runtime_mode
+from parity import begins_soon, runtime_mode
 from torch import Tensor, nn
 from torch.testing import assert_close
 
@@ -124,6 +124,56 @@ def test_a_step_that_raises_loses_nothing() -> None:
     assert x.tolist() == [4, 4, 4] and y.tolist() == [5, 5, 5]
     z = x.detach() + 2
     assert z.tolist() == [6, 6, 6] and not has_pending_graph()
+
+
+def test_a_step_that_raises_ends() -> None:
+    """Also while somebody keeps the exception, and with it the frames of the step."""
+    x, w = ones(), torch.ones(8, 8, device="nntile")
+    with pytest.raises(KeyError) as caught:
+        Doubling([x], fail).step()
+    assert not has_pending_graph(), "what the step called is submitted at its end"
+    kept = [w + k for k in range(64)]
+    assert not has_pending_graph(), "64 calls are a graph again"
+    y = w @ w
+    assert begins_soon(), caught
+    assert y[0, 0].item() == 8 and len(kept) == 64 and x.tolist() == [4, 4, 4]
+
+
+def test_a_step_in_a_step() -> None:
+    x, y, w = ones(), ones(), torch.ones(8, device="nntile")
+    kept: list[Tensor] = []
+
+    def inner(_: Tensor) -> None:
+        with pytest.raises(KeyError):
+            Doubling([y], fail).step()
+        kept.extend(w + k for k in range(70))
+        assert has_pending_graph(), "the outer step goes on"
+
+    Doubling([x], inner).step()
+    assert not has_pending_graph()
+    assert x.tolist() == y.tolist() == [4, 4, 4] and kept[69].tolist() == [70] * 8
+
+
+def test_what_a_step_looks_at_does_not_end_it() -> None:
+    x, w = ones(), torch.ones(8, device="nntile")
+    wait()
+    before = stats()
+    kept: list[Tensor] = []
+
+    def look(_: Tensor) -> None:
+        seen = stats()
+        assert seen.graphs == before.graphs and seen.waiting == 2
+        torch.nntile.memory_stats(), torch.nntile.mem_get_info(), torch.nntile.memory_summary()
+        torch.accelerator.memory_stats()
+        assert stats() == seen
+        wait()  # submits, and the step goes on
+        assert stats().graphs == before.graphs + 1 and not has_pending_graph()
+        kept.extend(w + k for k in range(70))
+        assert stats().waiting == 70
+
+    Doubling([x], look).step()
+    assert stats().graphs == before.graphs + 2
+    assert x.tolist() == [4, 4, 4]
 
 
 def test_bad_input_in_a_step_names_the_call() -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from parity import begins_soon
 from torch import Tensor, nn
 
 from torch_nntile import capture, explain, has_pending_graph, stats, wait
@@ -32,14 +33,6 @@ def counted(call: Callable[[], Any]) -> tuple[int, int, int]:
         after.tasks - before.tasks,
         after.lowerings - before.lowerings,
     )
-
-
-def begins_soon() -> bool:
-    """Whether what waits is submitted, though nothing follows and nobody reads."""
-    deadline = time.monotonic() + 20
-    while has_pending_graph() and time.monotonic() < deadline:
-        time.sleep(0.001)
-    return not has_pending_graph()
 
 
 def test_a_product_and_what_follows_are_one_graph() -> None:
@@ -107,6 +100,27 @@ def test_what_nothing_follows_begins_soon() -> None:
     wait()
     y = x + 1
     assert begins_soon()
+    assert y.tolist() == [2.0] * 4
+
+
+def test_observers_change_nothing() -> None:
+    from torch_nntile import _c
+
+    x = torch.ones(4, device=DEVICE)
+    wait()
+    before = stats()
+    _c.call("nntile_record_compose", _c.record(), 1)  # so that no timer submits
+    try:
+        y = x + 1
+        for _ in range(2):
+            torch.nntile.mem_get_info(), torch.nntile.memory_stats(), torch.nntile.memory_summary()
+            torch.accelerator.memory_stats(), torch.nntile.memory_snapshot()
+            seen = stats()
+            assert (seen.graphs, seen.ops, seen.waiting) == (before.graphs, before.ops + 1, 1)
+        wait()
+        assert (stats().graphs, stats().waiting) == (before.graphs + 1, 0)
+    finally:
+        _c.call("nntile_record_compose", _c.record(), 0)
     assert y.tolist() == [2.0] * 4
 
 
