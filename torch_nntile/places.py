@@ -27,13 +27,13 @@ _EXAMPLES = (_OWN + "models", _OWN + "train")  # a program of its own each
 
 
 def start(fast: bool = True) -> bool:
-    """Let each call find its line. False: by Python's functions, as in versions other than 3.11.
+    """Let each call find its line. False: by Python's functions, as in versions from 3.14 on.
 
-    They need Python's lock: about a tenth of a microsecond for each call. In 3.11 frames are read
-    without it, in some ten nanoseconds.
+    They need Python's lock and make an object of each frame: 0.15 us for each call, 0.8 in a module
+    that is ten deep. In 3.10 to 3.13 frames are read without, in some ten nanoseconds.
 
     Args:
-        fast: False: as if it were another version.
+        fast: False: as if it were a version that nobody has looked at.
     """
     here = str(Path.cwd()) + os.sep
     lines = [*_LIBRARIES, *("+" + name for name in _EXAMPLES), "=" + here]

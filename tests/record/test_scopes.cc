@@ -83,5 +83,5 @@ int main() {
     by_bytes();
     by_heavy_calls_and_idleness();
     the_most_patient_counts();
-    REPORT;
+    return nntile::test::result();
 }

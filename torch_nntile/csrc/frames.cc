@@ -30,8 +30,31 @@ namespace torch_nntile {
 
 namespace {
 
-// CPython 3.11, 64 bits: PyThreadState.cframe, _PyCFrame.current_frame, then _PyInterpreterFrame.
-constexpr size_t chain_at = 56, current_at = 8, code_at = 32, previous_at = 48, instruction_at = 56;
+// How frames lie in memory, 64 bits, with the lock of the interpreter.
+struct Frames {
+    const char* version;
+    size_t thread;  // in PyThreadState: the innermost frame, or what points to it
+    int chain;      // where that does; -1: it is the frame
+    size_t code, previous;
+    size_t instruction;
+    bool numbered;  // the instruction is a number, else an address in the code object
+    int owner;      // says whose a frame is; -1: always Python's
+};
+constexpr Frames known_frames[] = {
+    {"3.10.", 24, -1, 32, 24, 96, true, -1},
+    {"3.11.", 56, 8, 32, 48, 56, false, -1},
+    {"3.12.", 56, 0, 0, 8, 56, false, 70},
+    {"3.13.", 72, -1, 0, 8, 56, false, 70},
+};
+constexpr char owned_by_c = 3;  // an entry into the interpreter
+
+const Frames* frames_of(const char* version) {
+    if (sizeof(void*) != 8 || std::strstr(version, "free-threading")) return nullptr;
+    for (const Frames& f : known_frames)
+        if (std::strncmp(version, f.version, std::strlen(f.version)) == 0) return &f;
+    return nullptr;
+}
+const Frames* const frames = Py_GetVersion ? frames_of(Py_GetVersion()) : nullptr;
 
 const char* pointer_at(const char* base, size_t offset) {
     const char* value;
@@ -41,22 +64,35 @@ const char* pointer_at(const char* base, size_t offset) {
 
 _object* object_of(void* p) { return static_cast<_object*>(p); }
 
+// Addresses have 47 bits.
+uintptr_t numbered(uintptr_t code, int at) {
+    return at >= 0 && at < 0xffff ? code | (static_cast<uintptr_t>(at) + 1) << 48 : 0;
+}
+
 }  // namespace
 
-bool FrameWalk::known() {
-    return sizeof(void*) == 8 && Py_GetVersion && std::strncmp(Py_GetVersion(), "3.11.", 5) == 0;
-}
+bool FrameWalk::known() { return frames; }
 
 FrameWalk::FrameWalk() {
     const auto* thread = reinterpret_cast<const char*>(PyGILState_GetThisThreadState());
-    if (thread) frame_ = pointer_at(pointer_at(thread, chain_at), current_at);
+    if (!thread) return;
+    frame_ = pointer_at(thread, frames->thread);
+    if (frames->chain >= 0) frame_ = pointer_at(frame_, static_cast<size_t>(frames->chain));
 }
 
 bool FrameWalk::next() {
+    const Frames& f = *frames;
+    while (f.owner >= 0 && frame_ && frame_[f.owner] == owned_by_c) frame_ = pointer_at(frame_, f.previous);
     if (!frame_) return false;
-    code = reinterpret_cast<uintptr_t>(pointer_at(frame_, code_at));
-    instruction = reinterpret_cast<uintptr_t>(pointer_at(frame_, instruction_at));
-    frame_ = pointer_at(frame_, previous_at);
+    code = reinterpret_cast<uintptr_t>(pointer_at(frame_, f.code));
+    if (f.numbered) {
+        int at = 0;
+        std::memcpy(&at, frame_ + f.instruction, sizeof at);
+        instruction = numbered(code, at);
+    } else {
+        instruction = reinterpret_cast<uintptr_t>(pointer_at(frame_, f.instruction));
+    }
+    frame_ = pointer_at(frame_, f.previous);
     return true;
 }
 
@@ -96,10 +132,8 @@ std::string PythonWalk::file() const {
     return file;
 }
 
-// Addresses have 47 bits.
 uintptr_t PythonWalk::instruction() const {
-    const int at = PyFrame_GetLasti ? PyFrame_GetLasti(frame_) : line();
-    return sizeof(void*) == 8 && at >= 0 && at < 0xffff ? code | (static_cast<uintptr_t>(at) + 1) << 48 : 0;
+    return sizeof(void*) == 8 ? numbered(code, PyFrame_GetLasti ? PyFrame_GetLasti(frame_) : line()) : 0;
 }
 
 int PythonWalk::line() const { return PyFrame_GetLineNumber(frame_); }

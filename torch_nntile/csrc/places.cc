@@ -113,7 +113,7 @@ uint32_t line_now() {
     while (walk.next()) {
         const uint32_t kind = look_up(walk.code);
         if (kind == library) continue;
-        uint32_t line = kind == user ? look_up(walk.instruction) : unknown;
+        uint32_t line = kind == user && walk.instruction ? look_up(walk.instruction) : unknown;
         if (line != unknown) return line;
         line = learn(code);
         if (line == unknown) return line;
@@ -121,7 +121,7 @@ uint32_t line_now() {
         }
         Tables& t = tables();
         std::lock_guard lock(t.mutex);
-        if (walk.code == code) t.known.emplace(walk.instruction, line);
+        if (walk.code == code && walk.instruction) t.known.emplace(walk.instruction, line);
         return line;
     }
     return unknown;
@@ -167,7 +167,7 @@ size_t text_for_library(uint64_t place, char* out, size_t size) {
     return text.size();
 }
 
-// Whether both walks find the same codes here.
+// Whether both walks find the same here.
 bool walks_agree() {
     if (!FrameWalk::known() || !PythonWalk::possible()) return false;
     FrameWalk fast;
