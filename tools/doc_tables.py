@@ -192,7 +192,10 @@ def environment_page() -> str:
 
 {table}
 
-`STARPU_*` are read when the runtime starts, `NNTILE_*` when torch_nntile is imported.
+The first tensor on the device reads and checks them, a start of the runtime does it again;
+`NNTILE_CPU_FALLBACK` and `NNTILE_BLOCKING` count as they are at the import. An import never fails because of
+them: a value that cannot be raises at the first use, and one warning names variables that begin with
+`NNTILE_` and mean nothing.
 `init_context(...)` goes before the environment.
 
 The runtime sets some of StarPU's own variables for its start, and puts them back:

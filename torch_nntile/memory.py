@@ -36,9 +36,7 @@ def _context_stats() -> dict[str, int]:
     if _c.get("nntile_context_active"):
         _c.call("nntile_context_stats_get", counters)
     names = ("tiles", "tile_bytes", "pool_bytes", "peak_bytes", "reserved_peak_bytes", "tasks")
-    return {
-        name: int(getattr(counters, name)) for name in (*names, "launches", "in_flight")
-    }
+    return {name: int(getattr(counters, name)) for name in (*names, "launches", "in_flight")}
 
 
 def memory_allocated(device: Any = None) -> int:

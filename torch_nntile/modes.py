@@ -25,7 +25,9 @@ class Stats:
     tasks: int
     copies: int
     host_calls: int
-    waiting: int = 0  # ops that were recorded and not submitted yet; not counted in the others but `ops`
+    waiting: int = (
+        0  # ops that were recorded and not submitted yet; not counted in the others but `ops`
+    )
 
 
 def compile_graph() -> None:
@@ -55,8 +57,9 @@ def stats() -> Stats:
     """
     counters = _c.new_struct("nntile_record_stats")
     _c.call("nntile_record_stats_get", _c.record(), counters)
-    counted = (getattr(counters, name) for name in Stats.__slots__ if name != "waiting")
-    return Stats(*counted, waiting=int(_c.get("nntile_record_pending", _c.record())))
+    names = [name for name in Stats.__slots__ if name != "waiting"]
+    waiting = int(_c.get("nntile_record_pending", _c.record()))
+    return Stats(**{name: getattr(counters, name) for name in names}, waiting=waiting)
 
 
 def number_of(mode: str) -> int:

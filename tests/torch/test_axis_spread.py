@@ -131,7 +131,6 @@ def recorded(case: Case, batch: int, batch_cut: Cut, cuts: Cuts) -> Recorded:
         ),
         re.findall(r"^  retile (.*)", tiles, re.MULTILINE),
         {ops[n] for n in copies},
-        wait()
         stats().host_calls - before.host_calls,
     )
 

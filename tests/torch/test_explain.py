@@ -11,7 +11,6 @@ import pytest
 import torch
 
 import torch_nntile
-from torch_nntile import places
 from torch_nntile.errors import InvalidArgumentError
 
 

@@ -253,7 +253,12 @@ def test_a_graph_that_did_not_fit_stays_pending(results: dict[str, str]) -> None
 
 @pytest.mark.parametrize(
     "name",
-    ["error_of_the_timer", "wait_tells_once", "what_was_replaced_meanwhile", "a_read_of_other_data"],
+    [
+        "error_of_the_timer",
+        "wait_tells_once",
+        "what_was_replaced_meanwhile",
+        "a_read_of_other_data",
+    ],
 )
 def test_an_error_belongs_to_the_data_that_it_kept_from_being_computed(
     results: dict[str, str], name: str
