@@ -26,7 +26,8 @@ enum Kind { forward, backward_input, backward_weight };
 constexpr size_t most_primitives = 512;  // of a thread; a loop of one model needs some dozens
 
 // The task's dims: n, co, c, group, then spatial ones of y, x and the window. Taps that meet padding only, wherever the
-// window is, are left out: of a window of 3 x 3 on a map of 1 x 1 one of nine is left.
+// window is, are left out: of a window of 3 x 3 on a map of 1 x 1 one of nine is left. For the library a row is an image of
+// one row: it has more code for images.
 struct Geometry {
     Kind kind;
     size_t rank;
@@ -67,6 +68,10 @@ struct Geometry {
             dilation.push_back(apart - 1);  // of oneDNN, a dilation of 0 is none
             left.push_back(padding - first * apart);
             right.push_back((ys - 1) * step + (taps - 1) * apart + 1 - xs - left.back());
+        }
+        if (rank == 1) {
+            stride.insert(stride.begin(), 1);
+            for (memory::dims* values : {&dilation, &left, &right}) values->insert(values->begin(), 0);
         }
     }
 
@@ -119,11 +124,13 @@ Place place(const Geometry& g, char operand, const int64_t* strides) {
         if (g.groups > 1) add(g.groups, strides[1] * co);
         add(co, strides[1]);
         own(g.groups > 1 ? 3 : 2);
+        if (g.rank == 1) add(1, 0);
         for (size_t d = 0; d < g.rank; ++d) own(g.w(d));
         return p;
     }
     own(0);
     own(operand == 'x' ? 2 : 1);
+    if (g.rank == 1) add(1, 0);
     for (size_t d = 0; d < g.rank; ++d) own(operand == 'x' ? g.x(d) : g.y(d));
     return p;
 }
