@@ -239,12 +239,17 @@ struct Scatter {
         return 0;
     }
 
-    // The loop over the dim that lies closest in x is the inner one.
+    // The loop over the dim along which x is read, and y read and written, closest is the inner one.
     template <int mode>
     int run() {
         const int a = own.dims - 1, b = more.dims - 1;
-        const auto step = [](const Space& s, int d) { return s.sizes[d] == 1 ? INT64_MAX : std::abs(s.strides[1][d]); };
-        const bool inner_is_own = step(own, a) <= step(more, b);
+        int64_t along_table = INT64_MAX;
+        for (size_t k = 0; k < indices.blocks.size(); ++k)
+            along_table = std::min(along_table, std::abs(indices.strides[k]));
+        const auto cost = [](const Space& s, int d, int64_t y_step) {
+            return s.sizes[d] == 1 ? INT64_MAX : std::abs(s.strides[1][d]) + 2 * y_step;
+        };
+        const bool inner_is_own = cost(own, a, std::abs(own.strides[0][a])) <= cost(more, b, along_table);
         const Space &outer = inner_is_own ? more : own, &inner = inner_is_own ? own : more;
         Walk first(outer, outer.dims);
         do {

@@ -8,6 +8,7 @@
 #include "kernels/convert.hh"
 #include "kernels/functions.hh"
 #include "kernels/space.hh"
+#include "kernels/transpose.hh"
 
 namespace nntile::kernels {
 namespace {
@@ -114,10 +115,19 @@ int scan_of(const Args& args) {
             return;
         }
         T values[group];
-        for (int64_t t = 0; t < rows.d; ++t) {
-            load(from + t * rows.steps[0] * size_of(x.dtype), values, strides[0], n);
-            for (int64_t j = 0; j < n; ++j) totals[j] = joined<op>(totals[j], values[j]);
-            store(totals, to + t * rows.steps[1] * size_of(y.dtype), strides[1], n);
+        // Results that lie the other way are turned a square at a time.
+        const bool turn = rows.steps[1] == 1 && strides[1] != 1;
+        const int64_t bytes = size_of(y.dtype), step = turn ? group : rows.steps[1], next = turn ? 1 : strides[1];
+        alignas(64) std::byte square[group * group * sizeof(double)];
+        for (int64_t first_t = 0; first_t < rows.d; first_t += group) {
+            const int64_t some = std::min(group, rows.d - first_t);
+            std::byte* target = turn ? square : to + first_t * rows.steps[1] * bytes;
+            for (int64_t t = 0; t < some; ++t) {
+                load(from + (first_t + t) * rows.steps[0] * size_of(x.dtype), values, strides[0], n);
+                for (int64_t j = 0; j < n; ++j) totals[j] = joined<op>(totals[j], values[j]);
+                store(totals, target + t * step * bytes, next, n);
+            }
+            if (turn) transpose_of(bytes)(square, group, to + first_t * bytes, strides[1], n, some);
         }
     });
     return 0;
