@@ -50,7 +50,8 @@ def set_axis_group_name(tensor: torch.Tensor, names: Mapping[int, str]) -> None:
     for dim, name in names.items():
         if not isinstance(dim, SupportsIndex) or isinstance(dim, bool):
             raise DtypeError(
-                f"set_axis_group_name: expected a dim and its name, as {{0: 'batch'}}, got {{{dim!r}: {name!r}}}"
+                "set_axis_group_name: expected a dim and its name, as {0: 'batch'}, got "
+                f"{{{dim!r}: {name!r}}}"
             )
         dim = operator.index(dim)
         if not -tensor.dim() <= dim < tensor.dim():
@@ -96,9 +97,10 @@ def _cut_of(
     given = [sizes] if one else list(sizes) if isinstance(sizes, Iterable) else [sizes]
     if not all(isinstance(size, SupportsIndex) and not isinstance(size, bool) for size in given):
         raise DtypeError(
-            f"axis group {name!r}: the tiling must be a size, a list of sizes, 'auto' or 'whole', got {sizes!r}"
+            f"axis group {name!r}: the tiling must be a size, a list of sizes, 'auto' or 'whole', got "
+            f"{sizes!r}"
         )
-    cut = [operator.index(size) for size in given]
+    cut = [operator.index(size) for size in given if isinstance(size, SupportsIndex)]
     if not cut:
         raise InvalidArgumentError(
             f"axis group {name!r}: the list of sizes is empty; 'auto' is a word"

@@ -232,8 +232,8 @@ def _refuse_other_devices(overload: str, args: Any, kwargs: Any) -> None:
         for x in _leaves((named.get(name),)):
             if isinstance(x, Tensor) and x.is_cpu and x.dim():
                 raise RuntimeError(
-                    "Expected all tensors to be on the same device, but found at least two devices, nntile:0 and "
-                    f"{x.device}! (when checking argument for argument {name} in method aten::{overload})"
+                    "Expected all tensors to be on the same device, but found at least two devices, "
+                    f"nntile:0 and {x.device}! (when checking argument for argument {name} in method aten::{overload})"
                 )
 
 

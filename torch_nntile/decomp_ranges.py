@@ -53,9 +53,9 @@ def kaiser_window(
     pin_memory: bool | None = None,
 ) -> Tensor:
     """PyTorch's calls a table of kernels that only knows its own devices."""
-    options = {} if layout is None else {"layout": layout}
+    layout = layout or torch.strided
     window = torch.kaiser_window(
-        window_length, periodic, beta, dtype=dtype, device="cpu", **options
+        window_length, periodic, beta, dtype=dtype, layout=layout, device="cpu"
     )
     return window.to(device)
 

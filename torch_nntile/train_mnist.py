@@ -118,7 +118,11 @@ def make_parser() -> argparse.ArgumentParser:
         metavar="FILE",
         help="checkpoint that is written after each epoch, and gone on from if it is there",
     )
-    add("--verbose", action="store_true", help="say when the runtime starts and stops; errors with a traceback")
+    add(
+        "--verbose",
+        action="store_true",
+        help="say when the runtime starts and stops; errors with a traceback",
+    )
     return parser
 
 

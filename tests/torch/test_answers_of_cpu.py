@@ -275,8 +275,15 @@ def test_numbers_of_another_dtype_at_a_mask() -> None:
 
 
 def test_nonzero_into_outputs() -> None:
-    same(lambda d: torch.nonzero(torch.ones(3, device=d), out=torch.empty((), dtype=torch.int64, device=d)))
-    refused(lambda d: torch.nonzero(torch.ones(3, device=d), out=torch.empty((), device=d)), "scalar type Long")
+    same(
+        lambda d: torch.nonzero(
+            torch.ones(3, device=d), out=torch.empty((), dtype=torch.int64, device=d)
+        )
+    )
+    refused(
+        lambda d: torch.nonzero(torch.ones(3, device=d), out=torch.empty((), device=d)),
+        "scalar type Long",
+    )
 
 
 def test_complex_of_two_dtypes() -> None:

@@ -241,7 +241,7 @@ def test_bad_names() -> None:
     with pytest.raises(TypeError, match=r"expected dims and their names, as .*, got \['a'\]"):
         set_axis_group_name(x, ["a"])
     for names in ({"a": 0}, {True: "a"}, {1.0: "a"}):
-        with pytest.raises(TypeError, match="expected a dim and its name, as .*, got"):
+        with pytest.raises(TypeError, match=r"expected a dim and its name, as .*, got"):
             set_axis_group_name(x, names)
     with pytest.raises(TypeError, match="expected the name of a group, got tensor"):
         set_axis_group_tiling(x, 2)

@@ -148,6 +148,6 @@ def test_memory_cannot_be_shared() -> None:
         lambda: torch.nn.Linear(2, 2).to("nntile").share_memory(),
         lambda: torch.ones(2, device="nntile").share_memory_(),
     ):
-        with pytest.raises(RuntimeError, match="belongs to its process.* on the CPU"):
+        with pytest.raises(RuntimeError, match=r"belongs to its process.* on the CPU"):
             share()
     assert torch.nn.Linear(2, 2).share_memory().weight.is_shared()

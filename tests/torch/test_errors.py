@@ -166,7 +166,7 @@ MIXED: dict[str, Callable[[Tensor, Tensor], object]] = {
 
 @pytest.mark.parametrize("name", MIXED)
 def test_compositions_of_mixed_devices(name: str) -> None:
-    with pytest.raises(RuntimeError, match="Expected all tensors to be on the same device.* cpu!"):
+    with pytest.raises(RuntimeError, match=r"Expected all tensors to be on the same device.* cpu!"):
         MIXED[name](on_device(2, 2), torch.ones(2, 2))
     assert works()
 

@@ -218,7 +218,11 @@ def atomic(a: In("f32", (None, None), ("b", None)), y: Out("f32", "a")):
 @pytest.mark.parametrize(
     ("function", "at", "said"),
     [
-        (shared, "cuda.shared", "kernels have no cuda.shared.array: there are no blocks of threads"),
+        (
+            shared,
+            "cuda.shared",
+            "kernels have no cuda.shared.array: there are no blocks of threads",
+        ),
         (waiting, "numba.cuda", "kernels have no numba.cuda.syncthreads: there are no blocks"),
         (atomic, "cuda.atomic", r"kernels have no cuda.atomic.add: .*write a\[i\] \+= value"),
         (sliced, "0:1", "'y' may be cut: index it by integers"),

@@ -193,11 +193,19 @@ def test_fork_rng(options: dict[str, Any]) -> None:
 
 WHOLE = (torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8, torch.bool)
 FLOATING = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
-BOUNDS: list[tuple[int, ...]] = [(), (0, None), (-3, None), (2, None), (100,), (-3, 100), (-5, 32752)]
+BOUNDS: list[tuple[int, ...]] = [
+    (),
+    (0, None),
+    (-3, None),
+    (2, None),
+    (100,),
+    (-3, 100),
+    (-5, 32752),
+]
 BOUNDS += [(0, 2**24 + 3), (-(2**63), None), (3, 2), (-(2**40), 2**62)]
 
 
-@pytest.mark.parametrize("dtype", (*WHOLE, *FLOATING), ids=str)
+@pytest.mark.parametrize("dtype", [*WHOLE, *FLOATING], ids=str)
 @pytest.mark.parametrize("bounds", BOUNDS, ids=str)
 def test_random_integers_fill_the_range_of_the_cpu(dtype: torch.dtype, bounds: Any) -> None:
     """Or are refused in the CPU's words: the largest number of a small dtype, precision of a float."""

@@ -24,15 +24,42 @@ from typing import Any
 __all__ = ["compare", "main", "table"]
 
 FILES = (
-    "test_torch test_view_ops test_indexing test_tensor_creation_ops test_type_promotion test_shape_ops "
-    "test_sort_and_select test_scatter_gather_ops test_reductions test_complex test_nn test_unary_ufuncs "
-    "test_binary_ufuncs test_segment_reductions test_spectral_ops test_linalg"
-).split()
-HELPERS = ("common_cuda", "common_device_type", "common_dtype", "common_methods_invocations", "common_nn")
-HELPERS += ("common_mkldnn", "common_utils", "common_quantization", "opinfo.core", "opinfo.refs")
+    *(
+        "test_torch",
+        "test_view_ops",
+        "test_indexing",
+        "test_tensor_creation_ops",
+        "test_type_promotion",
+    ),
+    *(
+        "test_shape_ops",
+        "test_sort_and_select",
+        "test_scatter_gather_ops",
+        "test_reductions",
+        "test_nn",
+    ),
+    *("test_complex", "test_unary_ufuncs", "test_binary_ufuncs", "test_segment_reductions"),
+    *("test_spectral_ops", "test_linalg"),
+)
+HELPERS = (  # modules of torch.testing._internal that tests take names from
+    *(
+        "common_cuda",
+        "common_device_type",
+        "common_dtype",
+        "common_methods_invocations",
+        "common_mkldnn",
+    ),
+    *("common_nn", "common_quantization", "common_utils", "opinfo.core", "opinfo.refs"),
+)
 DEVICES = {"cpu": "CPU", "privateuse1": "PRIVATEUSE1"}  # and what its classes end in
 MOST_BYTES = 6 << 30  # of a process
-MUCH_MEMORY = ("large", "64bit", "huge", "big_", "numel_overflow")  # words in names of tests: left out
+MUCH_MEMORY = (
+    "large",
+    "64bit",
+    "huge",
+    "big_",
+    "numel_overflow",
+)  # words in names of tests: left out
 Results = dict[str, tuple[str, str]]  # test -> passed, failed, skipped or died; the error
 
 
@@ -131,7 +158,15 @@ def _run(folder: Path, file: str, device: str, log: Path, every: int, seconds: i
     command = [sys.executable, "-m", "pytest", "-q", "--noconftest", "-p", "no:cacheprovider"]
     command += ["-p", "torch_nntile.conformance.device_tests"]
     command += [f"--device-log={log}", f"--device-class={DEVICES[device]}", f"--every={every}"]
-    command += [f"--seconds={seconds}", "-W", "ignore", "-c", os.devnull, f"--rootdir={folder}", str(path)]
+    command += [
+        f"--seconds={seconds}",
+        "-W",
+        "ignore",
+        "-c",
+        os.devnull,
+        f"--rootdir={folder}",
+        str(path),
+    ]
     environment = {**os.environ, "PYTORCH_TESTING_DEVICE_ONLY_FOR": device}
     environment |= {"PYTORCH_PRINT_REPRO_ON_FAILURE": "0"}
     while True:
@@ -203,7 +238,8 @@ def main() -> int:
         logs.mkdir(parents=True, exist_ok=True)
         for file in given.files:
             results = [
-                _run(folder, file, d, logs / f"{file}.{d}", given.every, given.seconds) for d in DEVICES
+                _run(folder, file, d, logs / f"{file}.{d}", given.every, given.seconds)
+                for d in DEVICES
             ]
             found, others = compare(*results)
             counts.append((file, found))

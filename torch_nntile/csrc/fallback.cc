@@ -88,8 +88,8 @@ void check_devices(const OperatorHandle& op, Arguments arguments) {
         const c10::Argument& formal = op.schema().arguments()[k];
         const bool lengths = formal.name() == "lengths" || formal.name() == "batch_sizes";
         each_tensor(arguments[k], [&](const at::Tensor& t) {
-            const bool free = t.defined() && t.is_cpu() && (t.dim() == 0 || lengths || arguments[k].isOptionalTensorList());
-            TORCH_CHECK(!t.defined() || ours(t) || free,
+            if (!t.defined() || ours(t)) return;
+            TORCH_CHECK(t.is_cpu() && (t.dim() == 0 || lengths || arguments[k].isOptionalTensorList()),
                         "Expected all tensors to be on the same device, but found at least two devices, ", device(),
                         " and ", t.device(), "! (when checking argument for argument ", formal.name(), " in method ",
                         op.operator_name(), ")");

@@ -172,8 +172,8 @@ int run_host(void* user, int64_t batch, int accumulate, void* const* data, char*
     return status;
 }
 
-// Indices and lengths may be on the CPU. Returns the tensor to use: its bytes are its values. (Matrix products get conjugate
-// views, which PyTorch resolves for most other ops.)
+// Indices and lengths may be on the CPU. Returns the tensor to use: its bytes are its values.
+// (Matrix products get conjugate views, which PyTorch resolves for most other ops.)
 Tensor admit(const Tensor& t, const c10::OperatorHandle& op, const c10::Argument& argument) {
     if (ours(t)) {
         const bool plain = !t.is_conj() && !t.is_neg();

@@ -335,7 +335,8 @@ def kernel(
     """
     if function is not None:
         raise DtypeError(
-            "kernel: it must know which points are computed: write @kernel(points=...) or @kernel(n_threads=...)"
+            "kernel: it must know which points are computed: write @kernel(points=...) or "
+            "@kernel(n_threads=...)"
         )
     return _decorator(_points_of(points, n_threads), dict(cut or {}), debug)
 
