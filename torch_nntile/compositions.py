@@ -233,7 +233,8 @@ def _refuse_other_devices(overload: str, args: Any, kwargs: Any) -> None:
             if isinstance(x, Tensor) and x.is_cpu and x.dim():
                 raise RuntimeError(
                     "Expected all tensors to be on the same device, but found at least two devices, "
-                    f"nntile:0 and {x.device}! (when checking argument for argument {name} in method aten::{overload})"
+                    f"nntile:0 and {x.device}! (when checking argument for argument {name} in method "
+                    f"aten::{overload})"
                 )
 
 

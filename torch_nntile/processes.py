@@ -44,7 +44,8 @@ def _share_memory(self: torch.UntypedStorage, *args: Any, **kwargs: Any) -> Any:
     if self.device.type == "nntile":
         raise InvalidStateError(
             "share_memory_: data of device 'nntile' belongs to its process, others get copies: share the "
-            "tensors while they are on the CPU, and in each process move values to the device and gradients back"
+            "tensors while they are on the CPU, and in each process move values to the "
+            "device and gradients back"
         )
     return _share(self, *args, **kwargs)
 
