@@ -307,7 +307,11 @@ class State:
             self._function(thing, depth)
         elif isinstance(thing, MethodType):
             self._push(thing.__func__, text, depth)
-            self._push(thing.__self__, text.rpartition(".")[0] or "self", depth)
+            # A package that captures a method of its own knows what else is in the object.
+            code = getattr(thing.__func__, "__code__", None)
+            own = code is not None and not is_users_file(code.co_filename) and depth == 0
+            if not own or isinstance(thing.__self__, nn.Module) or _is_users(type(thing.__self__)):
+                self._push(thing.__self__, text.rpartition(".")[0] or "self", depth)
         elif isinstance(thing, functools.partial):
             for part in (thing.func, *thing.args, *thing.keywords.values()):
                 self._push(part, text, depth)
