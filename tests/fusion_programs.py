@@ -21,7 +21,7 @@ from strategies import values
 from torch import Tensor
 
 import torch_nntile
-from torch_nntile import stats, wait
+from torch_nntile import stats
 
 __all__ = [
     "Input",
@@ -191,7 +191,6 @@ def results_of(program: Program) -> tuple[list[Any], int, int]:
         kept, taken = record(program, made)
         made.clear()  # what is not kept has no reader now
         torch_nntile.run()
-    wait()
     tasks = stats().tasks - before
     return [described(x) for x in kept], taken, tasks
 
@@ -359,7 +358,6 @@ def optimizer_step(name: str, options: dict[str, Any], dtype: torch.dtype) -> tu
         with runtime_mode("graph"):
             optimizer.step()
             torch_nntile.run()
-            wait()
             tasks = stats().tasks - before
     state = [x for p in parameters for x in optimizer.state[p].values() if isinstance(x, Tensor)]
     return [described(x.detach()) for x in [*parameters, *state]], tasks

@@ -11,8 +11,8 @@ struct PyCodeObject;
 namespace torch_nntile {
 
 // The innermost first, without Python's lock and without a reference: frames stay as they are as long as their
-// thread is here. It knows how they lie in memory in some versions of Python. In a module that is ten deep it takes 0.03
-// us, by functions 0.8, and a thread beside which others compute in Python waits for the lock.
+// thread is here. It knows how they lie in memory in some versions of Python. In a module that is ten deep it takes
+// 0.03 us, by functions 0.8, and a thread beside which others compute in Python waits for the lock.
 class FrameWalk {
 public:
     static bool known();  // is it one of these versions

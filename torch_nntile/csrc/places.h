@@ -27,7 +27,8 @@ std::string module_of(PlaceNumber place);
 std::string text_of(PlaceNumber place);
 
 // How Python's frames are found. fast: without its lock, by the layout of the frames of this version
-// of Python, which is tried first: false where it is another one, and Python's functions find them. folders: lines apart by '\n'; files
+// of Python, which is tried first: false where it is another one, and Python's functions find them.
+// folders: lines apart by '\n'; files
 // in them are not the user's, but for those that come after a '+'; what comes after a '=' is left out
 // of names. fast 0: by Python's functions. Called with frames on the stack.
 bool start_places(const char* folders, int fast);

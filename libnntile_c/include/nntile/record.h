@@ -122,9 +122,9 @@ nntile_status nntile_record_run(nntile_record *record, nntile_error **error);
  *  nothing. Steps and compositions that have begun go on. Since 0.1. */
 nntile_status nntile_record_submit(nntile_record *record, nntile_error **error);
 
-/** open != 0 begins a step, as of an optimizer: 20,000 calls may wait, whatever they give. open == 0 ends it and submits
- *  them; if they do not fit into memory they have not happened. May be nested; the end of the outermost counts, and
- *  every begin needs its end. Without a begin it is nntile_record_submit(). Since 0.1. */
+/** open != 0 begins a step, as of an optimizer: 20,000 calls may wait, whatever they give. open == 0 ends it and
+ *  submits them; if they do not fit into memory they have not happened. May be nested; the end of the outermost
+ *  counts, and every begin needs its end. Without a begin it is nntile_record_submit(). Since 0.1. */
 nntile_status nntile_record_window(nntile_record *record, int open, nntile_error **error);
 
 /** What is recorded from a call with begin != 0 to the one with begin == 0 makes one result: eager mode does not submit
