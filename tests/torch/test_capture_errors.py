@@ -125,9 +125,10 @@ def test_a_scheduler_inside_is_refused() -> None:
         scheduler.step()
         return loss
 
-    with pytest.raises(RuntimeError, match=r"param_groups\[0\]\['lr'\] of SGD from .* to 0.0015625"):
-        for _ in range(6):  # the first finds no gradients
-            step(torch.randn(3, 8).to(DEVICE))
+    with pytest.raises(
+        RuntimeError, match=r"param_groups\[0\]\['lr'\] of SGD from .* to 0.0015625"
+    ):
+        [step(torch.randn(3, 8).to(DEVICE)) for _ in range(6)]  # the first finds no gradients
     assert optimizer.param_groups[0]["lr"] == 0.1 / 64  # true calls
 
 

@@ -17,9 +17,10 @@ from torch.utils import _pytree as pytree
 
 from torch_nntile.errors import InvalidArgumentError, InvalidStateError, NotFoundError
 from torch_nntile.notices import warn
+from torch_nntile.replay.guard import Guard
 from torch_nntile.replay.numbers import ChangedError, Live
 from torch_nntile.replay.recording import Recording, recording_now, too_many
-from torch_nntile.replay.state import Guard, State
+from torch_nntile.replay.state import State
 from torch_nntile.replay.watch import Watch, host_same
 
 __all__ = ["Captured", "capture"]
@@ -147,8 +148,7 @@ class Captured:
             nonlocal result_spec
             with watch.active():
                 flat, result_spec = pytree.tree_flatten(self._function(*args, **kwargs))
-                flat = [watch.numbers.pin(x) if isinstance(x, Live) else x for x in flat]
-            return flat
+                return [watch.numbers.pin(x) if isinstance(x, Live) else x for x in flat]
 
         def leaves_used() -> list[Tensor]:
             found = [leaf for leaf, _ in watch.leaves()]
@@ -184,7 +184,9 @@ class Captured:
             numbers = watch.numbers
             differs = recording.difference(last.recording, set(numbers.slots))
             if not differs and not numbers.same_as(last.watch.numbers):
-                differs = "other hyperparameters, or numbers that are computed from them in another way"
+                differs = (
+                    "other hyperparameters, or numbers that are computed from them in another way"
+                )
             reasons += [differs, last.guard.change() if differs and not watch.why_not else ""]
         why = "; ".join(filter(None, reasons))
         if not why and last is not None:

@@ -13,14 +13,11 @@ import array
 import functools
 import itertools
 import math
-import numbers
 import operator
 import sys
 import sysconfig
-import weakref
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from enum import Enum
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import CodeType, FunctionType, GeneratorType, MethodType, ModuleType
 from typing import Any
@@ -29,11 +26,12 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-__all__ = ["Guard", "State", "is_users_file", "plain"]
+from torch_nntile.replay.guard import Guard, Held, plain
+
+__all__ = ["State", "is_users_file"]
 
 MOST_ITEMS = 1000  # of a container, to be looked at one by one
 DEEPEST = 8  # objects in objects
-_ATOMS = (str, bytes, numbers.Number, type(None), torch.dtype, torch.device, Enum, range, slice)
 _OF_MODULE = (
     "_parameters", "_buffers", "_modules", "_forward_hooks", "_forward_pre_hooks", "_backward_hooks",
 )  # fmt: skip
@@ -42,18 +40,6 @@ _LIBRARIES = tuple(
     {str(Path(sysconfig.get_paths()[name])) + "/" for name in ("stdlib", "platstdlib", "purelib", "platlib")}
     | {str(Path(torch.__file__).parent) + "/", str(Path(__file__).parents[1]) + "/", "<frozen"}
 )  # fmt: skip
-
-
-def plain(value: Any) -> bool:
-    """Whether a value cannot change, so that it is known by what it says."""
-    if isinstance(value, (tuple, frozenset)):
-        return all(map(plain, value))
-    return isinstance(value, _ATOMS)
-
-
-def _equal(a: Any, b: Any) -> bool:
-    """-0.0 is not 0.0 and True not 1, but nan is nan."""
-    return type(a) is type(b) and plain(a) and repr(a) == repr(b)
 
 
 @functools.cache
@@ -89,156 +75,11 @@ def _position(iterator: Iterator[Any]) -> Any:
     return repr(iterator) if known else operator.length_hint(iterator, -1)
 
 
-_GONE = object()  # stands for what a place held, where nothing is any more
-
-
-class _Held:
-    """Some places in one object: what they hold now, and how to name them to a user."""
-
-    __slots__ = ("container", "effects", "keys", "label", "names", "read", "sized")
-
-    def __init__(
-        self,
-        label: str,
-        container: Any = None,
-        keys: Sequence[Any] = (),
-        *,
-        read: Callable[[], Sequence[Any]] | None = None,
-        names: Sequence[str] | None = None,
-        sized: bool = False,
-        effects: Callable[[Any], bool] | None = None,
-    ) -> None:
-        self.label = label  # "x[" or "x." before the name; without names the place itself
-        self.container = container  # a dict or list; None: ask `read`
-        self.keys = keys
-        self.read = read or self._items
-        self.names = keys if names is None and container is not None else names
-        self.sized = sized  # it has no other items
-        self.effects = effects  # which changes the function must not make; None: any
-
-    def _items(self) -> list[Any]:
-        found = []
-        for key in self.keys:
-            try:
-                found.append(self.container[key])
-            except LookupError:
-                found.append(_GONE)
-        return found
-
-    def size(self) -> int:
-        return len(self.container) if self.sized else 0
-
-    def text(self, k: int) -> str:
-        if self.names is None:
-            return self.label
-        if not self.label.endswith("["):
-            return f"{self.label}{self.names[k]}"
-        return f"{self.label}{self.names[k]!r}]"
-
-
-def _weakly(value: Any) -> Any:
-    """Tensors may end; parameters are kept by every recording that uses them."""
-    if isinstance(value, Tensor) and not isinstance(value, nn.Parameter):
-        return weakref.ref(value)
-    return value
-
-
-def _short(value: Any) -> str:
-    if value is _GONE:
-        return "gone"
-    if isinstance(value, weakref.ref):
-        value = value()
-    if isinstance(value, Tensor):
-        return f"a tensor of shape {tuple(value.shape)}"
-    text = repr(value) if plain(value) else f"an object of {type(value).__name__}"
-    return text if len(text) < 60 else text[:57] + "..."
-
-
-class _Then:
-    """What places held at one time."""
-
-    __slots__ = ("held", "size", "values")
-
-    def __init__(self, held: _Held) -> None:
-        self.held = held
-        self.values = [_weakly(value) for value in held.read()]
-        self.size = held.size()
-
-    def change(self, *, effects: bool = False) -> str:
-        """The first place that does not hold what it held; "": each holds the same, or an equal number."""
-        held = self.held
-        try:
-            now, size = list(held.read()), held.size()
-        except (ValueError, RuntimeError):  # an empty cell; a container that changes meanwhile
-            return f"`{held.text(0)}` is gone"
-        for k, (new, old) in enumerate(zip(now, self.values, strict=False)):
-            if new is old or (isinstance(old, weakref.ref) and old() is new) or _equal(new, old):
-                continue
-            if effects and held.effects is not None and not held.effects(new):
-                continue
-            if isinstance(new, Tensor) and isinstance(old, weakref.ref):
-                text, advice = "is another tensor", "write into it in place, or return it"
-            else:
-                text = f"is {_short(new)} and was {_short(old)}"
-                advice = "change it between two calls; what the function needs of it is an argument"
-            return f"`{held.text(k)}` {text}" + f": {advice}" * effects
-        if size != self.size or len(now) != len(self.values):
-            items = f"{size or len(now)} items and had {self.size or len(self.values)}"
-            advice = ": do that between two calls, with what the function returns" * effects
-            return f"`{held.label.rstrip('[')}` has {items}{advice}"
-        return ""
-
-
-class Guard:
-    """What places held at one time, ready to be compared before each replay."""
-
-    def __init__(self, held: Sequence[_Held]) -> None:
-        self._then = then = [_Then(h) for h in held]
-        # Most places are compared by loops of C: items, sizes. The rest are few.
-        items = [
-            (t.held.container, key, value)
-            for t in then
-            for key, value in zip(t.held.keys, t.values, strict=False)
-            if value is not _GONE and not isinstance(value, weakref.ref)
-        ]
-        self._containers, self._keys, self._values = zip(*items) if items else ((), (), ())
-        self._empty = tuple(t.held.container for t in then if t.held.sized and not t.size)
-        sized = [(t.held.container, t.size) for t in then if t.size]
-        self._sized, self._sizes = zip(*sized) if sized else ((), ())
-        self._rest = [
-            t
-            for t in then
-            if t.held.container is None
-            or any(v is _GONE or isinstance(v, weakref.ref) for v in t.values)
-        ]
-
-    def holds(self) -> bool:
-        try:
-            items = map(operator.getitem, self._containers, self._keys)
-            same = all(map(operator.is_, items, self._values))
-        except LookupError:
-            return False
-        if same and not any(self._empty) and all(map(operator.eq, map(len, self._sized), self._sizes)):
-            return not any(then.change() for then in self._rest)
-        return not self.change()
-
-    def change(self) -> str:
-        """The first place that does not hold what it held then."""
-        return next((text for then in self._then if (text := then.change())), "")
-
-    def effect(self) -> str:
-        """The first place that the function has changed since."""
-        return next((text for then in self._then if (text := then.change(effects=True))), "")
-
-    def held(self) -> list[_Held]:
-        return [then.held for then in self._then]
-
-
 class State:
     """Places in reach of a function and of its arguments that are no tensors."""
 
     def __init__(self, function: Any, arguments: Sequence[Any]) -> None:
-        self._held: list[_Held] = []
+        self._held: list[Held] = []
         self.optimizers: list[Optimizer] = []
         self._guards: list[Guard] = []
         self._seen: dict[int, Any] = {}
@@ -293,13 +134,14 @@ class State:
 
     def _add_named(self, space: Any, names: Sequence[str], label: str) -> None:
         if names:
-            self._held.append(_Held(label, space, names))
+            self._held.append(Held(label, space, names))
 
     def _visit(self, thing: Any, text: str, depth: int) -> None:
         if id(thing) in self._seen or isinstance(thing, Tensor) or plain(thing):
             return
         if isinstance(thing, nn.Module):
-            return self._module(thing, text, depth)
+            self._module(thing, text, depth)
+            return
         self._seen[id(thing)] = thing
         if isinstance(thing, Optimizer):
             self.optimizers.append(thing)
@@ -322,7 +164,7 @@ class State:
         elif isinstance(thing, (Mapping, list, tuple, set, frozenset, deque)):
             self._container(thing, text, depth)
         elif isinstance(thing, Iterator):
-            self._held.append(_Held(text, read=lambda: (_position(thing),)))
+            self._held.append(Held(text, read=lambda: (_position(thing),)))
         elif isinstance(thing, (bytearray, array.array)) or type(thing).__module__ == "numpy":
             self._bytes(thing, text)
         elif isinstance(thing, (type, ModuleType)):
@@ -353,7 +195,7 @@ class State:
         filled = [(n, c) for n, c in cells if _contents(c) is not _EMPTY]
         if filled:
             known, names = [cell for _, cell in filled], [name for name, _ in filled]
-            self._held.append(_Held("", read=lambda: [c.cell_contents for c in known], names=names))
+            self._held.append(Held("", read=lambda: [c.cell_contents for c in known], names=names))
         for name, cell in filled:
             self._push(cell.cell_contents, name, depth)
         for name, default in (function.__kwdefaults__ or {}).items():
@@ -362,7 +204,7 @@ class State:
             self._push(default, f"a default of {function.__name__}", depth)
         if function.__defaults__:
             text = f"the defaults of {function.__name__}"
-            self._held.append(_Held(text, read=lambda: (function.__defaults__,)))
+            self._held.append(Held(text, read=lambda: (function.__defaults__,)))
         self._functions.append((function, depth))
 
     def _globals(self, function: FunctionType, depth: int) -> None:
@@ -373,29 +215,30 @@ class State:
 
     def _container(self, thing: Any, text: str, depth: int) -> None:
         if len(thing) > MOST_ITEMS:
-            self._held.append(_Held(f"len({text})", read=lambda: (len(thing),)))
+            self._held.append(Held(f"len({text})", read=lambda: (len(thing),)))
             return
         if isinstance(thing, Mapping):
             if type(thing) is dict:  # others may do more than look up
-                self._held.append(_Held(text + "[", thing, list(thing), sized=True))
+                self._held.append(Held(text + "[", thing, list(thing), sized=True))
             else:
                 read = lambda: [*thing.keys(), *thing.values()]  # noqa: E731
-                self._held.append(_Held(text, read=read))
+                self._held.append(Held(text, read=read))
             for key, value in thing.items():
                 self._push(value, f"{text}[{key!r}]", depth)
             return
         if isinstance(thing, list):
-            self._held.append(_Held(text + "[", thing, range(len(thing)), sized=True))
+            self._held.append(Held(text + "[", thing, range(len(thing)), sized=True))
         elif isinstance(thing, (set, deque)):
-            self._held.append(_Held(text, read=lambda: list(thing)))
+            self._held.append(Held(text, read=lambda: list(thing)))
         for k, value in enumerate(thing):
             self._push(value, f"{text}[{k}]", depth)
 
     def _bytes(self, thing: Any, text: str) -> None:
-        if isinstance(thing, (bytearray, array.array)) or hasattr(thing, "tobytes"):
-            if math.prod(getattr(thing, "shape", (len(thing),))) <= MOST_ITEMS:
-                read = thing.tobytes if hasattr(thing, "tobytes") else lambda: bytes(thing)
-                self._held.append(_Held(text, read=lambda: (read(),)))
+        if not isinstance(thing, (bytearray, array.array)) and not hasattr(thing, "tobytes"):
+            return
+        if math.prod(getattr(thing, "shape", (len(thing),))) <= MOST_ITEMS:
+            read = thing.tobytes if hasattr(thing, "tobytes") else lambda: bytes(thing)
+            self._held.append(Held(text, read=lambda: (read(),)))
 
     def _object(self, thing: Any, text: str, depth: int) -> None:
         if _is_users(type(thing)):
@@ -414,13 +257,13 @@ class State:
             self._add_named(space, names, text + ".")
             for name in names:
                 value = space[name]
-                if isinstance(value, (list, dict, deque)) and len(value) <= MOST_ITEMS:
-                    if all(map(plain, value.values() if isinstance(value, dict) else value)):
-                        self._push(value, f"{text}.{name}", depth)
+                inside = value.values() if isinstance(value, dict) else value
+                if isinstance(value, (list, dict, deque)) and all(map(plain, inside)):
+                    self._push(value, f"{text}.{name}", depth)
 
     def _said(self, thing: Any) -> list[str]:
         """Attributes of an object that the code says, and that are no methods."""
-        space, of_class = _dict_of(thing), {}
+        space, of_class = _dict_of(thing), dict[str, Any]()
         if not isinstance(thing, (type, ModuleType)):
             for base in reversed(type(thing).__mro__[:-1]):
                 of_class |= {n: v for n, v in vars(base).items() if plain(v)}
@@ -446,7 +289,7 @@ class State:
             if type(part) in (dict, OrderedDict):
                 made = lambda new: not isinstance(new, (Tensor, nn.Module))  # noqa: E731
                 label = f"{text}.{name}["
-                self._held.append(_Held(label, part, list(part), sized=True, effects=made))
+                self._held.append(Held(label, part, list(part), sized=True, effects=made))
         users = _is_users(type(module))
         if users:
             for base in type(module).__mro__:
@@ -458,7 +301,7 @@ class State:
         if others:
             # Packages keep tensors that they have computed; the user's own are his results.
             tolerant = None if users else (lambda new: not isinstance(new, Tensor))
-            self._held.append(_Held(text + ".", space, others, effects=tolerant))
+            self._held.append(Held(text + ".", space, others, effects=tolerant))
         for name in others:
             value = space[name]
             if isinstance(value, (list, dict, deque)) or hasattr(value, "__dict__"):

@@ -169,9 +169,9 @@ class Watch(TorchFunctionMode):
             if id(tensor) not in self._made_on_host:
                 self._on_host.setdefault(id(tensor), (tensor, content))
         for tensor in made:
-            if isinstance(tensor, Tensor) and tensor.device.type == "cpu":
-                if id(tensor) not in self._on_host:
-                    self._made_on_host[id(tensor)] = tensor
+            on_host = isinstance(tensor, Tensor) and tensor.device.type == "cpu"
+            if on_host and id(tensor) not in self._on_host:
+                self._made_on_host[id(tensor)] = tensor
 
     def _note_leaf(self, leaf: Tensor) -> None:
         if leaf.device.type != "nntile" or id(leaf) in self._arguments:
