@@ -16,7 +16,7 @@ import math
 import operator
 import sys
 import sysconfig
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import CodeType, FunctionType, GeneratorType, MethodType, ModuleType
@@ -234,11 +234,9 @@ class State:
             self._push(value, f"{text}[{k}]", depth)
 
     def _bytes(self, thing: Any, text: str) -> None:
-        if not isinstance(thing, (bytearray, array.array)) and not hasattr(thing, "tobytes"):
-            return
-        if math.prod(getattr(thing, "shape", (len(thing),))) <= MOST_ITEMS:
-            read = thing.tobytes if hasattr(thing, "tobytes") else lambda: bytes(thing)
-            self._held.append(Held(text, read=lambda: (read(),)))
+        as_bytes = bytes if isinstance(thing, bytearray) else getattr(type(thing), "tobytes", None)
+        if as_bytes and math.prod(getattr(thing, "shape", (len(thing),))) <= MOST_ITEMS:
+            self._held.append(Held(text, read=lambda: (as_bytes(thing),)))
 
     def _object(self, thing: Any, text: str, depth: int) -> None:
         if _is_users(type(thing)):
@@ -282,11 +280,11 @@ class State:
         """All numbers of a module, what it is made of, and objects such as a configuration."""
         self._seen[id(module)] = module
         space = vars(module)
-        names = [n for n, v in space.items() if plain(v)]
+        names = [n for n, v in space.items() if plain(v) and not n.startswith("_is_full")]
         self._add_named(space, names, text + ".")
         for name in _OF_MODULE:
             part = space.get(name)
-            if type(part) in (dict, OrderedDict):
+            if isinstance(part, dict):
                 made = lambda new: not isinstance(new, (Tensor, nn.Module))  # noqa: E731
                 label = f"{text}.{name}["
                 self._held.append(Held(label, part, list(part), sized=True, effects=made))
