@@ -150,9 +150,10 @@ class Captured:
                 flat, result_spec = pytree.tree_flatten(self._function(*args, **kwargs))
                 return [watch.numbers.pin(x) if isinstance(x, Live) else x for x in flat]
 
-        def leaves_used() -> list[Tensor]:
-            found = [leaf for leaf, _ in watch.leaves()]
-            return found + [t for t in tensors if t.requires_grad and t.is_leaf]
+        had = [(t, t.grad) for t in tensors if t.requires_grad and t.is_leaf]
+
+        def leaves_used() -> list[tuple[Tensor, Tensor | None]]:
+            return watch.take_gradients() + had
 
         results = recording.record(function, tensors, leaves_used)
         self.recordings += 1

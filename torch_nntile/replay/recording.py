@@ -107,6 +107,7 @@ class Recording:
         self._aliases: list[tuple[int, int]] = []  # arguments that are one storage
         self._results: list[tuple[int, int]] = []  # place among the bindings, storage
         self._gradients: list[_Gradient] = []
+        self._dropped: list[Tensor | int] = []  # leaves whose gradients the function takes away
         self._fixed: list[_Slot] = []
         self._made: set[int] = set()  # buffers
         self._drawn = 0  # numbers of the generator
@@ -119,9 +120,11 @@ class Recording:
         self,
         function: Callable[[], Sequence[Any]],
         arguments: Sequence[Tensor],
-        leaves: Callable[[], Sequence[Tensor]] = tuple,
+        leaves: Callable[[], Sequence[tuple[Tensor, Tensor | None]]] = tuple,
     ) -> list[Any]:
         """Run `function`, which returns a flat list. Its results have no graph of autograd.
+
+        leaves: tensors that got gradients, with those that they had before.
 
         What is recorded runs at the end, also if `function` raises.
         """
@@ -161,7 +164,10 @@ class Recording:
         return slots
 
     def _bind(
-        self, arguments: Sequence[Tensor], results: list[Any], leaves: Sequence[Tensor]
+        self,
+        arguments: Sequence[Tensor],
+        results: list[Any],
+        leaves: Sequence[tuple[Tensor, Tensor | None]],
     ) -> None:
         """Find what each slot stands for."""
         slots = self._slots()
@@ -172,10 +178,16 @@ class Recording:
             if buffer and by_argument.setdefault(buffer, k) != k:
                 self._aliases.append((k, by_argument[buffer]))
         gradients = {
-            _address(buffer_of(leaf.grad)): leaf
-            for leaf in leaves
-            if leaf.grad is not None and not self.made(leaf)
+            _address(buffer_of(grad)): (leaf, grad)
+            for leaf, had in leaves
+            for grad in (had, leaf.grad)
+            if grad is not None and not self.made(leaf)
         }
+        self._dropped = [
+            _number_of(leaf, arguments)
+            for leaf, had in leaves
+            if had is not None and leaf.grad is None
+        ]
         storages = self._view(results, by_argument, self._made.difference(gradients))
         bound: list[int] = []
         for k, slot in enumerate(slots):
@@ -184,12 +196,9 @@ class Recording:
             elif slot.buffer in storages:
                 self._results.append((len(bound), storages[slot.buffer]))
             elif slot.buffer in gradients:
-                leaf = gradients[slot.buffer]
-                own = [n for n, argument in enumerate(arguments) if argument is leaf]
-                assert leaf.grad is not None
-                self._gradients.append(
-                    _Gradient(len(bound), own[0] if own else leaf, leaf.grad.stride(), slot.reads)
-                )
+                leaf, grad = gradients[slot.buffer]
+                whose = _number_of(leaf, arguments)
+                self._gradients.append(_Gradient(len(bound), whose, grad.stride(), slot.reads))
             else:
                 self._fixed.append(slot)
                 if slot.reads and not slot.buffer:
@@ -296,10 +305,12 @@ class Recording:
         )
         if self._drawn:
             _c.get("nntile_stub_rng_set", seed % 2**64, (offset + self._drawn) % 2**64)
+        for leaf in self._dropped:
+            _leaf(leaf, arguments).grad = None
         return [self._result(view, arguments, bases) for view in self._views]
 
     def _gradient(self, gradient: _Gradient, arguments: Sequence[Tensor]) -> Any:
-        leaf = arguments[gradient.leaf] if isinstance(gradient.leaf, int) else gradient.leaf
+        leaf = _leaf(gradient.leaf, arguments)
         now = leaf.grad
         if now is None or now.stride() != gradient.strides:
             if gradient.reads:
@@ -316,6 +327,15 @@ class Recording:
         if view.argument is not None:
             return view.of(arguments[view.argument], itself=True)
         return view.of(bases[view.storage], itself=view is self._storages[view.storage][0])
+
+
+def _number_of(leaf: Tensor, arguments: Sequence[Tensor]) -> Tensor | int:
+    """The number of an argument, or a tensor that is none."""
+    return next((n for n, argument in enumerate(arguments) if argument is leaf), leaf)
+
+
+def _leaf(leaf: Tensor | int, arguments: Sequence[Tensor]) -> Tensor:
+    return arguments[leaf] if isinstance(leaf, int) else leaf
 
 
 def _leave(result: Any, arguments: Sequence[Tensor]) -> Any:

@@ -250,14 +250,12 @@ class State:
             return
         space = getattr(thing, "__dict__", None)
         if isinstance(space, dict) and space:
-            # Its methods are not looked into, so they may read and change any attribute.
-            names = list(space)
-            self._add_named(space, names, text + ".")
-            for name in names:
-                value = space[name]
-                inside = value.values() if isinstance(value, dict) else value
-                if isinstance(value, (list, dict, deque)) and all(map(plain, inside)):
-                    self._push(value, f"{text}.{name}", depth)
+            # Its methods are not looked into, so they may read and change any number.
+            self._add_named(space, [n for n, v in space.items() if plain(v)], text + ".")
+            inside = [n for n, v in space.items() if _of_numbers(v)]
+            read = lambda: [_frozen(space.get(name)) for name in inside]  # noqa: E731
+            if inside:
+                self._held.append(Held(text + ".", read=read, names=inside))
 
     def _said(self, thing: Any) -> list[str]:
         """Attributes of an object that the code says, and that are no methods."""
@@ -306,6 +304,16 @@ class State:
                 self._push(value, f"{text}.{name}", depth)
         for name, child in module._modules.items():
             self._push(child, f"{text}.{name}", 0)
+
+
+def _of_numbers(thing: Any) -> bool:
+    if not isinstance(thing, (list, dict, set, deque)) or len(thing) > MOST_ITEMS:
+        return False
+    return all(map(plain, thing.values() if isinstance(thing, dict) else thing))
+
+
+def _frozen(thing: Any) -> Any:
+    return repr(thing) if _of_numbers(thing) else None
 
 
 class _Empty:

@@ -67,6 +67,8 @@ class Watch(TorchFunctionMode):
         # Weak: what the step makes and drops is its own. Of leaves, whether they had a gradient before.
         self._modules: dict[int, weakref.ref[nn.Module]] = {}
         self._leaves: dict[int, tuple[weakref.ref[Tensor], bool]] = {}
+        # Gradients that were there, until it is known what the function reads of them.
+        self._gradients: dict[int, Tensor] = {}
         self._optimizer: Optimizer | None = None
         self._own_steps: dict[int, str] = {}  # tensors on the CPU in the optimizer's state
         # Groups whose numbers are live, what these were, and the live ones.
@@ -179,10 +181,18 @@ class Watch(TorchFunctionMode):
         known = self._leaves.get(id(leaf))
         if known is None or known[0]() is not leaf:
             self._leaves[id(leaf)] = (weakref.ref(leaf), leaf.grad is not None)
+            if leaf.grad is not None:
+                self._gradients[id(leaf)] = leaf.grad
 
     def leaves(self) -> list[tuple[Tensor, bool]]:
         """Leaves that are no arguments, and whether they had a gradient before."""
         return [(leaf, had) for ref, had in self._leaves.values() if (leaf := ref()) is not None]
+
+    def take_gradients(self) -> list[tuple[Tensor, Tensor | None]]:
+        """Those leaves, and the gradients that they had, which may end now."""
+        found = [(leaf, self._gradients.get(id(leaf))) for leaf, _ in self.leaves()]
+        self._gradients.clear()
+        return found
 
     def state(self, leaves: Sequence[tuple[Tensor, bool]]) -> Any:
         """What a caller may change between two calls, and change back."""
@@ -304,10 +314,10 @@ def _advise(error: RuntimeError, func: Callable[..., Any]) -> None:
     if "inside of a captured function" not in text or "; " in text:
         return
     frame: FrameType | None = sys._getframe(2)
-    if frame is not None and not is_users_file(frame.f_code.co_filename):
+    if func.__name__ in ("__getitem__", "__setitem__", "nonzero", "masked_select", "backward"):
+        advice = "what a mask selects has a shape that depends on data: use torch.where"
+    elif frame is not None and not is_users_file(frame.f_code.co_filename):
         advice = "call what reads here between two calls of the captured function"
-    elif func.__name__ in ("__getitem__", "__setitem__", "nonzero", "masked_select"):
-        advice = "the shape depends on data: use torch.where, or multiply by the mask"
     else:
         advice = "return the tensor, and read it outside"
     error.args = (f"{text}; {advice}",)

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 #include <optional>
+#include <ranges>
 
 #include "base/error.hh"
 #include "record/recorder.hh"
@@ -57,6 +58,14 @@ void Recorder::see_as(Buffer& buffer, const Operand& like) {
         if (auto seen = buffer.stored->as(like.dtype, *sizes)) buffer.stored = std::move(seen);
 }
 
+// The data has other dims of one element than the operand, and is the same else.
+static bool differ_in_ones(const graph::Stored& stored, const Operand& like) {
+    const auto sizes = storage_sizes(like);
+    if (!sizes || stored.dtype != like.dtype || Dims(stored.sizes) == *sizes) return false;
+    const auto more = [](int64_t n) { return n != 1; };
+    return std::ranges::equal(stored.sizes | std::views::filter(more), *sizes | std::views::filter(more));
+}
+
 // False: bytes would remain behind the last element.
 static bool fits(const Buffer& buffer, DType dtype) { return buffer.bytes % size_of(dtype) == 0; }
 
@@ -64,7 +73,10 @@ uint32_t Recorder::current_value(Buffer& buffer, DType dtype, const Operand* lik
     Holder& h = hold(buffer);
     if (h.current == no_value) {
         need_data(buffer);
-        if (like && dtype != DType::u8 && buffer.stored && buffer.stored->dtype == DType::u8) see_as(buffer, *like);
+        const bool bytes = buffer.stored && buffer.stored->dtype == DType::u8;
+        // A gradient that autograd made as (1, n) and adds to as (n): two recordings see it alike.
+        const bool ones = capturing() && like && buffer.stored && differ_in_ones(*buffer.stored, *like);
+        if (like && dtype != DType::u8 && (bytes || ones)) see_as(buffer, *like);
         if (buffer.stored && !buffer.stored->undefined) {
             h.input = static_cast<uint32_t>(graph_.inputs.size());
             h.leaf = graph_.add_input(buffer.stored->dtype, buffer.stored->sizes, {}, buffer.stored);
