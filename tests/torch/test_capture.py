@@ -342,6 +342,7 @@ def test_cuts_may_change() -> None:
         assert function.replays == before + 1
 
 
+@pytest.mark.filterwarnings("ignore:capture")
 def test_signatures_are_bounded() -> None:
     function = torch_nntile.capture(signatures=2)(lambda x: x * 2)
     for rows in (1, 2, 3, 4) * 3:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import itertools
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -141,3 +142,51 @@ def test_a_rebound_tensor_is_read() -> None:
         seen.append(step(torch.ones(2, device=DEVICE)).tolist()[0])
     assert seen == [2.0] * 5 + [3.0] * 4
     assert step.replays == 5
+
+
+# ---- many kinds of arguments
+
+
+def test_lengths_in_turn_are_all_kept() -> None:
+    step = torch_nntile.capture(lambda x: x * 2 + 1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(4):
+            for length in range(10, 102, 2):
+                assert step(torch.ones(length, device=DEVICE)).shape == (length,)
+    assert (step.recordings, step.replays) == (2 * 46, 2 * 46)
+
+
+def test_who_drops_recordings_says_so_once() -> None:
+    step = torch_nntile.capture(signatures=2)(lambda x: x * 2)
+    with pytest.warns(UserWarning, match="drops recordings of the arguments") as found:
+        [step(torch.ones(length, device=DEVICE)) for length in (1, 2, 3, 4) * 3]
+    assert [w.filename for w in found] == [__file__]
+
+
+def test_a_number_as_an_argument_says_that_nothing_is_replayed() -> None:
+    step = torch_nntile.capture(lambda x, factor: x * factor)
+    with pytest.warns(UserWarning, match="was recorded 128 times and never replayed.*as tensors"):
+        seen = [step(torch.ones(1, device=DEVICE), float(k)).item() for k in range(130)]
+    assert seen == list(range(130))
+
+
+def test_gradients_that_a_function_only_drops() -> None:
+    weights = [nn.Parameter(torch.ones(2, device=DEVICE)) for _ in range(2)]
+
+    @torch_nntile.capture
+    def step(x: Tensor) -> Tensor:
+        for weight in weights:
+            weight.grad = None
+        loss = (weights[0] * x).sum()
+        loss.backward()
+        return loss
+
+    for _ in range(6):
+        for weight in weights:
+            weight.grad = torch.ones(2, device=DEVICE)
+        step(torch.full((2,), 3.0, device=DEVICE))
+        assert weights[1].grad is None
+        assert weights[0].grad is not None
+        assert weights[0].grad.tolist() == [3.0, 3.0]
+    assert step.replays >= 3

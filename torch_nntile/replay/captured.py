@@ -333,19 +333,23 @@ def capture(function: Any = None, *, signatures: int | None = None) -> Any:
 
     Recorded anew, beside what is there: other shapes, dtypes, layouts or Python values among the
     arguments, other training flags, `requires_grad`, parameters or modules, gradients that are
-    there or not, grad mode, autocast, and hyperparameters that are not floats. Axis cuts may change.
+    there or not, grad mode, autocast, hyperparameters that are not floats, and other numbers in the
+    Python state that the function's code reads. Axis cuts may change.
 
     Not possible inside, and an error at its line: reading data (`.item()`, `print`, `if loss > 0`).
-    Not seen by a replay: other Python state that the function reads or changes. So numbers that
-    change are arguments, as tensors; an LR scheduler steps between two calls.
+    Refused as well: Python state that the function changes, since a replay would not. So what counts
+    calls and an LR scheduler step between two calls, and numbers that change each time are
+    arguments, as tensors.
 
     Args:
         function: any arguments; tensors on the CPU are moved to the device first.
-        signatures: how many kinds of arguments are kept, those used last.
+        signatures: how many kinds of arguments are kept, those used last; None: as many as fit, up
+            to 512. A warning says so once when recordings are dropped.
 
     Raises:
-        RuntimeError: at a call, after five recordings of which no two in a row are the same; says
-            in what they differ. Inside of the function: a read of data.
+        RuntimeError: at a call, after five recordings of which no two in a row are the same, or
+            five in a row for other numbers; says in what they differ, and where. Inside of the
+            function: a read of data.
         ValueError: no function, or `signatures` below 1.
     """
     if function is None:
