@@ -121,6 +121,27 @@ int main(void) {
     nntile_capture_digest(capture, words[1]);
     CHECK(memcmp(words[0], words[1], sizeof words[0]) != 0);
 
+    /* in what they differ: the op, and both numbers */
+    char* text = NULL;
+    const uint32_t live = 0;
+    OK(nntile_capture_difference(more[0], more[1], NULL, 0, &text, &error));
+    CHECK(strcmp(text, "other numbers: add with alpha = 4, it was 3") == 0);
+    nntile_text_free(text);
+    OK(nntile_capture_difference(more[0], more[1], &live, 1, &text, &error));
+    CHECK(strcmp(text, "") == 0);
+    nntile_text_free(text);
+    nntile_capture* two = NULL;
+    OK(nntile_capture_begin(record, 0, 0, &error));
+    add(x, other, result, 3);
+    add(result, other, result, 3);
+    OK(nntile_capture_end(record, &two, &error));
+    OK(nntile_capture_difference(more[0], two, NULL, 0, &text, &error));
+    CHECK(strcmp(text, "other ops or shapes: op 2 is add, there was none") == 0);
+    nntile_text_free(text);
+    FAILS(NNTILE_INVALID_ARGUMENT, "capture is NULL",
+          nntile_capture_difference(more[0], NULL, NULL, 0, &text, &error));
+    nntile_capture_destroy(two);
+
     /* end without a capture: what was recorded runs */
     OK(nntile_capture_begin(record, 0, 0, &error));
     add(x, other, result, 7);

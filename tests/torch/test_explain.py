@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -45,6 +45,25 @@ def test_why_a_graph_was_planned_again() -> None:
     assert _planned("erfinv")[-1].endswith(here + shape)
     _erfinv(torch.zeros(7, 3, device="nntile", dtype=torch.float64))
     assert _planned("erfinv")[-1].endswith("planned again: input 0 is f64, it was f32")
+
+
+def test_why_names_the_first_op_that_differs() -> None:
+    if not FAST:
+        pytest.skip("without lines a graph has nothing that it could be compared with")
+    x = torch.zeros(5, 3, device="nntile")
+
+    def followed(by: Callable[[torch.Tensor], torch.Tensor]) -> str:
+        torch_nntile.wait()
+        y = by(x.sin()).cumsum(0)
+        torch_nntile.wait()
+        assert y.shape == (5, 3)
+        return _planned("cumsum and 2 before it")[-1]
+
+    followed(torch.exp)
+    line = f"test_explain.py:{followed.__code__.co_firstlineno + 2}"
+    assert re.search(
+        rf"planned again: op 2 is tanh \(.*{line}\), it was exp \(.*{line}\)$", followed(torch.tanh)
+    )
 
 
 def test_why_after_other_cuts() -> None:
