@@ -231,6 +231,20 @@ def test_a_wider_output_takes_what_the_operands_can_hold(
     same(call)
 
 
+@pytest.mark.parametrize("wide", [torch.int32, torch.int64, torch.float32], ids=str)
+@pytest.mark.parametrize("narrow", [torch.uint8, torch.int8, torch.bool], ids=str)
+def test_whole_numbers_wrap_before_they_go_into_a_wider_output(
+    narrow: torch.dtype, wide: torch.dtype
+) -> None:
+    def call(device: Any) -> Any:
+        a, b = (torch.tensor(x, device=device).to(narrow) for x in ([100, 5, 1], [100, 8, 1]))
+        outs = [torch.empty(3, dtype=wide, device=device) for _ in range(3)]
+        first = torch.add(a, b, out=outs[0]), torch.mul(a, b, out=outs[1])
+        return first if narrow == torch.bool else (*first, torch.sub(a, b, out=outs[2]))
+
+    same(call)
+
+
 @pytest.mark.parametrize("arguments", [(0,), (1,), (7,), (7, False), (7, True, 3.0)], ids=str)
 def test_kaiser_window(arguments: tuple[Any, ...]) -> None:
     same(lambda device: torch.kaiser_window(*arguments, device=device))

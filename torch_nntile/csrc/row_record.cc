@@ -54,6 +54,12 @@ bool holds(ScalarType type, ScalarType other) {
     return type != ScalarType::Byte && c10::elementSize(other) < c10::elementSize(type);
 }
 
+// Of these the kernels compute in a wider dtype.
+bool is_narrow(ScalarType type) {
+    return type == ScalarType::Half || type == ScalarType::BFloat16 ||
+           (c10::isIntegralType(type, true) && type != ScalarType::Long);
+}
+
 bool is_double(const Number& n) {
     constexpr int64_t most = int64_t{1} << std::numeric_limits<double>::digits;
     return !c10::isIntegralType(n.type, true) || (-most <= n.i && n.i <= most);
@@ -144,12 +150,11 @@ bool Row::record_node(const View& view, const Inputs& in, const Results& out) co
                                                       : own);
         }
     }
-    // As on the CPU, what a short float cannot hold is lost before it goes into a wider out= argument.
+    // As on the CPU, what the operands' dtype cannot hold is lost before it goes into a wider out= argument.
     c10::SmallVector<at::Tensor, 2> rounded(out.size());
     for (size_t o = 0; o < out.size(); ++o) {
         const at::Tensor& t = out[o];
-        const bool is_short = type == ScalarType::Half || type == ScalarType::BFloat16;
-        if (t_.map && is_short && t.defined() && t_.outputs[o].variable && t.scalar_type() != type)
+        if (t_.map && t.defined() && t_.outputs[o].variable && is_narrow(type) && t.scalar_type() != type)
             rounded[o] = make_tensor(t.sizes(), dense_strides(t.sizes()), type);
         if (t.defined()) operands.tensor(rounded[o].defined() ? rounded[o] : t);
         else operands.absent();
