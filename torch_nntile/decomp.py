@@ -285,6 +285,7 @@ COMPOSITIONS: dict[str, Callable[..., Any]] = {
     "log_sigmoid_forward": log_sigmoid_forward,
     "equal": equal,
     "masked_select": masked_select,
+    "_lazy_clone": torch.clone,  # whose storage PyTorch makes for allocators of its own
     "round.decimals": round_decimals,
     "div.Tensor_mode": div_mode,
     "addmv": addmv,

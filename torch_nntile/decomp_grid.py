@@ -20,6 +20,16 @@ def _check(input: Tensor, grid: Tensor) -> None:
         raise NotImplementedError(f'"grid_sampler" not implemented for {input.dtype}')
     if input.dtype != grid.dtype:
         raise RuntimeError(f"expected scalar type {input.dtype} but found {grid.dtype}")
+    if grid.shape[0] != input.shape[0]:
+        raise RuntimeError(
+            "grid_sampler(): expected grid and input to have same batch size, but got input with "
+            f"sizes {list(input.shape)} and grid with sizes {list(grid.shape)}"
+        )
+    if grid.shape[-1] != input.dim() - 2:
+        raise RuntimeError(
+            f"grid_sampler(): expected grid to have size {input.dim() - 2} in last dimension, but "
+            f"got grid with sizes {list(grid.shape)}"
+        )
 
 
 def grid_sampler(

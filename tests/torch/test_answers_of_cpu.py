@@ -306,3 +306,45 @@ def test_complex_of_two_dtypes() -> None:
             x = torch.ones(2, device=device)
             with pytest.raises(RuntimeError, match="Expected object of scalar type Float but got"):
                 op(x, x.double())  # at the call, not where it is read
+
+
+def test_nothing_joined_along_a_dim_that_it_does_not_have() -> None:
+    same(lambda device: torch.cat([torch.empty(0, device=device)] * 2, 1))
+    same(
+        lambda device: torch.cat(
+            [torch.empty(0, device=device), torch.ones(2, 3, device=device)], 1
+        )
+    )
+
+
+@pytest.mark.parametrize("dim", range(4))
+def test_index_add_into_empty_dims(dim: int) -> None:
+    shape = (0, 1, 2, 0)
+
+    def call(device: Any) -> Any:
+        n = min(shape[dim], 1)
+        index = torch.zeros(n, dtype=torch.int64, device=device)
+        source = torch.ones(
+            [n if d == dim else size for d, size in enumerate(shape)], device=device
+        )
+        x = torch.ones(shape, device=device)
+        return x.index_add_(dim, index, source), x.index_reduce(dim, index, source, "mean")
+
+    same(call)
+
+
+def test_the_largest_unsigned_number() -> None:
+    same(lambda device: torch.full((2,), 2**64 - 1, dtype=torch.uint64, device=device))
+
+
+def test_a_grid_of_another_number_of_dims() -> None:
+    def call(device: Any) -> Tensor:
+        return F.grid_sample(
+            torch.ones(1, 1, 2, 2, device=device), torch.zeros(1, 2, 2, 3, device=device)
+        )
+
+    refused(call, r"grid_sampler\(\): expected grid to have size 2 in last dimension")
+
+
+def test_lazy_clone() -> None:
+    same(lambda device: torch._lazy_clone(torch.ones(2, device=device)).add_(1))

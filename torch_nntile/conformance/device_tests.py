@@ -51,15 +51,12 @@ HELPERS = (  # modules of torch.testing._internal that tests take names from
     ),
     *("common_nn", "common_quantization", "common_utils", "opinfo.core", "opinfo.refs"),
 )
-DEVICES = {"cpu": "CPU", "privateuse1": "PRIVATEUSE1"}  # and what its classes end in
+DEVICES = {  # how PyTorch's tests call them, and what the names of classes and tests may end in
+    "cpu": ("CPU", "cpu"),
+    "privateuse1": ("PRIVATEUSE1", "NNTILE", "privateuse1", "nntile"),
+}
 MOST_BYTES = 6 << 30  # of a process
-MUCH_MEMORY = (
-    "large",
-    "64bit",
-    "huge",
-    "big_",
-    "numel_overflow",
-)  # words in names of tests: left out
+MUCH_MEMORY = ("large", "64bit", "huge", "big_", "numel_overflow")  # in names: these are left out
 Results = dict[str, tuple[str, str]]  # test -> passed, failed, skipped or died; the error
 
 
@@ -68,7 +65,7 @@ Results = dict[str, tuple[str, str]]  # test -> passed, failed, skipped or died;
 
 def pytest_addoption(parser: Any) -> None:
     parser.addoption("--device-log", help="a file for the results")
-    parser.addoption("--device-class", help="what the names of classes end in")
+    parser.addoption("--device", choices=list(DEVICES))
     parser.addoption("--every", type=int, default=1)
     parser.addoption("--seconds", type=int, default=120)
 
@@ -76,13 +73,13 @@ def pytest_addoption(parser: Any) -> None:
 class _Plugin:
     def __init__(self, config: Any) -> None:
         self.path = Path(config.getoption("--device-log"))
-        self.ending = config.getoption("--device-class")
+        self.endings = DEVICES[config.getoption("--device")]
         resource.setrlimit(resource.RLIMIT_DATA, (MOST_BYTES, MOST_BYTES))
         self.every, self.seconds = config.getoption("--every"), config.getoption("--seconds")
 
     def pytest_collection_modifyitems(self, items: list[Any]) -> None:
         done = set(_read(self.path))
-        ours = [item for item in items if item.cls and item.cls.__name__.endswith(self.ending)]
+        ours = [item for item in items if item.cls and item.cls.__name__.endswith(self.endings)]
         ours = [item for item in ours if not any(word in item.name for word in MUCH_MEMORY)]
         items[:] = [item for item in ours[:: self.every] if item.nodeid not in done]
 
@@ -157,7 +154,7 @@ def _run(folder: Path, file: str, device: str, log: Path, every: int, seconds: i
     path = folder / f"{file}.py"
     command = [sys.executable, "-m", "pytest", "-q", "--noconftest", "-p", "no:cacheprovider"]
     command += ["-p", "torch_nntile.conformance.device_tests"]
-    command += [f"--device-log={log}", f"--device-class={DEVICES[device]}", f"--every={every}"]
+    command += [f"--device-log={log}", f"--device={device}", f"--every={every}"]
     command += [
         f"--seconds={seconds}",
         "-W",
@@ -184,8 +181,7 @@ def _run(folder: Path, file: str, device: str, log: Path, every: int, seconds: i
 def _plain(test: str, device: str) -> str:
     """The same name for all devices. The class of a test may be named after the device's own name."""
     path, _, name = test.partition("::")
-    ending = {"cpu": "cpu", "privateuse1": "nntile"}[device]
-    for word in (DEVICES[device], device, ending):
+    for word in DEVICES[device]:
         name = name.replace(word, "DEVICE")
     return f"{path}::{name}"
 

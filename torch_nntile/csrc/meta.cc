@@ -209,8 +209,8 @@ namespace {
 
 // lone_too: numbers that are tensors of the CPU are not read but stand for any value.
 void call_meta(const c10::OperatorHandle& op, Arguments arguments, torch::jit::Stack& stack,
-               bool lone_too) {
-    const c10::KernelFunction* kernel = structured_meta(op);
+               bool lone_too, bool structured = true) {
+    const c10::KernelFunction* kernel = structured ? structured_meta(op) : nullptr;
     const auto call = [&](c10::ScalarType common) {
         call_at(op, arguments, c10::Device(c10::kMeta), stack,
                 [&](const at::Tensor& t, const c10::Argument& a) {
@@ -238,12 +238,10 @@ Shapes infer(const c10::OperatorHandle& op, Arguments arguments, Refusal refusal
         call_meta(op, arguments, stack, false);
     } catch (...) {
         if (refusal == Refusal::by_cpu) refuse_as_cpu(op, arguments);
-        bool any_lone = false;
-        for (const c10::IValue& v : arguments)
-            each_tensor(v, [&](const at::Tensor& t) { any_lone |= is_lone(t); });
-        if (!any_lone) throw;
-        stack.clear();  // masked_fill's wants all of its tensors on one device
-        call_meta(op, arguments, stack, true);
+        // masked_fill's wants all of its tensors on one device; the structured one of index_add looks at the
+        // first element, of an empty dim too, where the other one does not.
+        stack.clear();
+        call_meta(op, arguments, stack, true, false);
     }
     Shapes shapes;
     for (const c10::IValue& v : stack) {

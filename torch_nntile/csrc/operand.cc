@@ -89,7 +89,8 @@ Number number_of(const c10::Scalar& scalar) {
         const double f = scalar.toDouble();
         return {ScalarType::Double, f, 0};
     }
-    if (scalar.isComplex()) return {ScalarType::ComplexDouble, 0, 0};
+    // Neither is one of the library's numbers: those that are unsigned are beyond int64.
+    if (scalar.isComplex() || scalar.type() == ScalarType::UInt64) return {ScalarType::ComplexDouble, 0, 0};
     const int64_t i = scalar.isBoolean() ? int64_t{scalar.toBool()} : scalar.toLong();
     return {scalar.isBoolean() ? ScalarType::Bool : ScalarType::Long, static_cast<double>(i), i};
 }

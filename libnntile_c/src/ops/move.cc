@@ -68,6 +68,7 @@ std::vector<uint32_t> cat(Builder& graph, const Call& call, std::span<const uint
     Attr shape;
     shape.ints = sizes;
     uint32_t y = graph.op("empty", {}, {shape}, call.compute)[0];
+    if (product(sizes) == 0) return {y};  // dim may be one that a result of nothing does not have
     const int64_t dim = wrap_dim(call.row, call.attr("dim").i, static_cast<int64_t>(sizes.size()));
     int64_t at = 0;
     for (size_t k = 0; k < in.size(); ++k) {
