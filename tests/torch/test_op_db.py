@@ -25,8 +25,8 @@ NAMES = sorted(
 # PyTorch makes these of ops with rows, by itself or by its decomposition.
 MADE_OF_ROWS = (
     *("matmul", "addmv", "dot", "mv", "linear", "cross_entropy", "stack", "clamp", "logsumexp"),
-    *("mse_loss", "hardtanh", "elu", "logsigmoid", "hardswish", "var", "std", "nan_to_num"),
-    *("tril", "triu"),
+    *("mse_loss", "hardtanh", "logsigmoid", "var", "std", "nan_to_num"),
+    *("tril", "triu", "prelu", "softshrink"),
     *("index_put", "take", "put", "masked_scatter", "scatter_reduce", "isin", "roll"),
     *("cummax", "cummin", "logcumsumexp", "median", "kthvalue", "argsort", "searchsorted"),
     *("polygamma", "special.zeta", "special.modified_bessel_i0", "nansum", "aminmax", "addbmm"),
@@ -50,6 +50,15 @@ ELSEWHERE = {
         ("nll_loss_backward", "layer_norm_backward", "embedding_dense_backward"),
         "gradient of an op with an entry",
     ),
+    **dict.fromkeys(
+        (
+            *("hardswish_backward", "hardsigmoid_backward", "hardtanh_backward", "logit_backward"),
+            *("hardshrink_backward", "softshrink_backward", "softplus_backward"),
+            *("log_sigmoid_backward", "prelu_kernel_backward"),
+        ),
+        "gradient of an op with an entry, and test_compositions.py",
+    ),
+    "prelu_kernel": "called by prelu",
     "masked_scale": "gradient of dropout: test_random.py",
     **dict.fromkeys(
         (
