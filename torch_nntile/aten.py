@@ -47,9 +47,9 @@ def _own(op: str, arguments: str) -> Row:
 
 
 def _same(names: str, arguments: str, *overloads: str) -> tuple[Row, ...]:
-    """Rows whose op has the name of the overload: "neg", or "eq.Tensor" and "eq.Scalar"."""
+    """Rows whose op has the name of the overload: "neg", "nntile::huber", "eq.Tensor" and "eq.Scalar"."""
     return tuple(
-        Row(f"{name}.{overload}" if overload else name, name, arguments)
+        Row(f"{name}.{overload}" if overload else name, name.removeprefix("nntile::"), arguments)
         for name in names.split()
         for overload in overloads or ("",)
     )
@@ -90,10 +90,7 @@ UNARY = (
 FUNCTIONS = (
     *_same(UNARY, "self:x"),
     Row("sgn", "sign", "self:x"),
-    *_same("erfinv lgamma digamma", "self:x"),
-    *_same("angle", "self:x"),
-    _own("trigamma", "self:x"),
-    Row("i0", "i0", "self:x"),
+    *_same("erfinv lgamma digamma angle i0 nntile::trigamma hardswish hardsigmoid", "self:x"),
     *(Row(f"special_{name}", name, "self:x") for name in ("i1", "i0e", "i1e")),
     *(
         Row(f"nntile::bessel_i{n}", f"i{n}", "self:x")  # what the CPU refuses for short floats
@@ -104,16 +101,13 @@ FUNCTIONS = (
     *_same("leaky_relu", "self:x negative_slope"),
     *_same("softplus", "self:x beta threshold"),
     *_same("elu", "self:x alpha scale input_scale"),
-    *_same("hardswish hardsigmoid", "self:x"),
-    *_same("hardshrink", "self:x lambd"),
-    Row("nntile::softshrink", "softshrink", "self:x lambd"),
+    *_same("hardshrink nntile::softshrink", "self:x lambd"),
     Row("_prelu_kernel", "prelu", "self:x weight:w"),
     *_same("threshold", "self:x threshold value"),
     *_same("threshold_backward", "grad_output:dy self:x threshold"),
     *_same("gelu_backward", "grad_output:dy self:x approximate"),
-    *_same("silu_backward", "grad_output:dy self:x"),
+    *_same("silu_backward hardswish_backward hardsigmoid_backward", "grad_output:dy self:x"),
     *_same("sigmoid_backward tanh_backward", "grad_output:dy output:y"),
-    *_same("hardswish_backward hardsigmoid_backward", "grad_output:dy self:x"),
     *_same("hardtanh_backward", "grad_output:dy self:x min_val max_val"),
     Row("hardshrink_backward", "shrink_backward", "grad_out:dy self:x lambd"),
     Row("softshrink_backward", "shrink_backward", "grad_output:dy self:x lambd"),
@@ -123,13 +117,11 @@ FUNCTIONS = (
     Row("_prelu_kernel_backward", "prelu_backward", "grad_output:dy self:x weight:w"),
     _own("elu_backward", "grad_output:dy self:x by alpha scale input_scale"),
     _own("binary_cross_entropy", "self:x target:t"),
-    _own("smooth_l1", "self:a target:b beta"),
-    _own(
-        "smooth_l1_backward",
-        "grad_output:dy self:a target:b norm beta",
+    *_same("nntile::smooth_l1 nntile::huber", "self:a target:b width"),
+    *_same(
+        "nntile::smooth_l1_backward nntile::huber_backward",
+        "grad_output:dy self:a target:b norm width",
     ),
-    _own("huber", "self:a target:b delta"),
-    _own("huber_backward", "grad_output:dy self:a target:b norm delta"),
     _own("mse_backward", "grad_output:dy self:a target:b norm"),
     # The slope is positive where self may be the result, so both have one sign.
     *_same("leaky_relu_backward", "grad_output:dy self:x negative_slope self_is_result:-"),
@@ -188,16 +180,11 @@ NETWORKS = (
         "grad_output:dy output:y dim input_dtype:-",
     ),
     Row("nll_loss_forward", "nll_loss", "self:x target weight reduction ignore_index"),
-    Row(
-        "nll_loss_backward",
-        "nll_loss_backward",
+    *_same(
+        "nll_loss_backward nntile::nll_loss_backward",
         "grad_output:dy self:x target weight reduction ignore_index total_weight",
     ),
     _own("nll_loss", "self:x target weight reduction ignore_index"),
-    _own(
-        "nll_loss_backward",
-        "grad_output:dy self:x target weight reduction ignore_index total_weight",
-    ),
     _own("cross_entropy", "self:x target weight reduction ignore_index label_smoothing"),
     _own(
         "cross_entropy_backward",

@@ -29,6 +29,7 @@ from torch_nntile import (
     decomp_norm,
     decomp_numbers,
     decomp_order,
+    decomp_pieces,
     decomp_random,
     decomp_ranges,
     decomp_recurrent,
@@ -74,43 +75,12 @@ def hardtanh(self: Tensor, min_val: Number = -1, max_val: Number = 1) -> Tensor:
     return clamp(self, min_val, max_val)
 
 
-def elu_backward(
-    grad_output: Tensor,
-    alpha: Number,
-    scale: Number,
-    input_scale: Number,
-    is_result: bool,
-    self_or_result: Tensor,
-) -> Tensor:
-    if is_result and alpha < 0:
-        raise RuntimeError(
-            "In-place elu backward calculation is triggered with a negative slope which is not "
-            "supported. This is caused by calling in-place forward function with a negative slope, "
-            "please call out-of-place version instead."
-        )
-    by = "result" if is_result else "operand"
-    result: Tensor = torch.ops.nntile.elu_backward(
-        grad_output, self_or_result, by, alpha, scale, input_scale
-    )
-    return result
-
-
 def log_sigmoid_forward(self: Tensor) -> tuple[Tensor, Tensor]:
     """The second result, exp(-|x|), is what the gradient needs. Both are contiguous on the CPU."""
     x = decomp_train.wide(self)
     z = torch.exp(-x.abs())
     y = torch.clamp_max(x, 0) - torch.log1p(z)
     return y.to(self.dtype).contiguous(), z.to(self.dtype).contiguous()
-
-
-def softshrink(self: Tensor, lambd: Number = 0.5) -> Tensor:
-    if self.is_floating_point() and not 0 <= lambd <= torch.finfo(self.dtype).max:
-        raise RuntimeError(
-            f"lambda must be in range [0, {torch.finfo(self.dtype).max:g}] for input dtype "
-            f"{self.dtype}, but found {lambd}"
-        )
-    result: Tensor = torch.ops.nntile.softshrink(self, lambd)
-    return result
 
 
 def div_mode(self: Tensor, other: Any, *, rounding_mode: str | None) -> Tensor:
@@ -280,8 +250,6 @@ COMPOSITIONS: dict[str, Callable[..., Any]] = {
     "clamp": clamp,
     "clamp.Tensor": clamp,
     "hardtanh": hardtanh,
-    "elu_backward": elu_backward,
-    "softshrink": softshrink,
     "log_sigmoid_forward": log_sigmoid_forward,
     "equal": equal,
     "masked_select": masked_select,
@@ -305,6 +273,7 @@ COMPOSITIONS: dict[str, Callable[..., Any]] = {
     **decomp_index.COMPOSITIONS,
     **decomp_linalg.COMPOSITIONS,
     **decomp_loss.COMPOSITIONS,
+    **decomp_pieces.COMPOSITIONS,
     **decomp_margins.COMPOSITIONS,
     **decomp_numbers.COMPOSITIONS,
     **decomp_order.COMPOSITIONS,
@@ -339,9 +308,6 @@ OWN_OPS: dict[str, Callable[..., Any] | None] = {
         for overload, kind in (("", "Tensor"), (".Scalar", "Scalar"))
     },
     **decomp_grid.OWN_OPS,
-    "elu_backward(Tensor grad_output, Tensor self, str by, Scalar alpha, Scalar scale, "
-    "Scalar input_scale) -> Tensor": lambda grad_output, self, *_: grad_output * self,
-    "softshrink(Tensor self, Scalar lambd) -> Tensor": lambda self, _: self.abs(),
     **decomp_image.OWN_OPS,
     **decomp_index.OWN_OPS,
     "sumsq(Tensor self, int[] dim, bool keepdim) -> Tensor": lambda self, dim, keepdim: torch.sum(
@@ -350,6 +316,7 @@ OWN_OPS: dict[str, Callable[..., Any] | None] = {
     **decomp_bags.OWN_OPS,
     **decomp_linalg.OWN_OPS,
     **decomp_loss.OWN_OPS,
+    **decomp_pieces.OWN_OPS,
     **decomp_norm.OWN_OPS,
     **decomp_rnn.OWN_OPS,
     **decomp_sequences.OWN_OPS,

@@ -16,11 +16,12 @@ from torch.autograd import forward_ad
 from torch.nn import functional as F
 
 from torch_nntile.decomp_attention import is_batched
+from torch_nntile.decomp_pieces import MEAN as _MEAN
+from torch_nntile.decomp_pieces import NONE as _NONE
+from torch_nntile.decomp_pieces import norm_of, reduced
 from torch_nntile.decomp_train import wide
 
 __all__ = ["AUTOGRAD", "COMPOSITIONS", "DIFFERENTIABLE", "OWN_OPS"]
-
-_NONE, _MEAN, _SUM = 0, 1, 2  # numbers of a reduction
 
 
 # ---- cross entropy
@@ -122,24 +123,16 @@ def _weight_of_rows(
 # ---- losses as on the CPU
 
 
-def _reduced(loss: Tensor, reduction: int) -> Tensor:
-    return loss.mean() if reduction == _MEAN else loss.sum() if reduction == _SUM else loss
-
-
-def _norm(self: Tensor, reduction: int) -> float:
-    return 1 / self.numel() if reduction == _MEAN and self.numel() else 1.0
-
-
 def soft_margin_loss(self: Tensor, target: Tensor, reduction: int = _MEAN) -> Tensor:
     loss = torch.log1p(torch.exp(-self * target))
-    return _reduced(loss, reduction)
+    return reduced(loss, reduction)
 
 
 def soft_margin_loss_backward(
     grad_output: Tensor, self: Tensor, target: Tensor, reduction: int
 ) -> Tensor:
     """In the order of the CPU: 1 - sigmoid() would cancel where the margin is wide."""
-    norm = _norm(self, reduction)
+    norm = norm_of(self, reduction)
     z = torch.exp(-target * self)
     return target * z * -norm / (z + 1) * grad_output
 
@@ -151,51 +144,10 @@ def binary_cross_entropy(
     loss: Tensor = torch.ops.nntile.binary_cross_entropy(wide(self), wide(target))
     if weight is not None:
         loss = loss * weight
-    return _reduced(loss, reduction)
-
-
-def smooth_l1_loss(
-    self: Tensor, target: Tensor, reduction: int = _MEAN, beta: float = 1.0
-) -> Tensor:
-    if beta < 0:
-        raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
-    return _reduced(torch.ops.nntile.smooth_l1(self, target, beta), reduction)
-
-
-def smooth_l1_loss_backward(
-    grad_output: Tensor, self: Tensor, target: Tensor, reduction: int, beta: float
-) -> Tensor:
-    norm = _norm(self, reduction)
-    result: Tensor = torch.ops.nntile.smooth_l1_backward(grad_output, self, target, norm, beta)
-    return result
-
-
-def huber_loss(self: Tensor, target: Tensor, reduction: int = _MEAN, delta: float = 1.0) -> Tensor:
-    if delta <= 0:
-        raise RuntimeError("huber_loss does not support non-positive values for delta.")
-    return _reduced(torch.ops.nntile.huber(self, target, delta), reduction)
-
-
-def huber_loss_backward(
-    grad_output: Tensor, self: Tensor, target: Tensor, reduction: int, delta: float
-) -> Tensor:
-    norm = _norm(self, reduction)
-    result: Tensor = torch.ops.nntile.huber_backward(grad_output, self, target, norm, delta)
-    return result
-
-
-def mse_loss_backward(grad_output: Tensor, self: Tensor, target: Tensor, reduction: int) -> Tensor:
-    norm = 2 * _norm(self, reduction)
-    result: Tensor = torch.ops.nntile.mse_backward(grad_output, self, target, norm)
-    return result
+    return reduced(loss, reduction)
 
 
 COMPOSITIONS: dict[str, Callable[..., Any]] = {
-    "smooth_l1_loss": smooth_l1_loss,
-    "smooth_l1_loss_backward": smooth_l1_loss_backward,
-    "huber_loss": huber_loss,
-    "huber_loss_backward": huber_loss_backward,
-    "mse_loss_backward": mse_loss_backward,
     "soft_margin_loss": soft_margin_loss,
     "soft_margin_loss_backward": soft_margin_loss_backward,
     "binary_cross_entropy": binary_cross_entropy,
@@ -212,22 +164,6 @@ OWN_OPS: dict[str, Callable[..., Any] | None] = {
     "binary_cross_entropy(Tensor self, Tensor target) -> Tensor": lambda self, target: (
         self * target
     ),
-    **{
-        f"{name}(Tensor self, Tensor target, float {width}) -> Tensor": lambda self, target, _: (
-            self * target
-        )
-        for name, width in (("smooth_l1", "beta"), ("huber", "delta"))
-    },
-    **{
-        f"{name}_backward(Tensor grad_output, Tensor self, Tensor target, {numbers}) -> Tensor": (
-            lambda grad_output, self, target, *_: grad_output * self * target
-        )
-        for name, numbers in (
-            ("smooth_l1", "float norm, float beta"),
-            ("huber", "float norm, float delta"),
-            ("mse", "float norm"),
-        )
-    },
 }
 
 # Of own ops: the gradients, and what of a call they need.

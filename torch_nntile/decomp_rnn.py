@@ -92,7 +92,9 @@ def _gru_backward_meta(grad_hy: Tensor, workspace: Tensor) -> tuple[Tensor, Tens
     return *gates, grad_hy.new_empty(grad_hy.shape)
 
 
-_OPERANDS = "Tensor input_gates, Tensor hidden_gates, Tensor {}, Tensor? input_bias, Tensor? hidden_bias"
+_OPERANDS = (
+    "Tensor input_gates, Tensor hidden_gates, Tensor {}, Tensor? input_bias, Tensor? hidden_bias"
+)
 
 OWN_OPS: dict[str, Callable[..., Any] | None] = {
     f"lstm_cell({_OPERANDS.format('cx')}) -> (Tensor, Tensor, Tensor)": _lstm_meta,

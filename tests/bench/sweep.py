@@ -312,7 +312,10 @@ def main() -> None:
     text = f"{summary(results)}\n\n{table(results, options.worst)}"
     print(text)
     if options.write:
-        when = f"{timing.cpu_model()}, {datetime.date.today()}, {options.threads} thread(s)"
+        which = "CPU time of all threads" if options.cpu_time else "time on the clock"
+        when = (
+            f"{timing.cpu_model()}, {datetime.date.today()}, {options.threads} thread(s), {which}"
+        )
         write_page(f"{when}: {text}")
 
 

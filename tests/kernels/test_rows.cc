@@ -70,25 +70,6 @@ void test_softmax() {
                     "log_softmax_backward", dx, eps * 4, eps * 4 * std::sqrt(double(d)),
                     [&](const Index& at) { return dy.get(at) - std::exp(y.get(at)) * dy_sum(at); });
             }
-    // Panels of rows: of x, of y or of both, in place too.
-    for (DType dtype : floats)
-        for (Lie from : lies)
-            for (Lie to : lies)
-                for (const Index& sizes : {Index{67, 131}, {3, 17, 64}, {130, 1}, {1, 130}}) {
-                    Tensor x(dtype, sizes, from), y(dtype, sizes, to), dense(dtype, sizes), want(dtype, sizes);
-                    x.random(-3, 3);
-                    x.each([&](const Index& at) { dense.set(at, x.get(at)); });
-                    for (const char* name : {"softmax", "log_softmax"}) {
-                        CHECK(run(name, sizes, {&dense, &want}) == 0);
-                        CHECK(run(name, sizes, {&x, &y}) == 0);
-                        CHECK_VALUES(name, y, epsilon(dtype) * 8, epsilon(dtype) * 8,
-                                     [&](const Index& at) { return want.get(at); });
-                    }
-                    kernels::Block blocks[] = {x.block(), x.block()};
-                    CHECK(kernels::find_kernel("log_softmax")->cpu({sizes, blocks, {}}) == 0);
-                    CHECK_VALUES("in place", x, epsilon(dtype) * 8, epsilon(dtype) * 8,
-                                 [&](const Index& at) { return want.get(at); });
-                }
     // In place, an expanded gradient, and rows without a finite element.
     const Index sizes{3, 700};
     for (DType dtype : {DType::f32, DType::bf16}) {

@@ -138,7 +138,7 @@ void Rows::pack() {
     for (int k = 0; k < space.operands; ++k) std::swap(space.strides[k][best], space.strides[k][space.dims - 1]);
     const int64_t rows = std::clamp(memory / bytes / few * few, few, most_rows);
     panel = std::max<int64_t>(std::min(rows, space.sizes[space.dims - 1]), 1);
-    if (panel * bytes > most_memory) {
+    if (rows * bytes > most_memory) {      // whatever the number of rows: bits should not depend on a cut
         panel = INT64_MAX;
         packed = {};
         return;

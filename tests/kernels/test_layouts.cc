@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Operands and results that lie in other orders: copies, scans, scatters, panels of rows.
+#include "tensor.hh"
+
+using namespace nntile;
+using namespace nntile::test;
+
+namespace {
+
+// Both ways round, whole squares and what is left of them; turned: the last dims are read from their ends.
+void test_turned_copies() {
+    for (DType dtype : {DType::f32, DType::f64, DType::bf16, DType::u8})
+        for (Lie from : {Lie::dense, Lie::reversed, Lie::apart})
+            for (Lie to : {Lie::dense, Lie::reversed, Lie::apart})
+                for (const Index& sizes :
+                     {Index{64, 128}, {67, 131}, {1, 37}, {37, 1}, {0, 5}, {3, 17, 101}, {16, 5, 33}})
+                    for (int64_t turned = 0; turned <= int64_t(sizes.size()); ++turned) {
+                        Tensor x(dtype, sizes, from), y(dtype, sizes, to);
+                        x.random(0, 200);
+                        CHECK(run("flip", sizes, {&x, &y}, {integer(turned)}) == 0);
+                        CHECK_VALUES(text_of("flip ", name_of(dtype), " ", turned), y, 0, 0, [&](Index at) {
+                            for (size_t d = sizes.size() - size_t(turned); d < sizes.size(); ++d)
+                                at[d] = sizes[d] - 1 - at[d];
+                            return x.get(at);
+                        });
+                    }
+}
+
+// A line of results lies the other way than that of operands.
+void test_scans() {
+    for (DType dtype : {DType::f32, DType::f64, DType::i64})
+        for (Lie from : {Lie::dense, Lie::reversed, Lie::gapped})
+            for (Lie to : {Lie::dense, Lie::reversed, Lie::apart})
+                for (const Index& sizes : {Index{64, 64}, {67, 131}, {1, 70}, {70, 1}, {5, 0}, {0, 5}, {3, 65, 129}}) {
+                    Tensor x(dtype, sizes, from), y(dtype, sizes, to);
+                    x.random(-2, 2);
+                    CHECK(run("scan", sizes, {&x, &y}, {integer(0)}) == 0);
+                    const double eps = epsilon(dtype) * 8;
+                    CHECK_VALUES(text_of("scan ", name_of(dtype)), y, eps, eps, [&](Index at) {
+                        double sum = 0;
+                        for (int64_t end = at.back(), t = 0; t <= end; ++t) at.back() = t, sum += x.get(at);
+                        return sum;
+                    });
+                }
+}
+
+// Indices along the last dim, x and y of any layout: which loop is the inner one shows in no value.
+void test_scatter_layouts() {
+    for (DType dtype : {DType::f32, DType::bf16, DType::i64})
+        for (Lie lie : {Lie::dense, Lie::reversed, Lie::gapped})
+            for (Lie out : {Lie::dense, Lie::reversed})
+                for (const Index& rows : {Index{7, 33}, {1, 5}, {3, 1}, {0, 4}}) {
+                    const int64_t table = 11;
+                    const Index sizes{rows[0], rows[1], table};         // own, more, table
+                    Tensor base(dtype, sizes, out, {1}), y(dtype, sizes, out, {1});
+                    Tensor x(dtype, sizes, lie, {2}), index(DType::i64, sizes, lie, {2});
+                    base.random(0, 4), x.random(0, 4), index.random(0, double(table - 1));
+                    // of dim, negative wrap, dims of more, mode add, with own, alpha
+                    CHECK(run("scatter", sizes, {&base, &x, &index, &y},
+                              {integer(1), integer(0), integer(1), integer(1), integer(1), real(1)}) == 0);
+                    const double eps = epsilon(dtype) * 40;
+                    CHECK_VALUES(text_of("scatter ", name_of(dtype)), y, eps, eps, [&](const Index& at) {
+                        double sum = base.get(at);
+                        for (int64_t j = 0; j < rows[1]; ++j)
+                            if (index.get({at[0], j, 0}) == double(at[2])) sum += x.get({at[0], j, 0});
+                        return sum;
+                    });
+                }
+}
+
+// Rows are packed where x, y or both lie apart; in place too.
+void test_panels_of_rows() {
+    for (DType dtype : {DType::f32, DType::f64, DType::f16, DType::bf16})
+        for (Lie from : lies)
+            for (Lie to : lies)
+                for (const Index& sizes : {Index{67, 131}, {3, 17, 64}, {130, 1}, {1, 130}}) {
+                    Tensor x(dtype, sizes, from), y(dtype, sizes, to), dense(dtype, sizes), want(dtype, sizes);
+                    x.random(-3, 3);
+                    x.each([&](const Index& at) { dense.set(at, x.get(at)); });
+                    for (const char* name : {"softmax", "log_softmax"}) {
+                        CHECK(run(name, sizes, {&dense, &want}) == 0);
+                        CHECK(run(name, sizes, {&x, &y}) == 0);
+                        CHECK_VALUES(name, y, epsilon(dtype) * 8, epsilon(dtype) * 8,
+                                     [&](const Index& at) { return want.get(at); });
+                    }
+                    kernels::Block blocks[] = {x.block(), x.block()};
+                    CHECK(kernels::find_kernel("log_softmax")->cpu({sizes, blocks, {}}) == 0);
+                    CHECK_VALUES("in place", x, epsilon(dtype) * 8, epsilon(dtype) * 8,
+                                 [&](const Index& at) { return want.get(at); });
+                }
+}
+
+}  // namespace
+
+int main() {
+    test_turned_copies();
+    test_scans();
+    test_scatter_layouts();
+    test_panels_of_rows();
+    return result();
+}

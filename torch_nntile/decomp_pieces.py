@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Activations and losses of pieces: a row of ours, after what the CPU refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+__all__ = ["COMPOSITIONS", "MEAN", "NONE", "OWN_OPS", "norm_of", "reduced"]
+
+Number = float | int | bool
+NONE, MEAN, SUM = 0, 1, 2  # numbers of a reduction
+
+
+def reduced(loss: Tensor, reduction: int) -> Tensor:
+    return loss.mean() if reduction == MEAN else loss.sum() if reduction == SUM else loss
+
+
+def norm_of(self: Tensor, reduction: int) -> float:
+    return 1 / self.numel() if reduction == MEAN and self.numel() else 1.0
+
+
+def elu_backward(
+    grad_output: Tensor,
+    alpha: Number,
+    scale: Number,
+    input_scale: Number,
+    is_result: bool,
+    self_or_result: Tensor,
+) -> Tensor:
+    if is_result and alpha < 0:
+        raise RuntimeError(
+            "In-place elu backward calculation is triggered with a negative slope which is not "
+            "supported. This is caused by calling in-place forward function with a negative slope, "
+            "please call out-of-place version instead."
+        )
+    by = "result" if is_result else "operand"
+    result: Tensor = torch.ops.nntile.elu_backward(
+        grad_output, self_or_result, by, alpha, scale, input_scale
+    )
+    return result
+
+
+def softshrink(self: Tensor, lambd: Number = 0.5) -> Tensor:
+    if self.is_floating_point() and not 0 <= lambd <= torch.finfo(self.dtype).max:
+        raise RuntimeError(
+            f"lambda must be in range [0, {torch.finfo(self.dtype).max:g}] for input dtype "
+            f"{self.dtype}, but found {lambd}"
+        )
+    result: Tensor = torch.ops.nntile.softshrink(self, lambd)
+    return result
+
+
+def smooth_l1_loss(
+    self: Tensor, target: Tensor, reduction: int = MEAN, beta: float = 1.0
+) -> Tensor:
+    if beta < 0:
+        raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
+    return reduced(torch.ops.nntile.smooth_l1(self, target, beta), reduction)
+
+
+def smooth_l1_loss_backward(
+    grad_output: Tensor, self: Tensor, target: Tensor, reduction: int, beta: float
+) -> Tensor:
+    norm = norm_of(self, reduction)
+    result: Tensor = torch.ops.nntile.smooth_l1_backward(grad_output, self, target, norm, beta)
+    return result
+
+
+def huber_loss(self: Tensor, target: Tensor, reduction: int = MEAN, delta: float = 1.0) -> Tensor:
+    if delta <= 0:
+        raise RuntimeError("huber_loss does not support non-positive values for delta.")
+    return reduced(torch.ops.nntile.huber(self, target, delta), reduction)
+
+
+def huber_loss_backward(
+    grad_output: Tensor, self: Tensor, target: Tensor, reduction: int, delta: float
+) -> Tensor:
+    norm = norm_of(self, reduction)
+    result: Tensor = torch.ops.nntile.huber_backward(grad_output, self, target, norm, delta)
+    return result
+
+
+def mse_loss_backward(grad_output: Tensor, self: Tensor, target: Tensor, reduction: int) -> Tensor:
+    norm = 2 * norm_of(self, reduction)
+    result: Tensor = torch.ops.nntile.mse_backward(grad_output, self, target, norm)
+    return result
+
+
+COMPOSITIONS: dict[str, Callable[..., Any]] = {
+    "elu_backward": elu_backward,
+    "softshrink": softshrink,
+    "smooth_l1_loss": smooth_l1_loss,
+    "smooth_l1_loss_backward": smooth_l1_loss_backward,
+    "huber_loss": huber_loss,
+    "huber_loss_backward": huber_loss_backward,
+    "mse_loss_backward": mse_loss_backward,
+}
+
+OWN_OPS: dict[str, Callable[..., Any] | None] = {
+    "elu_backward(Tensor grad_output, Tensor self, str by, Scalar alpha, Scalar scale, "
+    "Scalar input_scale) -> Tensor": lambda grad_output, self, *_: grad_output * self,
+    "softshrink(Tensor self, Scalar lambd) -> Tensor": lambda self, _: self.abs(),
+    **{
+        f"{name}(Tensor self, Tensor target, float width) -> Tensor": lambda self, target, _: (
+            self * target
+        )
+        for name in ("smooth_l1", "huber")
+    },
+    **{
+        f"{name}_backward(Tensor grad_output, Tensor self, Tensor target, {numbers}) -> Tensor": (
+            lambda grad_output, self, target, *_: grad_output * self * target
+        )
+        for name, numbers in (
+            ("smooth_l1", "float norm, float width"),
+            ("huber", "float norm, float width"),
+            ("mse", "float norm"),
+        )
+    },
+}
