@@ -4,8 +4,8 @@
     python tests/bench/sweep_convolution.py --cases pico,patch --batches 1,2 --worst 40
     NNTILE_AUTOMATIC_CUTS=0 python tests/bench/sweep_convolution.py    # nothing is cut
 
-A number is the least of some rounds; both devices take turns in one process, with the same number of threads. Results
-are kept until the end of a round: what is dropped is never computed.
+A number is the least of some rounds; both devices take turns in one process, with the same number
+of threads. Results are kept until the end of a round: what is dropped is never computed.
 """
 
 from __future__ import annotations

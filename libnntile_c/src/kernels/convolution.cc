@@ -1,174 +1,23 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Convolutions by oneDNN, the library of the field. A task is one call of it on one thread. Primitives are made once
 // for each thread and geometry; images lie inside as the library has fast code for, and its memory is kept between
-// calls. For a pair of layouts that it does not know it would take its reference code, a hundred times slower.
+// calls.
 #include "kernels/functions.hh"
 #include "kernels/space.hh"
 
 #ifdef NNTILE_HAVE_ONEDNN
 
-#include <algorithm>
 #include <map>
-#include <utility>
-#include <vector>
 
-#include "base/error.hh"
-#include "kernels/onednn.hh"
+#include "kernels/convolution_plan.hh"
 #include "kernels/scratch.hh"
 
 namespace nntile::kernels {
 namespace {
 
-using dnnl::memory;
-
-enum Kind { forward, backward_input, backward_weight };
+using namespace convolutions;
 
 constexpr size_t most_primitives = 512;  // of a thread; a loop of one model needs some dozens
-
-// The task's dims: n, co, c, group, then spatial ones of y, x and the window. Taps that meet padding only, wherever the
-// window is, are left out: of a window of 3 x 3 on a map of 1 x 1 one of nine is left. For the library a row is an image of
-// one row: it has more code for images.
-struct Geometry {
-    Kind kind;
-    size_t rank;
-    bool accumulate, cropped = false;
-    int64_t groups;
-    SmallVector<int64_t, 16> sizes;
-    SmallVector<int64_t, 3> skipped;  // taps, of each spatial dim
-    memory::dims stride, dilation, left, right;
-
-    Geometry(const Args& args, Kind k)
-        : kind(k),
-          rank((args.sizes.size() - 4) / 3),
-          accumulate(k == backward_weight && args.params[0].i),
-          groups(args.params[k == backward_weight].i),
-          sizes(args.sizes.begin(), args.sizes.end()) {
-        const Param* window = args.params.data() + (k == backward_weight) + 1;
-        for (size_t d = 0; d < rank; ++d) {
-            const int64_t step = window[d].i, padding = window[rank + d].i, apart = window[2 * rank + d].i;
-            const int64_t ys = sizes[y(d)], xs = sizes[x(d)];
-            const auto meets = [&](int64_t tap) {
-                for (int64_t o = 0; o < ys; ++o) {
-                    const int64_t at = o * step - padding + tap * apart;
-                    if (at >= 0 && at < xs) return true;
-                }
-                return false;
-            };
-            int64_t first = 0, taps = sizes[w(d)];
-            while (first < taps && !meets(first)) ++first;
-            if (first == taps) first = 0;
-            else
-                while (!meets(taps - 1)) --taps;
-            while (first > 0 && first * apart > padding) --first;
-            taps -= first;
-            cropped |= taps != sizes[w(d)];
-            sizes[w(d)] = taps;
-            skipped.push_back(first);
-            stride.push_back(step);
-            dilation.push_back(apart - 1);  // of oneDNN, a dilation of 0 is none
-            left.push_back(padding - first * apart);
-            right.push_back((ys - 1) * step + (taps - 1) * apart + 1 - xs - left.back());
-        }
-        if (rank == 1) {
-            stride.insert(stride.begin(), 1);
-            for (memory::dims* values : {&dilation, &left, &right}) values->insert(values->begin(), 0);
-        }
-    }
-
-    size_t y(size_t d) const { return 4 + d; }
-    size_t x(size_t d) const { return 4 + rank + d; }
-    size_t w(size_t d) const { return 4 + 2 * rank + d; }
-    int64_t offset(const Block& weight) const {  // of the first tap that is left, in elements
-        int64_t offset = 0;
-        for (size_t d = 0; d < rank; ++d) offset += skipped[d] * weight.strides[w(d)];
-        return offset;
-    }
-};
-
-// Where a block's elements are, as oneDNN says it: sizes and strides of its dims.
-struct Place {
-    memory::dims sizes, strides;
-
-    memory::desc desc() const { return {sizes, memory::data_type::f32, strides}; }
-    // The same sizes, dense; with the channels last, if so.
-    Place dense(bool last) const {
-        Place other{sizes, memory::dims(sizes.size())};
-        int64_t step = 1;
-        const auto next = [&](size_t d) { other.strides[d] = std::exchange(step, step * sizes[d]); };
-        if (last) next(1);
-        for (size_t d = sizes.size(); d-- > 0;)
-            if (d != 1 || !last) next(d);
-        return other;
-    }
-    // Whether an image lies with its channels last, and not in the usual order as well.
-    bool lies_last() const {
-        int64_t pixels = 1;
-        for (size_t d = 2; d < sizes.size(); ++d) pixels *= sizes[d];
-        return strides[1] == 1 && sizes[1] > 1 && pixels > 1;
-    }
-};
-
-Place place(const Geometry& g, char operand, const int64_t* strides) {
-    Place p;
-    const auto add = [&](int64_t size, int64_t stride) {
-        p.sizes.push_back(size);
-        p.strides.push_back(stride);
-    };
-    const auto own = [&](size_t dim) { add(g.sizes[dim], strides[dim]); };
-    if (operand == 'b') {
-        own(1);
-        return p;
-    }
-    if (operand == 'w') {
-        const int64_t co = g.sizes[1] / g.groups;
-        if (g.groups > 1) add(g.groups, strides[1] * co);
-        add(co, strides[1]);
-        own(g.groups > 1 ? 3 : 2);
-        if (g.rank == 1) add(1, 0);
-        for (size_t d = 0; d < g.rank; ++d) own(g.w(d));
-        return p;
-    }
-    own(0);
-    own(operand == 'x' ? 2 : 1);
-    if (g.rank == 1) add(1, 0);
-    for (size_t d = 0; d < g.rank; ++d) own(operand == 'x' ? g.x(d) : g.y(d));
-    return p;
-}
-
-// Windows of one's own (as_strided, unfold) may share elements, which the library refuses.
-bool lies_apart(const Place& place) {
-    std::vector<std::pair<int64_t, int64_t>> dims;
-    for (size_t d = 0; d < place.sizes.size(); ++d)
-        if (place.sizes[d] > 1 && place.strides[d] != 0) dims.push_back({place.strides[d], place.sizes[d]});
-    std::sort(dims.begin(), dims.end());
-    for (size_t d = 1; d < dims.size(); ++d)
-        if (dims[d].first < dims[d - 1].first * dims[d - 1].second) return false;
-    return true;
-}
-
-// One operand on its way to or from the primitive: as it lies; or through memory of ours in the layout that the
-// primitive chose; f16, bf16, and what the library reorders slowly or not at all, through dense float32 first.
-struct Way {
-    Place place, dense;
-    DType dtype = DType::none;
-    bool packed = false, reordered = false;
-    memory::desc own, inside;
-    dnnl::reorder reorder;
-    std::string reorder_name;
-    size_t dense_bytes = 0, inside_bytes = 0;
-};
-
-struct Prepared {
-    dnnl::primitive primitive;
-    std::string name;
-    std::vector<Way> ways;  // in the order of the task's blocks
-    std::vector<int> names;
-    memory::desc scratchpad;
-    size_t result, weight;  // which of them
-    size_t bytes = 0;       // of scratch memory
-    int64_t first_tap = 0;  // bytes from the weight's first element
-    bool accumulate = false, clear = false;  // clear: the result has taps that the primitive has not
-};
 
 // Copies between a block and dense float32.
 int convert(const Args& args, const Way& way, std::byte* block, std::byte* dense, bool load) {
@@ -201,154 +50,6 @@ int add(const Args& args, std::byte* into, const Way& way, const std::byte* dens
     return 0;
 }
 
-constexpr std::string_view operands_of[] = {"xwby", "ywx", "yxw"};  // inputs, then the result
-
-// How images lie inside: with their channels last, as the library likes it, or in the usual order, the weight too.
-// All of them alike: of two that differ the library has reference code, and slow code for a channel to itself.
-enum class Inside { last, chosen, usual };
-
-struct Candidate {
-    dnnl::primitive_desc primitive;  // of any of the kinds
-    std::string name = "none";
-
-    // Code of one's own comes before im2col and a product, and that before loops.
-    int rank() const { return is_slow(name) ? 2 : name.find("gemm") != name.npos; }
-};
-
-Candidate candidate(const Geometry& g, const std::vector<Way>& ways, Inside inside) {
-    using Forward = dnnl::convolution_forward::primitive_desc;
-    const auto desc = [&](char operand) {
-        const size_t k = operands_of[g.kind].find(operand);
-        if (k != std::string_view::npos && ways[k].dtype == DType::none) return memory::desc();
-        const Place& p = ways[k].place;
-        const bool weight = operand == 'w' || operand == 'b';
-        if (inside == Inside::chosen || (weight && inside == Inside::last))
-            return memory::desc(p.sizes, memory::data_type::f32, memory::format_tag::any);
-        return p.dense(inside == Inside::last).desc();
-    };
-    dnnl::primitive_attr attr;
-    attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-    const auto algorithm = dnnl::algorithm::convolution_direct;
-    const memory::desc x = desc('x'), w = desc('w'), y = desc('y'), b = g.kind == forward ? desc('b') : memory::desc();
-    const bool or_none = true;
-    const Forward there(dnn_engine(), dnnl::prop_kind::forward_training, algorithm, x, w, b, y, g.stride, g.dilation,
-                        g.left, g.right, attr, or_none);
-    Candidate made;
-    if (!there.get(true)) return made;
-    if (g.kind == forward) made.primitive = there;
-    else if (g.kind == backward_input)
-        made.primitive = dnnl::convolution_backward_data::primitive_desc(
-            dnn_engine(), algorithm, x, w, y, g.stride, g.dilation, g.left, g.right, there, attr, or_none);
-    else
-        made.primitive = dnnl::convolution_backward_weights::primitive_desc(
-            dnn_engine(), algorithm, x, w, y, g.stride, g.dilation, g.left, g.right, there, attr, or_none);
-    if (made.primitive.get(true)) made.name = made.primitive.impl_info_str();
-    return made;
-}
-
-Candidate best_candidate(const Geometry& g, const std::vector<Way>& ways) {
-    constexpr int64_t few_channels = 8;  // of dx: kernels made for blocks of channels compute some for nothing
-    constexpr int64_t few_pixels = 4;    // of y: to bring the weight into another layout costs more than to use it
-    bool last = false;
-    for (size_t k = 0; k < ways.size(); ++k) {
-        const char operand = operands_of[g.kind][k];
-        last |= (operand == 'x' || operand == 'y') && ways[k].place.lies_last();
-    }
-    SmallVector<Inside, 4> order{last ? Inside::last : Inside::chosen, Inside::last, Inside::chosen, Inside::usual};
-    int64_t pixels = g.sizes[0];
-    for (size_t d = 0; d < g.rank; ++d) pixels *= g.sizes[g.y(d)];
-    if (g.groups == 1 && (pixels <= few_pixels || (g.kind == backward_input && g.sizes[2] < few_channels)))
-        order = {Inside::usual, order[0]};
-    Candidate best;
-    for (const Inside inside : order) {
-        Candidate next = candidate(g, ways, inside);
-        if (next.rank() < best.rank() || best.name == "none") best = std::move(next);
-        if (best.rank() == 0 || (inside == Inside::usual && best.rank() == 1)) break;
-    }
-    return best;
-}
-
-// The same elements in the same places; the stride of a dim of one element says nothing.
-bool lies_so(const Place& place, const memory::desc& desc) {
-    if (desc.get_inner_nblks() != 0 || desc.get_padded_dims() != place.sizes) return false;
-    const auto strides = desc.get_strides();
-    for (size_t d = 0; d < strides.size(); ++d)
-        if (place.sizes[d] > 1 && place.strides[d] != strides[d]) return false;
-    return true;
-}
-
-// How the operand gets there; `summed`: into memory of ours, from which it is added.
-void route(Way& way, bool result, bool summed) {
-    const auto reorder = [&](const memory::desc& own) {
-        way.own = own;
-        const memory::desc &from = result ? way.inside : own, &to = result ? own : way.inside;
-        const dnnl::reorder::primitive_desc made(dnn_engine(), from, dnn_engine(), to, {}, true);
-        way.reorder_name = made.get(true) ? made.impl_info_str() : "none";
-        if (made.get(true)) way.reorder = dnnl::reorder(made);
-        way.reordered = true;
-    };
-    const auto pack = [&] {
-        const bool plain = way.inside.get_inner_nblks() == 0 && way.inside.get_padded_dims() == way.place.sizes;
-        way.packed = true;
-        way.dense = plain ? Place{way.place.sizes, way.inside.get_strides()} : way.place.dense(false);
-        way.dense_bytes = padded(way.inside.get_size());
-        way.reordered = false;
-        if (plain) way.own = way.inside;
-        else reorder(way.dense.desc());
-    };
-    if (is_short_float(way.dtype) || !lies_apart(way.place) || summed) pack();
-    else if (lies_so(way.place, way.inside)) way.own = way.inside;
-    else {
-        Place place = way.place;
-        int64_t whole = 1;
-        for (size_t d = 0; d < place.sizes.size(); ++d)
-            if (place.sizes[d] > 1) whole = std::max(whole, place.sizes[d] * place.strides[d]);
-        for (size_t d = 0; d < place.sizes.size(); ++d)
-            if (place.sizes[d] == 1) place.strides[d] = whole;
-        reorder(place.desc());
-        if (is_slow(way.reorder_name)) pack();
-    }
-    if (way.reordered) way.inside_bytes = padded(way.inside.get_size());
-}
-
-std::unique_ptr<Prepared> prepare(const Args& args, const Geometry& g) {
-    auto made = std::make_unique<Prepared>();
-    const std::string_view order = operands_of[g.kind];
-    for (size_t k = 0; k < order.size(); ++k) {
-        const Block& block = args.blocks[k];
-        Way way;
-        if (block.data) {
-            way.place = place(g, order[k], block.strides);
-            way.dtype = block.dtype;
-        }
-        made->ways.push_back(std::move(way));
-    }
-    made->result = order.size() - 1;
-    made->weight = order.find('w');
-    const Block& weight = args.blocks[made->weight];
-    made->first_tap = g.offset(weight) * static_cast<int64_t>(size_of(weight.dtype));
-    made->accumulate = g.accumulate;
-    made->clear = g.kind == backward_weight && g.cropped && !g.accumulate;
-    const Candidate best = best_candidate(g, made->ways);
-    check(best.primitive.get(true), Status::unsupported, "convolution: oneDNN has no code for this one");
-    made->name = best.name;
-    made->primitive = dnnl::primitive(best.primitive);
-    made->scratchpad = best.primitive.scratchpad_desc();
-    constexpr int names[][4] = {{DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_BIAS, DNNL_ARG_DST},
-                                {DNNL_ARG_DIFF_DST, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_SRC},
-                                {DNNL_ARG_DIFF_DST, DNNL_ARG_SRC, DNNL_ARG_DIFF_WEIGHTS}};
-    for (size_t k = 0; k < order.size(); ++k) {
-        Way& way = made->ways[k];
-        made->names.push_back(names[g.kind][k]);
-        if (way.dtype == DType::none) continue;
-        way.inside = best.primitive.query_md(dnnl::query::exec_arg_md, made->names[k]);
-        route(way, k == made->result, k == made->result && g.accumulate);
-        made->bytes += way.dense_bytes + way.inside_bytes;
-    }
-    made->bytes += padded(made->scratchpad.get_size());
-    return made;
-}
-
 std::vector<int64_t> key_of(const Args& args, Kind kind) {
     std::vector<int64_t> key{kind};
     key.insert(key.end(), args.sizes.begin(), args.sizes.end());
@@ -365,7 +66,7 @@ const Prepared& prepared(const Args& args, Kind kind) {
     auto key = key_of(args, kind);
     if (known.size() >= most_primitives && !known.count(key)) known.clear();
     auto& slot = known[std::move(key)];
-    if (!slot) slot = prepare(args, Geometry(args, kind));
+    if (!slot) slot = prepare(args, kind);
     return *slot;
 }
 

@@ -50,8 +50,8 @@ public:
     double epilogue(double flops, double bytes) const { return pass(flops, bytes); }
     // Work that does `flops` at the rate of a product.
     double flops(double flops, double bytes, DType dtype) const;
-    // Likewise, of operands that are written in another layout first: a task that reads an operand whole pays for all of
-    // it, however little of the result it makes.
+    // Likewise, of operands that are written in another layout first: a task that reads an operand whole pays for
+    // all of it, however little of the result it makes.
     double reorders(double flops_, double bytes, DType dtype) const {
         return flops(flops_, bytes, dtype) + pass(0, 2 * bytes);
     }

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What a convolution needs to run, made once for each thread and geometry. Only for files that are built with oneDNN.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kernels/kernel.hh"
+#include "kernels/onednn.hh"
+
+namespace nntile::kernels::convolutions {
+
+using dnnl::memory;
+
+enum Kind { forward, backward_input, backward_weight };
+constexpr std::string_view operands_of[] = {"xwby", "ywx", "yxw"};  // of each kind: inputs, then the result
+
+// Where a block's elements are, as oneDNN says it: sizes and strides of its dims.
+struct Place {
+    memory::dims sizes, strides;
+
+    memory::desc desc() const { return {sizes, memory::data_type::f32, strides}; }
+    // The same sizes, dense; with the channels last, if so.
+    Place dense(bool last) const {
+        Place other{sizes, memory::dims(sizes.size())};
+        int64_t step = 1;
+        const auto next = [&](size_t d) { other.strides[d] = std::exchange(step, step * sizes[d]); };
+        if (last) next(1);
+        for (size_t d = sizes.size(); d-- > 0;)
+            if (d != 1 || !last) next(d);
+        return other;
+    }
+    // Whether an image lies with its channels last, and not in the usual order as well.
+    bool lies_last() const {
+        int64_t pixels = 1;
+        for (size_t d = 2; d < sizes.size(); ++d) pixels *= sizes[d];
+        return strides[1] == 1 && sizes[1] > 1 && pixels > 1;
+    }
+};
+
+// One operand on its way to or from the primitive: as it lies; or through memory of ours in the layout that the
+// primitive chose; f16, bf16, and what the library reorders slowly or not at all, through dense float32 first.
+struct Way {
+    Place place, dense;
+    DType dtype = DType::none;
+    bool packed = false, reordered = false;
+    memory::desc own, inside;
+    dnnl::reorder reorder;
+    std::string reorder_name;
+    size_t dense_bytes = 0, inside_bytes = 0;
+};
+
+struct Prepared {
+    dnnl::primitive primitive;
+    std::string name;
+    std::vector<Way> ways;  // in the order of the task's blocks
+    std::vector<int> names;
+    memory::desc scratchpad;
+    size_t result, weight;  // which of them
+    size_t bytes = 0;       // of scratch memory
+    int64_t first_tap = 0;  // bytes from the weight's first element
+    bool accumulate = false, clear = false;  // clear: the result has taps that the primitive has not
+};
+
+std::unique_ptr<Prepared> prepare(const Args& args, Kind kind);
+
+}  // namespace nntile::kernels::convolutions
