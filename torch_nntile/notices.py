@@ -66,7 +66,7 @@ def parameter_read() -> None:
 
 def unknown_settings(names: str) -> None:
     """Once, at the first tensor."""
-    _warn(
+    warn(
         f"nntile: no setting is called {names}; the environment variables that have an effect stand "
         "in help(torch_nntile.context)"
     )
