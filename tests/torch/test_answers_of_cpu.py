@@ -348,3 +348,15 @@ def test_a_grid_of_another_number_of_dims() -> None:
 
 def test_lazy_clone() -> None:
     same(lambda device: torch._lazy_clone(torch.ones(2, device=device)).add_(1))
+
+
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.float32, torch.int64], ids=str)
+@pytest.mark.parametrize(
+    "op", [torch.add, torch.div, torch.eq, torch.pow], ids=lambda op: op.__name__
+)
+def test_a_number_of_the_cpu_comes_first(op: Callable[..., Tensor], dtype: torch.dtype) -> None:
+    number, x = torch.tensor(2, dtype=dtype), torch.tensor(3, dtype=dtype)
+    for _ in range(2):  # the first call of a dtype that the host computes runs at once
+        found = op(number, x.to("nntile"))
+        assert found.device.type == "nntile"
+        torch.testing.assert_close(found.cpu(), op(number, x))

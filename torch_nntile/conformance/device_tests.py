@@ -17,6 +17,7 @@ import resource
 import subprocess
 import sys
 import tempfile
+import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -73,15 +74,22 @@ def pytest_addoption(parser: Any) -> None:
 class _Plugin:
     def __init__(self, config: Any) -> None:
         self.path = Path(config.getoption("--device-log"))
-        self.endings = DEVICES[config.getoption("--device")]
+        self.device = config.getoption("--device")
         resource.setrlimit(resource.RLIMIT_DATA, (MOST_BYTES, MOST_BYTES))
         self.every, self.seconds = config.getoption("--every"), config.getoption("--seconds")
 
     def pytest_collection_modifyitems(self, items: list[Any]) -> None:
         done = set(_read(self.path))
-        ours = [item for item in items if item.cls and item.cls.__name__.endswith(self.endings)]
+        ours = [
+            item for item in items if item.cls and item.cls.__name__.endswith(DEVICES[self.device])
+        ]
         ours = [item for item in ours if not any(word in item.name for word in MUCH_MEMORY)]
-        items[:] = [item for item in ours[:: self.every] if item.nodeid not in done]
+        items[:] = [item for item in ours if self.is_drawn(item.nodeid) and item.nodeid not in done]
+
+    def is_drawn(self, test: str) -> bool:
+        """By its name: the same tests for all devices."""
+        name = _plain(test.rpartition("/")[2], self.device)
+        return bool(zlib.crc32(name.encode()) % self.every == 0)
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         self.write("began", nodeid, "")
@@ -224,7 +232,9 @@ def main() -> int:
     parser.add_argument("folder", type=Path, help="the folder test of PyTorch's source")
     parser.add_argument("files", nargs="*", default=FILES, help="names without .py")
     parser.add_argument("--logs", type=Path, help="a folder for the logs; go on where they end")
-    parser.add_argument("--every", type=int, default=1, help="run every n-th test only")
+    parser.add_argument(
+        "--every", type=int, default=1, help="run one of n tests only, drawn by name"
+    )
     parser.add_argument("--seconds", type=int, default=120, help="after which a test has died")
     given = parser.parse_args()
     folder = given.folder.resolve()

@@ -68,14 +68,23 @@ void replace_generator(const FallbackOp& op, torch::jit::Stack* stack, size_t ar
 void run_now(const OperatorHandle& op, FallbackOp& known, torch::jit::Stack* stack) {
     const size_t n = op.schema().arguments().size();
     int64_t bytes = 0;
+    bool any_ours = false;
     for (const c10::IValue& v : torch::jit::last(*stack, n))
         each_tensor(v, [&](const at::Tensor& t) {
             bytes += t.defined() ? static_cast<int64_t>(t.nbytes()) : 0;
+            any_ours |= t.defined() && ours(t);
         });
     check_devices(op, torch::jit::last(*stack, n));  // at::native::cpu_fallback takes any mix of devices
     replace_generator(known, stack, n);
     const auto start = std::chrono::steady_clock::now();
     at::native::cpu_fallback(op, stack, /*error_on_views=*/true);
+    // It leaves results where the first tensor is, which may be a number on the CPU.
+    const auto& returns = op.schema().returns();
+    for (size_t r = 0; any_ours && r < returns.size(); ++r) {
+        c10::IValue& result = torch::jit::peek(*stack, r, returns.size());
+        if (!returns[r].alias_info())
+            result = map_tensors(result, [](const at::Tensor& t) { return ours(t) ? t : t.to(device()); });
+    }
     known.counter.nanoseconds += (std::chrono::steady_clock::now() - start).count();
     known.counter.bytes += bytes;
     ++known.counter.calls;
