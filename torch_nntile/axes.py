@@ -38,6 +38,10 @@ def set_axis_group_name(tensor: torch.Tensor, names: Mapping[int, str]) -> None:
         ValueError: a dim outside the tensor, an empty name, or a tensor on another device.
         TypeError: names that are no mapping of dims to texts.
     """
+    if not isinstance(tensor, torch.Tensor):
+        raise DtypeError(
+            f"set_axis_group_name: expected a tensor, got {type(tensor).__name__}: name its parameters"
+        )
     if not isinstance(names, Mapping):
         raise DtypeError(
             f"set_axis_group_name: expected dims and their names, as {{0: 'batch'}}, got {names!r}"

@@ -240,6 +240,8 @@ def test_bad_names() -> None:
         set_axis_group_name(x, {2: "a"})
     with pytest.raises(TypeError, match=r"expected dims and their names, as .*, got \['a'\]"):
         set_axis_group_name(x, ["a"])
+    with pytest.raises(TypeError, match="expected a tensor, got Linear"):
+        set_axis_group_name(nn.Linear(2, 2), {0: "a"})
     for names in ({"a": 0}, {True: "a"}, {1.0: "a"}):
         with pytest.raises(TypeError, match=r"expected a dim and its name, as .*, got"):
             set_axis_group_name(x, names)
