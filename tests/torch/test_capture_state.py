@@ -144,6 +144,18 @@ def test_a_rebound_tensor_is_read() -> None:
     assert step.replays == 5
 
 
+def test_modules_that_the_function_makes_itself() -> None:
+    class Model(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return nn.Sequential(nn.Sequential(nn.ReLU()), nn.MSELoss(reduction="sum"))[0](x)
+
+    model = Model()
+    step = torch_nntile.capture(lambda x: nn.Sequential(nn.Tanh())(model(x)))
+    for _ in range(6):
+        step(torch.ones(2, device=DEVICE))
+    assert step.replays == 4
+
+
 # ---- many kinds of arguments
 
 

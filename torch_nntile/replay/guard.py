@@ -36,7 +36,7 @@ _GONE = object()  # stands for what a place held, where nothing is any more
 class Held:
     """Some places in one object: what they hold now, and how to name them to a user."""
 
-    __slots__ = ("container", "effects", "keys", "label", "names", "read", "sized")
+    __slots__ = ("container", "effects", "keys", "label", "names", "own", "sized")
 
     def __init__(
         self,
@@ -52,12 +52,14 @@ class Held:
         self.label = label  # "x[" or "x." before the name; without names the place itself
         self.container = container  # a dict or list; None: ask `read`
         self.keys = keys
-        self.read = read or self._items
+        self.own = read
         self.names = keys if names is None and container is not None else names
         self.sized = sized  # it has no other items
         self.effects = effects  # which changes the function must not make; None: any
 
-    def _items(self) -> list[Any]:
+    def read(self) -> Sequence[Any]:
+        if self.own is not None:
+            return self.own()
         found = []
         for key in self.keys:
             try:

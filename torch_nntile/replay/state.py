@@ -16,8 +16,9 @@ import math
 import operator
 import sys
 import sysconfig
+import weakref
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import CodeType, FunctionType, GeneratorType, MethodType, ModuleType
 from typing import Any
@@ -78,12 +79,13 @@ def _position(iterator: Iterator[Any]) -> Any:
 class State:
     """Places in reach of a function and of its arguments that are no tensors."""
 
-    def __init__(self, function: Any, arguments: Sequence[Any]) -> None:
+    def __init__(self, function: Any, arguments: Sequence[Any], names: Iterable[str] = ()) -> None:
         self._held: list[Held] = []
         self.optimizers: list[Optimizer] = []
         self._guards: list[Guard] = []
+        self._called: dict[int, tuple[weakref.ref[nn.Module], list[Guard]]] = {}
         self._seen: dict[int, Any] = {}
-        self._names: set[str] = set()
+        self._names: set[str] = set(names)
         self._any = False  # the code reads attributes by names that it computes
         self._objects: list[tuple[Any, str]] = []  # of the user's classes: by names
         self._queue: deque[tuple[Any, str, int]] = deque()
@@ -97,17 +99,28 @@ class State:
 
     def effect(self) -> str:
         """What the function has changed, which a replay would not."""
-        return next((text for guard in self._guards if (text := guard.effect())), "")
+        for key in [*self._called]:  # in this order: what has ended kept what it is made of
+            if self._called[key][0]() is None:
+                del self._called[key]
+        return next((text for guard in self._all() if (text := guard.effect())), "")
 
     def guard(self) -> Guard:
         """What a replay must find."""
-        return Guard([held for guard in self._guards for held in guard.held()])
+        return Guard([held for guard in self._all() for held in guard.held()])
+
+    def _all(self) -> list[Guard]:
+        return [*self._guards, *(guard for _, guards in self._called.values() for guard in guards)]
 
     def add_module(self, module: nn.Module) -> None:
-        """A module that is about to be called."""
-        if id(module) not in self._seen:
-            self._queue.append((module, type(module).__name__, 0))
-            self._find()
+        """A module that is about to be called. Those that the function makes itself may end."""
+        ref, _ = self._called.get(id(module), (None, ()))
+        if id(module) in self._seen or (ref is not None and ref() is module):
+            return
+        own = State(module, (), self._names)
+        self._called[id(module)] = weakref.ref(module), own._guards
+        for thing in own._seen.values():
+            if isinstance(thing, nn.Module) and thing is not module:
+                self._called.setdefault(id(thing), (weakref.ref(thing), []))
 
     # ---- finding places
 

@@ -111,7 +111,8 @@ class Watch(TorchFunctionMode):
                 "calls of the captured function, or move the tensor to the device"
             )
         now = _generators()
-        if now[1:] != drawn[1:] or (now[0] != drawn[0] and self._reads_host):
+        numpy_drew = drawn[2] is not None and now[2] != drawn[2]  # None: it was not imported yet
+        if now[1] != drawn[1] or numpy_drew or (now[0] != drawn[0] and self._reads_host):
             return (
                 "the function draws random numbers on the CPU, which a replay does not: draw them on the "
                 "device, or outside and give them as arguments"
