@@ -350,9 +350,10 @@ def _repr(value: Any) -> Any:
 
 
 def _content(tensor: Tensor) -> Any:
-    """What shows that a tensor on the CPU was written to; of a few numbers also by others than PyTorch."""
-    version = -1 if tensor.is_inference() else tensor._version
-    return version, tensor.detach().reshape(-1).tolist() if tensor.numel() <= 8 else None
+    """What shows that a tensor on the CPU is another one: a few numbers, or that PyTorch wrote to it."""
+    if tensor.numel() <= 8:
+        return repr(tensor.detach().reshape(-1).tolist())
+    return -1 if tensor.is_inference() else tensor._version
 
 
 def host_same(tensors: Sequence[tuple[Tensor, Any]]) -> bool:
