@@ -24,7 +24,10 @@ def lstm_cell(
     input_bias: Tensor | None = None,
     hidden_bias: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    return torch.ops.nntile.lstm_cell(input_gates, hidden_gates, cx, input_bias, hidden_bias)
+    y: tuple[Tensor, Tensor, Tensor] = torch.ops.nntile.lstm_cell(
+        input_gates, hidden_gates, cx, input_bias, hidden_bias
+    )
+    return y
 
 
 def lstm_cell_backward(
@@ -48,7 +51,10 @@ def gru_cell(
     input_bias: Tensor | None = None,
     hidden_bias: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    return torch.ops.nntile.gru_cell(input_gates, hidden_gates, hx, input_bias, hidden_bias)
+    y: tuple[Tensor, Tensor] = torch.ops.nntile.gru_cell(
+        input_gates, hidden_gates, hx, input_bias, hidden_bias
+    )
+    return y
 
 
 def gru_cell_backward(
@@ -70,7 +76,7 @@ COMPOSITIONS: dict[str, Callable[..., Any]] = {
 def _lstm_meta(
     input_gates: Tensor, hidden_gates: Tensor, cx: Tensor, *biases: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    return *(cx.new_empty(cx.shape) for _ in range(2)), cx.new_empty(input_gates.shape)
+    return cx.new_empty(cx.shape), cx.new_empty(cx.shape), cx.new_empty(input_gates.shape)
 
 
 def _lstm_backward_meta(
@@ -88,8 +94,8 @@ def _gru_meta(
 
 def _gru_backward_meta(grad_hy: Tensor, workspace: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     rows, states = grad_hy.shape
-    gates = (grad_hy.new_empty(rows, 3 * states) for _ in range(2))
-    return *gates, grad_hy.new_empty(grad_hy.shape)
+    x, hidden = grad_hy.new_empty(rows, 3 * states), grad_hy.new_empty(rows, 3 * states)
+    return x, hidden, grad_hy.new_empty(grad_hy.shape)
 
 
 _OPERANDS = (

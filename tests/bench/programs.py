@@ -65,7 +65,12 @@ class CartPole:
             0.5 * (4 / 3 - 0.1 * math.cos(angle) ** 2 / 1.1)
         )
         pull = push - 0.05 * bend * math.cos(angle) / 1.1
-        self.state = [x + 0.02 * speed, speed + 0.02 * pull, angle + 0.02 * turn, turn + 0.02 * bend]
+        self.state = [
+            x + 0.02 * speed,
+            speed + 0.02 * pull,
+            angle + 0.02 * turn,
+            turn + 0.02 * bend,
+        ]
         return self.state, abs(self.state[0]) > 2.4 or abs(self.state[2]) > 0.21
 
 
