@@ -96,8 +96,17 @@ def test_links_lead_somewhere(page: str) -> None:
 def test_environment_has_all_variables_that_code_reads() -> None:
     text = (ROOT / "docs/reference/environment.md").read_text()
     sources = [*ROOT.glob("torch_nntile/**/*.py"), *ROOT.glob("libnntile_c/src/**/*.cc")]
-    reads = re.compile(r'(?:getenv|number_of|environ\.get|set)\(\s*"((?:NNTILE|STARPU)_\w+)"')
-    names = {name for path in sources for name in reads.findall(path.read_text())}
+    reads = re.compile(
+        r'(?:getenv|number_of|environ\.get|set)\(\s*"((?:NNTILE|STARPU)_\w+)"'
+        r'|\{"((?:NNTILE|STARPU)_\w+)", '  # the table of settings.cc
+    )
+    names = {
+        name
+        for path in sources
+        for found in reads.findall(path.read_text())
+        for name in found
+        if name
+    }
     assert {"STARPU_NCPU", "NNTILE_RUNTIME_MODE"} <= names
     assert not sorted(name for name in names if f"`{name}`" not in text)
 

@@ -42,8 +42,8 @@ ELSEWHERE = {
     ),
     **dict.fromkeys(
         (
-            f"nntile::{kind}_sequence{way}"
-            for kind in ("lstm", "gru", "rnn")
+            f"nntile::{kind}{way}"
+            for kind in ("lstm_sequence", "gru_sequence", "rnn_sequence", "lstm_cell", "gru_cell")
             for way in ("", "_backward")
         ),
         "test_recurrent.py",

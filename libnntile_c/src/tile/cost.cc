@@ -188,7 +188,7 @@ double Cost::task(const Task& task) const {
 CostRef cost() {
     std::lock_guard lock(current_mutex);
     if (!current) {
-        const std::string& path = settings().cost;
+        const std::string& path = read_settings().cost;    // anew: after an error it may be another file
         current = std::make_shared<const Cost>(path.empty() ? this_machine() : machine_of_file(path.c_str()));
     }
     return current;
