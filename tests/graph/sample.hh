@@ -70,7 +70,7 @@ inline std::optional<Sample> sample_of(const schema::OpRow& row) {
                                {{{4, 3, 2}, {2, 2}, {3, 2}}, {}, {{}}},                                  // plain
                                {{{2, 2, 3, 4}, {2, 3}, {2, 2}}, {}, {{}}},                               // group norm
                                {{{3, 6}, {3, 2}, {6}, {3, 10}}, {}, {{}}},                               // cells
-                               {{{2, 2, 4, 4}, {2, 3, 2}, {2, 2, 3}}, {}, {{}}}};                        // pixels of a grid
+                               {{{2, 2, 4, 4}, {2, 3, 2}, {2, 2, 3}}, {}, {{}}}};  // pixels of a grid
     for (const Family& family : families)
         if (auto found = sample_of(row, family)) return found;
     return std::nullopt;
