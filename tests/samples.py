@@ -23,6 +23,7 @@ NUMBERS: dict[str, tuple[float, ...]] = {
     "scale": (1.0, 2.0, 1.25),
     "exponent": (2, 3, 0.5, 1, 0, 4),
     "weight": (0.25, 0.75, 1),
+    "eps": (0.0, 0.1, 0.3, 0.5, -0.5, -1.0),  # a bound: nan would bound nothing
 }
 
 # Ops whose integer form has no answer for a divisor of 0.
