@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import gc
+import io
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -395,3 +396,17 @@ def test_leaves_without_elements_are_made_anew() -> None:
     for _ in range(4):
         assert [x.shape for x in function()] == [(0,)] * 3
     assert (function.recordings, function.replays) == (2, 2)
+
+
+def test_a_file_is_loaded_inside() -> None:
+    """torch.load makes tensors without dispatch keys, which no op takes."""
+    file = io.BytesIO()
+    torch.save(torch.zeros(0, device=DEVICE), file)
+
+    @torch_nntile.capture
+    def function() -> Tensor:
+        file.seek(0)
+        return torch.load(file).clone()
+
+    for _ in range(3):
+        assert function().shape == (0,)

@@ -352,7 +352,7 @@ def _repr(value: Any) -> Any:
 def _content(tensor: Tensor) -> Any:
     """What shows that a tensor on the CPU is another one: a few numbers, or that PyTorch wrote to it."""
     if tensor.numel() <= 8:
-        return repr(tensor.detach().reshape(-1).tolist())
+        return repr(tensor.tolist())  # no op: torch.load has tensors that no op takes
     return -1 if tensor.is_inference() else tensor._version
 
 
