@@ -163,3 +163,18 @@ def test_extremes_of_bools_along_a_dim(name: str) -> None:
     found = getattr(x.to("nntile"), name)(1)
     assert torch.equal(found.values.cpu(), expected.values)
     assert torch.equal(found.indices.cpu(), expected.indices)
+
+
+def test_a_cotangent_of_fewer_dims() -> None:
+    """The CPU lays the gradient like the cotangent, and resizes it where that is too small."""
+    for shape in ((0,), (1,), (3,)):
+        found = [
+            torch.ops.aten.log_sigmoid_backward(
+                torch.tensor(1.5, device=device),
+                torch.ones(shape, device=device),
+                torch.ones(shape, device=device),
+            )
+            for device in ("cpu", "nntile")
+        ]
+        assert found[0].stride() == found[1].stride()
+        torch.testing.assert_close(found[0], found[1].cpu())

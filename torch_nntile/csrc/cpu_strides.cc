@@ -182,7 +182,8 @@ void mend_strides(const c10::OperatorHandle& op, Arguments arguments, Shapes& sh
         case NNTILE_STUB_SUGGESTED: return set_format(first, arguments[0].toTensor().suggest_memory_format());
         default: break;
     }
-    if (const Tensor& like = arguments[0].toTensor(); like.is_non_overlapping_and_dense())
+    if (const Tensor& like = arguments[0].toTensor();
+        like.is_non_overlapping_and_dense() && like.sizes() == at::IntArrayRef(first.sizes))
         first.strides = at::DimVector(like.strides());
 }
 

@@ -221,7 +221,6 @@ void Recorder::flush(Failure failure, bool awaited) {
 
 void Recorder::submit() {
     std::lock_guard lock(mutex_);
-    check_no_capture("wait");
     if (!at_once()) return;
     bury();
     std::exception_ptr untold = try_flush(Failure::kept);
