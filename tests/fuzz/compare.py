@@ -142,8 +142,14 @@ def replayed(program: Program, expected: Machine) -> Machine | None:
     now[0] = with_other_numbers(program)  # a replay reads no number of Python
     if now[0] != program:
         again, wanted = captured(), call()
-        same = zip(again, wanted, strict=True)
-        assert all(torch.equal(bits(a), bits(b)) for a, b in same), "other numbers are not seen"
+        # A name that gets a cut has it at the next call from the start: its sums are then others.
+        cuts = any(step.kind == "cut" for step in program.steps)
+        same = all(
+            torch.equal(bits(a), bits(b))
+            or (cuts and torch.allclose(a.cpu(), b.cpu(), 1e-3, 1e-3, equal_nan=True))
+            for a, b in zip(again, wanted, strict=True)
+        )
+        assert same, "other numbers are not seen"
     return replace(machine, tensors=tensors, outcomes=expected.outcomes, reads=expected.reads)
 
 
