@@ -110,6 +110,20 @@ const std::vector<Case> cases = {
          g.set_output(add(g, "add", {input(g, {9000, 1000}), input(g, {9000, 1000}, {{4500, 4500}, {}})}));
      },
      2, {2, 1}},
+    {"data is cut along rows and columns, and softmax wants its rows whole",
+     [](Graph& g) {
+         auto attrs = schema::default_attrs(*schema::find_op("softmax"));
+         const uint32_t x = input(g, {2048, 2048}, {{512, 512, 512, 512}, {512, 512, 512, 512}});
+         g.set_output(g.add(*schema::find_op("softmax"), std::vector<uint32_t>{x}, attrs)[0]);
+     },
+     1, {4, 1}},
+    {"one operand is cut along rows, one along columns: one of both will do",
+     [](Graph& g) {
+         const uint32_t a = input(g, {2048, 1}, {{512, 512, 512, 512}, {}});
+         const uint32_t b = input(g, {1, 2048}, {{}, {512, 512, 512, 512}});
+         g.set_output(add(g, "add", {a, b}));
+     },
+     2, {4, 1}},
     {"no data, and little", [](Graph& g) { g.set_output(add(g, "exp", {input(g, {0, 7})})); }, 1, {1, 1}},
 };
 

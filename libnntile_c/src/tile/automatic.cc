@@ -135,13 +135,29 @@ private:
             return product(graph_.value(in->value).sizes) * size_of(graph_.value(in->value).dtype);
         };
         std::stable_sort(inputs.begin(), inputs.end(), [&](auto* a, auto* b) { return bytes(a) > bytes(b); });
-        const Axes::Mark mark = axes_.mark();
+        std::vector<std::pair<int, Cut>> hinted;
         for (const graph::Input* in : inputs)
             for (size_t d = 0; d < in->stored->cuts.size(); ++d)
                 if ((in->stored->hints >> d & 1) && !is_whole(in->stored->cuts[d]))
-                    add(related_.dims[in->value][d], normal(in->stored->cuts[d]));
-        axes_.propagate();
-        const Estimate now = estimate_();
+                    hinted.emplace_back(related_.dims[in->value][d], normal(in->stored->cuts[d]));
+        const Axes::Mark mark = axes_.mark();
+        auto with = [&](size_t without) {
+            axes_.undo(mark);
+            chosen_ = {};
+            for (size_t k = 0; k < hinted.size(); ++k)
+                if (k != without) add(hinted[k].first, hinted[k].second);
+            axes_.propagate();
+            return estimate_();
+        };
+        Estimate now = with(hinted.size());
+        // Two operands may cut a result along both of its axes, which its rows do not like: an axis whose hint makes
+        // the call dearer is left whole.
+        for (size_t k = hinted.size(); k-- > 0 && hinted.size() > 1;)
+            if (Estimate fewer = with(k); fewer.weight < worth * now.weight) {
+                now = fewer;
+                hinted.erase(hinted.begin() + k);
+            }
+        now = with(hinted.size());
         if (now.weight <= patience * best_.weight) {
             best_ = now;
             return true;
