@@ -9,7 +9,9 @@ import pytest
 import torch
 
 import torch_nntile
-from torch_nntile import _c, aten, decomp
+from torch_nntile import _c, aten
+from torch_nntile.compositions.decomposed import DECOMPOSED
+from torch_nntile.compositions.registry import COMPOSITIONS
 from torch_nntile.schemas import is_written, schema_of, siblings
 
 NO_WORD_NEEDED = {
@@ -54,12 +56,11 @@ def test_words_name_operands_of_the_op(row: aten.Row) -> None:
 def test_no_overload_is_served_twice() -> None:
     served = Counter(name for name, _ in forms())
     assert [name for name, count in served.items() if count > 1] == []
-    composed = {f"aten::{name}" for name in (*decomp.COMPOSITIONS, *decomp.DECOMPOSED)}
+    composed = {f"aten::{name}" for name in COMPOSITIONS}
     assert composed & set(served) == set()
-    assert len(composed) == len(decomp.COMPOSITIONS) + len(decomp.DECOMPOSED)
 
 
-@pytest.mark.parametrize("overload", sorted({*decomp.COMPOSITIONS, *decomp.DECOMPOSED}))
+@pytest.mark.parametrize("overload", sorted(COMPOSITIONS))
 def test_compositions_are_for_overloads_that_exist(overload: str) -> None:
     assert schema_of(f"aten::{overload}") is not None
 
@@ -68,7 +69,7 @@ def test_decomposed_overloads_have_a_decomposition() -> None:
     from torch._decomp import core_aten_decompositions
 
     known = {str(op).removeprefix("aten.") for op in core_aten_decompositions()}
-    for overload in decomp.DECOMPOSED:
+    for overload in DECOMPOSED:
         assert (overload if "." in overload else f"{overload}.default") in known
 
 

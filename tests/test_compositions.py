@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from torch_nntile import decomp, fallback
+from torch_nntile import fallback
+from torch_nntile.compositions.decomposed import DECOMPOSED
 
 Call = Callable[..., Any]
 
@@ -275,7 +276,7 @@ def test_every_decomposition_has_a_case() -> None:
     named = " ".join([*CASES, *NOT_DIFFERENTIABLE])
     missing = [
         overload
-        for overload in decomp.DECOMPOSED
+        for overload in DECOMPOSED
         if overload.partition(".")[0].removesuffix("_backward").removesuffix("_forward")
         not in named
     ]

@@ -11,7 +11,7 @@ __all__ = ["is_said", "messages", "raised"]
 
 # PyTorch's own words, what only developers see, and what `capture` catches itself.
 _NOT_FOR_USERS = re.compile(
-    r"/(decomp\w*|calibrate|diagnose|dispatch|schemas|replay/recording|conformance/\w+)\.py$"
+    r"/(compositions/\w+|calibrate|diagnose|dispatch|schemas|replay/recording|conformance/\w+)\.py$"
 )
 _HOLE = "\0"  # where a text has a number or a name at run time
 _LITERAL = re.compile(r'"((?:[^"\\\n]|\\.)*)"')

@@ -376,7 +376,7 @@ OPTIMIZERS = (
     Row("_foreach_clamp_max.Scalar", "clamp_max", "self:x scalar:hi", FOREACH),
     Row("_foreach_zero_", "fill", "self:- v=0", FOREACH),
     Row("_foreach_copy_", "copy", "self:y src:x", FOREACH),
-    # The fused optimizers without grad_scale and found_inf, which decomp.py takes care of.
+    # The fused optimizers without grad_scale and found_inf, which compositions/train.py takes care of.
     Row("nntile::sgd_", "sgd", "self:p grads:g lr weight_decay maximize", FOREACH),
     Row(
         "nntile::sgd_momentum_",

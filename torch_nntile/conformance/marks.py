@@ -19,7 +19,9 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import torch_nntile
-from torch_nntile import aten, compositions, decomp, fallback
+from torch_nntile import aten, fallback
+from torch_nntile.compositions import forms
+from torch_nntile.compositions.registry import COMPOSITIONS
 from torch_nntile.conformance import cases
 from torch_nntile.conformance.calls import Sample, leaves_of, run, samples_of, strided_only
 from torch_nntile.schemas import siblings
@@ -127,7 +129,7 @@ class _Watched:
         cpu, to = Tensor.cpu, Tensor.to
 
         def note() -> None:
-            self.host.update(map(_short, compositions.active()))
+            self.host.update(map(_short, forms.active()))
 
         def noted_cpu(x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
             note()
@@ -167,5 +169,4 @@ def _short(overload: str) -> str:
 @functools.cache
 def _compositions() -> frozenset[str]:
     rows = {_short(s) for row in aten.ROWS for s in siblings(row.qualified)}
-    names = (*decomp.COMPOSITIONS, *decomp.DECOMPOSED)
-    return frozenset(_short(s) for n in names for s in siblings(f"aten::{n}")) - rows
+    return frozenset(_short(s) for n in COMPOSITIONS for s in siblings(f"aten::{n}")) - rows

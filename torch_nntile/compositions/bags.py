@@ -7,13 +7,12 @@ loop needs none), sizes of bags (0 for sums), and the rows of maxima.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 
-__all__ = ["COMPOSITIONS", "DIFFERENTIABLE", "OWN_OPS"]
+from torch_nntile.compositions.registry import composition, own_op
 
 _SUM, _MEAN, _MAX = range(3)
 _NO_PADDING = -1
@@ -23,6 +22,7 @@ _OPTIONS = (
 )
 
 
+@composition("_embedding_bag")
 def embedding_bag(
     weight: Tensor,
     indices: Tensor,
@@ -67,6 +67,7 @@ def _is_fast(weight: Tensor, per_sample_weights: Tensor | None, padding_idx: int
     return fast and dense and padding_idx < 0
 
 
+@composition("_embedding_bag_forward_only")
 def embedding_bag_forward_only(
     weight: Tensor, indices: Tensor, offsets: Tensor, *options: Any, **more: Any
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -79,6 +80,7 @@ def embedding_bag_forward_only(
     return found, bag_of, sizes, rows
 
 
+@composition("_embedding_bag_backward", above_autograd=True)
 def embedding_bag_backward(
     grad: Tensor,
     indices: Tensor,
@@ -130,6 +132,7 @@ def embedding_bag_backward(
     return result
 
 
+@composition("_embedding_bag_per_sample_weights_backward")
 def per_sample_weights_backward(
     grad: Tensor,
     weight: Tensor,
@@ -159,14 +162,6 @@ def _summed(rows: Tensor, bag_of: Tensor, bags: int) -> Tensor:
     return found
 
 
-COMPOSITIONS: dict[str, Callable[..., Any]] = {
-    "_embedding_bag": embedding_bag,
-    "_embedding_bag_forward_only": embedding_bag_forward_only,
-    "_embedding_bag_per_sample_weights_backward": per_sample_weights_backward,
-}
-DIFFERENTIABLE: dict[str, Callable[..., Any]] = {"_embedding_bag_backward": embedding_bag_backward}
-
-
 def _bags(
     weight: Tensor,
     indices: Tensor,
@@ -188,8 +183,6 @@ _ARGUMENTS = (
     "Tensor weight, Tensor indices, Tensor offsets, Tensor? per_sample_weights, int mode, "
     "bool include_last_offset, int padding_idx"
 )
-OWN_OPS: dict[str, Callable[..., Any] | None] = {
-    f"embedding_bag({_ARGUMENTS}) -> Tensor": _bags,
-    f"embedding_bag_max({_ARGUMENTS}) -> (Tensor, Tensor)": _bags_max,
-    "bag_of(Tensor offsets, int num_indices) -> Tensor": lambda offsets, n: offsets.new_empty(n),
-}
+own_op(f"embedding_bag({_ARGUMENTS}) -> Tensor", _bags)
+own_op(f"embedding_bag_max({_ARGUMENTS}) -> (Tensor, Tensor)", _bags_max)
+own_op("bag_of(Tensor offsets, int num_indices) -> Tensor", lambda offsets, n: offsets.new_empty(n))

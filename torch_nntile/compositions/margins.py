@@ -3,15 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import torch
 from torch import Tensor
 
-from torch_nntile.decomp_distances import only_wide_floats
-
-__all__ = ["COMPOSITIONS"]
+from torch_nntile.compositions.distances import only_wide_floats
+from torch_nntile.compositions.registry import composition
 
 _NONE, _MEAN = 0, 1  # numbers of a reduction
 
@@ -54,6 +50,7 @@ def _check_multi_margin(self: Tensor, target: Tensor, p: float, weight: Tensor |
         )
 
 
+@composition("multi_margin_loss")
 def multi_margin_loss(
     self: Tensor,
     target: Tensor,
@@ -73,6 +70,7 @@ def multi_margin_loss(
     return loss.sum() / max(loss.shape[0], 1) if reduction == _MEAN else loss.sum()
 
 
+@composition("multi_margin_loss_backward")
 def multi_margin_loss_backward(
     grad_output: Tensor,
     self: Tensor,
@@ -111,6 +109,7 @@ def _short_of(x: Tensor, labels: Tensor, meant: Tensor, is_target: Tensor) -> Te
     return torch.where(counts & (z > 0), z, 0)
 
 
+@composition("multilabel_margin_loss_forward")
 def multilabel_margin_loss_forward(
     self: Tensor, target: Tensor, reduction: int
 ) -> tuple[Tensor, Tensor]:
@@ -125,6 +124,7 @@ def multilabel_margin_loss_forward(
     return loss, is_target.view(self.shape)
 
 
+@composition("multilabel_margin_loss_backward")
 def multilabel_margin_loss_backward(
     grad_output: Tensor, self: Tensor, target: Tensor, reduction: int, is_target: Tensor
 ) -> Tensor:
@@ -133,11 +133,3 @@ def multilabel_margin_loss_backward(
     short = (_short_of(x, labels, meant, is_target) > 0).to(x.dtype)
     slope = short * (grad_output.reshape(-1, 1, 1) / count)
     return slope.sum(1).scatter_add(1, labels, -slope.sum(2)).view(self.shape)
-
-
-COMPOSITIONS: dict[str, Callable[..., Any]] = {
-    "multi_margin_loss": multi_margin_loss,
-    "multi_margin_loss_backward": multi_margin_loss_backward,
-    "multilabel_margin_loss_forward": multilabel_margin_loss_forward,
-    "multilabel_margin_loss_backward": multilabel_margin_loss_backward,
-}

@@ -3,17 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import torch
 from torch import Tensor
 
 from torch_nntile import _c
+from torch_nntile.compositions.registry import composition, own_op
 
-__all__ = ["COMPOSITIONS", "OWN_OPS"]
 
-
+@composition("bernoulli_.float")
 def bernoulli_(self: Tensor, p: float = 0.5, *, generator: torch.Generator | None = None) -> Tensor:
     if not 0 <= p <= 1:
         raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={p}")
@@ -22,6 +19,7 @@ def bernoulli_(self: Tensor, p: float = 0.5, *, generator: torch.Generator | Non
     return self.copy_(torch.bernoulli(chance, generator=generator))
 
 
+@composition("bernoulli_.Tensor")
 def bernoulli_tensor_(
     self: Tensor, p: Tensor, *, generator: torch.Generator | None = None
 ) -> Tensor:
@@ -43,6 +41,7 @@ def _exact(number: int, dtype: torch.dtype, inwards: int) -> int:
     return rounded + inwards * step
 
 
+@composition("random_.from")
 def random_from_(
     self: Tensor, low: int, to: int | None = None, *, generator: torch.Generator | None = None
 ) -> Tensor:
@@ -64,24 +63,17 @@ def random_from_(
     return self if fits else self.copy_(drawn)
 
 
+@composition("random_")
 def random_(self: Tensor, *, generator: torch.Generator | None = None) -> Tensor:
     return self.random_(0, None, generator=generator)
 
 
+@composition("random_.to")
 def random_to_(self: Tensor, to: int, *, generator: torch.Generator | None = None) -> Tensor:
     return self.random_(0, to, generator=generator)
 
 
-COMPOSITIONS: dict[str, Callable[..., Any]] = {
-    "bernoulli_.float": bernoulli_,
-    "bernoulli_.Tensor": bernoulli_tensor_,
-    "random_": random_,
-    "random_.from": random_from_,
-    "random_.to": random_to_,
-}
-
-OWN_OPS: dict[str, Callable[..., Any] | None] = {
-    "randint_(Tensor(a!) self, int low, int high, *, Generator? generator=None) -> Tensor(a!)": (
-        lambda self, low, high, generator=None: self
-    ),
-}
+own_op(
+    "randint_(Tensor(a!) self, int low, int high, *, Generator? generator=None) -> Tensor(a!)",
+    lambda self, low, high, generator=None: self,
+)

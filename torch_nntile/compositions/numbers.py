@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-__all__ = ["COMPOSITIONS", "OWN_OPS"]
+from torch_nntile.compositions.registry import composition, own_op
 
 Number = float | int | bool
 
@@ -32,6 +32,7 @@ def _refuse(name: str, self: Tensor, fits: bool, what: str) -> None:
         raise RuntimeError(f"{name} is not implemented for {self.dtype}")
 
 
+@composition("exponential_")
 def exponential_(
     self: Tensor, lambd: float = 1, *, generator: torch.Generator | None = None
 ) -> Tensor:
@@ -39,6 +40,7 @@ def exponential_(
     return self.copy_(-torch.log(_uniform(self, generator)) / lambd)
 
 
+@composition("log_normal_")
 def log_normal_(
     self: Tensor, mean: float = 1, std: float = 2, *, generator: torch.Generator | None = None
 ) -> Tensor:
@@ -46,6 +48,7 @@ def log_normal_(
     return self.copy_(torch.empty_like(self).normal_(mean, std, generator=generator).exp())
 
 
+@composition("geometric_")
 def geometric_(self: Tensor, p: float, *, generator: torch.Generator | None = None) -> Tensor:
     if not 0 < p < 1:
         raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p}")
@@ -54,6 +57,7 @@ def geometric_(self: Tensor, p: float, *, generator: torch.Generator | None = No
     )
 
 
+@composition("normal.Tensor_float", "normal.float_Tensor", "normal.Tensor_Tensor")
 def normal(
     mean: Tensor | float, std: Tensor | float = 1.0, *, generator: torch.Generator | None = None
 ) -> Tensor:
@@ -70,6 +74,7 @@ def normal(
     return drawn.normal_(0, 1, generator=generator) * std + mean
 
 
+@composition("multinomial")
 def multinomial(
     self: Tensor,
     num_samples: int,
@@ -110,6 +115,7 @@ def multinomial(
     return found.clamp_max(self.shape[-1] - 1)
 
 
+@composition("randperm.generator_out")
 def randperm_out(n: int, *, generator: torch.Generator | None, out: Tensor) -> Tensor:
     """The order of n random keys of 63 bits, as on other devices."""
     cpu = torch.device("cpu")
@@ -121,6 +127,7 @@ def randperm_out(n: int, *, generator: torch.Generator | None, out: Tensor) -> T
     return out.resize_(n).copy_(keys.argsort())
 
 
+@composition("rrelu_with_noise", "rrelu_with_noise.out")
 def rrelu_with_noise(
     self: Tensor,
     noise: Tensor,
@@ -144,6 +151,7 @@ def rrelu_with_noise(
     return (self * noise).contiguous()
 
 
+@composition("rrelu_with_noise_")
 def rrelu_with_noise_(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     return self.copy_(rrelu_with_noise(self, *args, **kwargs))
 
@@ -151,6 +159,7 @@ def rrelu_with_noise_(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
 # ---- formulas
 
 
+@composition("polygamma")
 def polygamma(n: int, self: Tensor) -> Tensor:
     if n < 0:
         raise RuntimeError("polygamma(n, x) does not support negative n.")
@@ -177,10 +186,12 @@ def _of_wide_numbers(name: str) -> Callable[..., Tensor]:
     return checked
 
 
+@composition("special_zeta")
 def zeta(self: Tensor, other: Tensor) -> Tensor:
     return _of_wide_numbers("zeta")(self, other)
 
 
+@composition("special_spherical_bessel_j0")
 def spherical_bessel_j0(self: Tensor) -> Tensor:
     if self.dtype in (torch.float16, torch.bfloat16):
         raise NotImplementedError(
@@ -191,6 +202,7 @@ def spherical_bessel_j0(self: Tensor) -> Tensor:
     return y.masked_fill(x.isinf(), 0)
 
 
+@composition("nansum")
 def nansum(
     self: Tensor,
     dim: int | Sequence[int] | None = None,
@@ -203,6 +215,7 @@ def nansum(
     return torch.sum(known, dims, keepdim, dtype=dtype)
 
 
+@composition("linalg_cross")
 def linalg_cross(self: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
     if self.dim() != other.dim():
         raise RuntimeError(
@@ -219,6 +232,7 @@ def linalg_cross(self: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
     return torch.stack((a1 * b2 - a2 * b1, a2 * b0 - a0 * b2, a0 * b1 - a1 * b0), dim)
 
 
+@composition("aminmax")
 def aminmax(
     self: Tensor, *, dim: int | None = None, keepdim: bool = False
 ) -> tuple[Tensor, Tensor]:
@@ -230,6 +244,7 @@ def aminmax(
     return self.amin(dims, keepdim), self.amax(dims, keepdim)
 
 
+@composition("addbmm")
 def addbmm(
     self: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1
 ) -> Tensor:
@@ -244,6 +259,7 @@ def addbmm(
     return torch.addmm(self, first, batch2.reshape(-1, batch2.shape[2]), beta=beta, alpha=alpha)
 
 
+@composition("addbmm_")
 def addbmm_(self: Tensor, batch1: Tensor, batch2: Tensor, **factors: Number) -> Tensor:
     """As on the CPU it gets the size of the result."""
     result = addbmm(self, batch1, batch2, **factors)
@@ -252,6 +268,7 @@ def addbmm_(self: Tensor, batch1: Tensor, batch2: Tensor, **factors: Number) -> 
     return self.copy_(result)
 
 
+@composition("_efficientzerotensor")
 def zeros(
     size: Sequence[int],
     *,
@@ -264,6 +281,7 @@ def zeros(
     return torch.zeros(size, dtype=dtype, device=device)
 
 
+@composition("norm.ScalarOpt_dim", "norm.ScalarOpt_dim_dtype")
 def norm(
     self: Tensor,
     p: Number | None,
@@ -278,6 +296,7 @@ def norm(
     return found
 
 
+@composition("_weight_norm_interface")
 def weight_norm(v: Tensor, g: Tensor, dim: int = 0) -> tuple[Tensor, Tensor]:
     """g * v / |v|, where |v| is that of each slice along dim; and |v|."""
     others = [d for d in range(v.dim()) if d != dim % v.dim()]
@@ -285,6 +304,7 @@ def weight_norm(v: Tensor, g: Tensor, dim: int = 0) -> tuple[Tensor, Tensor]:
     return v * (g / norms), norms
 
 
+@composition("_weight_norm_interface_backward")
 def weight_norm_backward(
     grad_w: Tensor, saved_v: Tensor, saved_g: Tensor, saved_norms: Tensor, dim: int
 ) -> tuple[Tensor, Tensor]:
@@ -294,6 +314,7 @@ def weight_norm_backward(
     return dv, along
 
 
+@composition("histc")
 def histc(self: Tensor, bins: int = 100, min: Number = 0, max: Number = 0) -> Tensor:
     """Counts of bins of equal width; also of integers, as on other accelerators."""
     if bins <= 0:
@@ -320,44 +341,14 @@ def histc(self: Tensor, bins: int = 100, min: Number = 0, max: Number = 0) -> Te
     return x.new_zeros(bins).index_add(0, place, inside.to(x.dtype)).to(self.dtype)
 
 
-COMPOSITIONS: dict[str, Callable[..., Any]] = {
-    "exponential_": exponential_,
-    "log_normal_": log_normal_,
-    "geometric_": geometric_,
-    "normal.Tensor_float": normal,
-    "normal.float_Tensor": normal,
-    "normal.Tensor_Tensor": normal,
-    "multinomial": multinomial,
-    "randperm.generator_out": randperm_out,
-    "rrelu_with_noise": rrelu_with_noise,
-    "rrelu_with_noise.out": rrelu_with_noise,
-    "rrelu_with_noise_": rrelu_with_noise_,
-    "polygamma": polygamma,
-    "special_zeta": zeta,
-    "histc": histc,
-    "special_modified_bessel_i0": _of_wide_numbers("bessel_i0"),
-    "special_modified_bessel_i1": _of_wide_numbers("bessel_i1"),
-    "special_spherical_bessel_j0": spherical_bessel_j0,
-    "addbmm_": addbmm_,
-    "addbmm": addbmm,
-    "aminmax": aminmax,
-    "_efficientzerotensor": zeros,
-    "nansum": nansum,
-    "linalg_cross": linalg_cross,
-    "norm.ScalarOpt_dim": norm,
-    "norm.ScalarOpt_dim_dtype": norm,
-    "_weight_norm_interface": weight_norm,
-    "_weight_norm_interface_backward": weight_norm_backward,
-}
-OWN_OPS: dict[str, Callable[..., Any] | None] = {
-    "zeta(Tensor self, Tensor other) -> Tensor": lambda self, other: torch.special.zeta(
-        self, other
-    ),
-    **{
-        f"bessel_i{n}(Tensor self) -> Tensor": (
-            lambda self, n=n: getattr(torch.special, f"modified_bessel_i{n}")(self)
-        )
-        for n in (0, 1)
-    },
-    "trigamma(Tensor self) -> Tensor": lambda self: torch.polygamma(1, self),
-}
+composition("special_modified_bessel_i0")(_of_wide_numbers("bessel_i0"))
+composition("special_modified_bessel_i1")(_of_wide_numbers("bessel_i1"))
+own_op(
+    "zeta(Tensor self, Tensor other) -> Tensor", lambda self, other: torch.special.zeta(self, other)
+)
+for n in (0, 1):
+    own_op(
+        f"bessel_i{n}(Tensor self) -> Tensor",
+        lambda self, n=n: getattr(torch.special, f"modified_bessel_i{n}")(self),
+    )
+own_op("trigamma(Tensor self) -> Tensor", lambda self: torch.polygamma(1, self))

@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import torch
 from torch import Tensor
 
-__all__ = ["COMPOSITIONS", "MEAN", "NONE", "OWN_OPS", "norm_of", "reduced"]
+from torch_nntile.compositions.registry import composition, own_op
+
+__all__ = ["MEAN", "NONE", "norm_of", "reduced"]
 
 Number = float | int | bool
 NONE, MEAN, SUM = 0, 1, 2  # numbers of a reduction
@@ -23,6 +22,7 @@ def norm_of(self: Tensor, reduction: int) -> float:
     return 1 / self.numel() if reduction == MEAN and self.numel() else 1.0
 
 
+@composition("elu_backward")
 def elu_backward(
     grad_output: Tensor,
     alpha: Number,
@@ -44,6 +44,7 @@ def elu_backward(
     return result
 
 
+@composition("softshrink")
 def softshrink(self: Tensor, lambd: Number = 0.5) -> Tensor:
     if self.is_floating_point() and not 0 <= lambd <= torch.finfo(self.dtype).max:
         raise RuntimeError(
@@ -54,6 +55,7 @@ def softshrink(self: Tensor, lambd: Number = 0.5) -> Tensor:
     return result
 
 
+@composition("smooth_l1_loss")
 def smooth_l1_loss(
     self: Tensor, target: Tensor, reduction: int = MEAN, beta: float = 1.0
 ) -> Tensor:
@@ -62,6 +64,7 @@ def smooth_l1_loss(
     return reduced(torch.ops.nntile.smooth_l1(self, target, beta), reduction)
 
 
+@composition("smooth_l1_loss_backward")
 def smooth_l1_loss_backward(
     grad_output: Tensor, self: Tensor, target: Tensor, reduction: int, beta: float
 ) -> Tensor:
@@ -70,12 +73,14 @@ def smooth_l1_loss_backward(
     return result
 
 
+@composition("huber_loss")
 def huber_loss(self: Tensor, target: Tensor, reduction: int = MEAN, delta: float = 1.0) -> Tensor:
     if delta <= 0:
         raise RuntimeError("huber_loss does not support non-positive values for delta.")
     return reduced(torch.ops.nntile.huber(self, target, delta), reduction)
 
 
+@composition("huber_loss_backward")
 def huber_loss_backward(
     grad_output: Tensor, self: Tensor, target: Tensor, reduction: int, delta: float
 ) -> Tensor:
@@ -84,40 +89,30 @@ def huber_loss_backward(
     return result
 
 
+@composition("mse_loss_backward")
 def mse_loss_backward(grad_output: Tensor, self: Tensor, target: Tensor, reduction: int) -> Tensor:
     norm = 2 * norm_of(self, reduction)
     result: Tensor = torch.ops.nntile.mse_backward(grad_output, self, target, norm)
     return result
 
 
-COMPOSITIONS: dict[str, Callable[..., Any]] = {
-    "elu_backward": elu_backward,
-    "softshrink": softshrink,
-    "smooth_l1_loss": smooth_l1_loss,
-    "smooth_l1_loss_backward": smooth_l1_loss_backward,
-    "huber_loss": huber_loss,
-    "huber_loss_backward": huber_loss_backward,
-    "mse_loss_backward": mse_loss_backward,
-}
-
-OWN_OPS: dict[str, Callable[..., Any] | None] = {
+own_op(
     "elu_backward(Tensor grad_output, Tensor self, str by, Scalar alpha, Scalar scale, "
-    "Scalar input_scale) -> Tensor": lambda grad_output, self, *_: grad_output * self,
-    "softshrink(Tensor self, Scalar lambd) -> Tensor": lambda self, _: self.abs(),
-    **{
-        f"{name}(Tensor self, Tensor target, float width) -> Tensor": lambda self, target, _: (
-            self * target
-        )
-        for name in ("smooth_l1", "huber")
-    },
-    **{
-        f"{name}_backward(Tensor grad_output, Tensor self, Tensor target, {numbers}) -> Tensor": (
-            lambda grad_output, self, target, *_: grad_output * self * target
-        )
-        for name, numbers in (
-            ("smooth_l1", "float norm, float width"),
-            ("huber", "float norm, float width"),
-            ("mse", "float norm"),
-        )
-    },
-}
+    "Scalar input_scale) -> Tensor",
+    lambda grad_output, self, *_: grad_output * self,
+)
+own_op("softshrink(Tensor self, Scalar lambd) -> Tensor", lambda self, _: self.abs())
+for name in ("smooth_l1", "huber"):
+    own_op(
+        f"{name}(Tensor self, Tensor target, float width) -> Tensor",
+        lambda self, target, _: self * target,
+    )
+for name, numbers in (
+    ("smooth_l1", "float norm, float width"),
+    ("huber", "float norm, float width"),
+    ("mse", "float norm"),
+):
+    own_op(
+        f"{name}_backward(Tensor grad_output, Tensor self, Tensor target, {numbers}) -> Tensor",
+        lambda grad_output, self, target, *_: grad_output * self * target,
+    )

@@ -3,19 +3,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
-from torch_nntile.decomp_attention import is_batched
-from torch_nntile.decomp_train import wide
+from torch_nntile.compositions.attention import is_batched
+from torch_nntile.compositions.registry import composition, gradients, own_op
+from torch_nntile.compositions.train import wide
 
-__all__ = ["AUTOGRAD", "DIFFERENTIABLE", "OWN_OPS"]
 
-
+@composition("rms_norm", above_autograd=True)
 def rms_norm(
     input: Tensor,
     normalized_shape: Sequence[int],
@@ -48,6 +48,9 @@ def rms_norm(
     return result
 
 
+@own_op(
+    "rms_norm(Tensor input, int[] normalized_shape, Tensor? weight, float eps) -> (Tensor, Tensor)"
+)
 def _meta(
     input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None, eps: float
 ) -> tuple[Tensor, Tensor]:
@@ -56,6 +59,10 @@ def _meta(
     return input.new_empty(input.shape), input.new_empty(shape, dtype=wide(input).dtype)
 
 
+@own_op(
+    "rms_norm_backward(Tensor grad_out, Tensor input, int[] normalized_shape, Tensor rstd, "
+    "Tensor? weight) -> (Tensor, Tensor)"
+)
 def _backward_meta(
     grad_out: Tensor,
     input: Tensor,
@@ -95,6 +102,9 @@ def _gradients(ctx: Any, grad: Tensor | None, _: Any) -> tuple[Tensor | None, ..
     return first, None, second, None
 
 
+@own_op(
+    "group_norm(Tensor input, Tensor? weight, Tensor? bias, float eps) -> (Tensor, Tensor, Tensor)"
+)
 def _groups_meta(
     input: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float
 ) -> tuple[Tensor, Tensor, Tensor]:
@@ -102,6 +112,10 @@ def _groups_meta(
     return input.new_empty(input.shape), mean, torch.empty_like(mean)
 
 
+@own_op(
+    "group_norm_backward(Tensor grad_out, Tensor input, Tensor mean, Tensor rstd, Tensor? weight)"
+    " -> (Tensor, Tensor, Tensor)"
+)
 def _groups_backward_meta(
     grad_out: Tensor, input: Tensor, mean: Tensor, rstd: Tensor, weight: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor]:
@@ -109,21 +123,4 @@ def _groups_backward_meta(
     return input.new_empty(input.shape), sums, torch.empty_like(sums)
 
 
-OWN_OPS: dict[str, Callable[..., Any] | None] = {
-    # Of images, groups, channels of a group, pixels; native_group_norm() calls them.
-    "group_norm(Tensor input, Tensor? weight, Tensor? bias, float eps)"
-    " -> (Tensor, Tensor, Tensor)": _groups_meta,
-    "group_norm_backward(Tensor grad_out, Tensor input, Tensor mean, Tensor rstd, Tensor? weight)"
-    " -> (Tensor, Tensor, Tensor)": _groups_backward_meta,
-    "rms_norm(Tensor input, int[] normalized_shape, Tensor? weight, float eps)"
-    " -> (Tensor, Tensor)": _meta,
-    "rms_norm_backward(Tensor grad_out, Tensor input, int[] normalized_shape, Tensor rstd, "
-    "Tensor? weight) -> (Tensor, Tensor)": _backward_meta,
-}
-
-# Of own ops: the gradients, and what of a call they need.
-AUTOGRAD: dict[str, tuple[Callable[..., Any], Callable[..., None]]] = {
-    "rms_norm": (_gradients, _setup)
-}
-
-DIFFERENTIABLE: dict[str, Callable[..., Any]] = {"rms_norm": rms_norm}
+gradients("rms_norm", _gradients, _setup)

@@ -3,13 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import torch
 from torch import Tensor
 
-__all__ = ["COMPOSITIONS", "OWN_OPS"]
+from torch_nntile.compositions.registry import composition, own_op
 
 _MODES = ("bilinear", "nearest", "bicubic")
 _PADDINGS = ("zeros", "border", "reflection")
@@ -64,19 +61,21 @@ def grid_sampler_backward(
     return dx if output_mask[0] else None, dgrid.view(grid.shape)
 
 
-COMPOSITIONS: dict[str, Callable[..., Any]] = {
-    **{f"grid_sampler_{n}d": grid_sampler for n in (2, 3)},
-    **{f"grid_sampler_{n}d_backward": grid_sampler_backward for n in (2, 3)},
-}
+for n in (2, 3):
+    composition(f"grid_sampler_{n}d")(grid_sampler)
+for n in (2, 3):
+    composition(f"grid_sampler_{n}d_backward")(grid_sampler_backward)
 
 _OPTIONS = "str mode, str padding, bool align_corners"
-OWN_OPS: dict[str, Callable[..., Any] | None] = {
-    f"grid_sample(Tensor self, Tensor grid, {_OPTIONS}) -> Tensor": (
-        lambda self, grid, *_: self.new_empty((*self.shape[:2], grid.shape[1]))
-    ),
+own_op(
+    f"grid_sample(Tensor self, Tensor grid, {_OPTIONS}) -> Tensor",
+    lambda self, grid, *_: self.new_empty((*self.shape[:2], grid.shape[1])),
+)
+own_op(
     f"grid_sample_backward(Tensor grad_output, Tensor self, Tensor grid, {_OPTIONS})"
-    " -> (Tensor, Tensor)": lambda _, self, grid, *__: (
+    " -> (Tensor, Tensor)",
+    lambda _, self, grid, *__: (
         self.new_empty(self.shape),
         grid.new_empty(grid.shape),
     ),
-}
+)

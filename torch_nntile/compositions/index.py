@@ -13,9 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from torch_nntile.compositions.registry import composition, own_op
 from torch_nntile.schemas import scalar_type
-
-__all__ = ["COMPOSITIONS", "OWN_OPS"]
 
 _INDEX_DTYPES = (torch.int64, torch.int32, torch.bool, torch.uint8)
 
@@ -72,6 +71,7 @@ def _resolved(
     return self, found, dims
 
 
+@composition("index.Tensor")
 def index(self: Tensor, indices: Sequence[Tensor | None]) -> Tensor:
     table, found, dims = _resolved(self, indices)
     if not found:
@@ -103,6 +103,7 @@ def _may_overlap(x: Tensor) -> bool:
     return False
 
 
+@composition("_index_put_impl_")
 def index_put_impl_(
     self: Tensor,
     indices: Sequence[Tensor | None],
@@ -149,6 +150,7 @@ def index_put_impl_(
     return self
 
 
+@composition("take")
 def take(self: Tensor, index: Tensor) -> Tensor:
     if index.dtype != torch.int64:
         raise RuntimeError(f"take(): Expected a long tensor for index, but got {index.dtype}")
@@ -158,6 +160,7 @@ def take(self: Tensor, index: Tensor) -> Tensor:
     return result.contiguous()
 
 
+@composition("put_")
 def put_(self: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
     if index.dtype != torch.int64 or source.dtype != self.dtype:
         raise RuntimeError(
@@ -181,6 +184,7 @@ def put_(self: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
     return self if self.is_contiguous() else self.copy_(flat.view(self.shape))
 
 
+@composition("masked_scatter_")
 def masked_scatter_(self: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     """The n-th element of the mask gets the n-th of source; too short a one is an error of the task."""
     if mask.dtype != torch.bool or source.dtype != self.dtype:
@@ -202,6 +206,7 @@ def masked_scatter_(self: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     return self.copy_(torch.where(mask, chosen, self))
 
 
+@composition("scatter_reduce.two")
 def scatter_reduce(
     self: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
 ) -> Tensor:
@@ -218,6 +223,7 @@ def scatter_reduce(
     return _divided(total, count)
 
 
+@composition("index_reduce")
 def index_reduce(
     self: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True
 ) -> Tensor:
@@ -236,6 +242,7 @@ def _divided(total: Tensor, count: Tensor) -> Tensor:
     return total / count if total.is_floating_point() else total // count
 
 
+@composition("scatter.reduce")
 def scatter_mode(self: Tensor, dim: int, index: Tensor, src: Tensor, *, reduce: str) -> Tensor:
     names = {"add": "sum", "multiply": "prod"}
     if reduce not in names:
@@ -244,6 +251,7 @@ def scatter_mode(self: Tensor, dim: int, index: Tensor, src: Tensor, *, reduce: 
     return result
 
 
+@composition("scatter.value_reduce")
 def scatter_value_mode(
     self: Tensor, dim: int, index: Tensor, value: float | int, *, reduce: str
 ) -> Tensor:
@@ -251,6 +259,7 @@ def scatter_value_mode(
     return scatter_mode(self, dim, index, src, reduce=reduce)
 
 
+@composition("unfold_backward")
 def unfold_backward(
     grad_in: Tensor, input_sizes: Sequence[int], dim: int, size: int, step: int
 ) -> Tensor:
@@ -273,15 +282,18 @@ def _where_any(self: Tensor) -> Tensor:
     return (self if self.dtype == torch.bool else self != 0).cpu()
 
 
+@composition("nonzero")
 def nonzero(self: Tensor) -> Tensor:
     return _where_any(self).nonzero().to(self.device)
 
 
+@composition("nonzero_static")
 def nonzero_static(self: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
     places = torch.nonzero_static(_where_any(self), size=size, fill_value=fill_value)
     return places.to(self.device)
 
 
+@composition("repeat_interleave.Tensor")
 def repeat_interleave(repeats: Tensor, *, output_size: int | None = None) -> Tensor:
     found = torch.repeat_interleave(repeats.cpu(), output_size=output_size)
     return found.to(repeats.device)
@@ -299,25 +311,11 @@ def _indices(name: str) -> Callable[..., Tensor]:
     return made
 
 
-COMPOSITIONS: dict[str, Callable[..., Any]] = {
-    "index.Tensor": index,
-    "_index_put_impl_": index_put_impl_,
-    "take": take,
-    "put_": put_,
-    "masked_scatter_": masked_scatter_,
-    "scatter_reduce.two": scatter_reduce,
-    "index_reduce": index_reduce,
-    "scatter.reduce": scatter_mode,
-    "scatter.value_reduce": scatter_value_mode,
-    "unfold_backward": unfold_backward,
-    "nonzero": nonzero,
-    "nonzero_static": nonzero_static,
-    "repeat_interleave.Tensor": repeat_interleave,
-    "triu_indices": _indices("triu_indices"),
-    "tril_indices": _indices("tril_indices"),
-}
+composition("triu_indices")(_indices("triu_indices"))
+composition("tril_indices")(_indices("tril_indices"))
 
 
+@own_op("index(Tensor self, Tensor[] indices, int[] dims) -> Tensor")
 def _indexed(self: Tensor, indices: list[Tensor], dims: list[int]) -> Tensor:
     given: list[Tensor | None] = [None] * (max(dims) + 1)
     for dim, index in zip(dims, indices, strict=True):
@@ -327,20 +325,20 @@ def _indexed(self: Tensor, indices: list[Tensor], dims: list[int]) -> Tensor:
 
 
 # In torch.compile a result that is an operand is refused, and an argument called mode of an op that writes.
-OWN_OPS: dict[str, Callable[..., Any] | None] = {
-    "index(Tensor self, Tensor[] indices, int[] dims) -> Tensor": _indexed,
-    "index_put_(Tensor(a!) self, Tensor values, Tensor[] indices, int[] dims, str how) -> ()": (
-        lambda self, values, indices, dims, how: None
+own_op(
+    "index_put_(Tensor(a!) self, Tensor values, Tensor[] indices, int[] dims, str how) -> ()",
+    lambda self, values, indices, dims, how: None,
+)
+own_op(
+    "scatter_reduce(Tensor self, int dim, Tensor index, Tensor src, str mode, bool include_self) -> Tensor",
+    lambda self, dim, index, src, mode, include_self: torch.scatter_reduce(
+        self, dim, index, src, mode, include_self=include_self
     ),
-    "scatter_reduce(Tensor self, int dim, Tensor index, Tensor src, str mode, bool include_self) -> Tensor": (
-        lambda self, dim, index, src, mode, include_self: torch.scatter_reduce(
-            self, dim, index, src, mode, include_self=include_self
-        )
-    ),
+)
+own_op(
     "index_reduce(Tensor self, int dim, Tensor index, Tensor source, str mode, bool include_self)"
-    " -> Tensor": (
-        lambda self, dim, index, source, mode, include_self: torch.index_reduce(
-            self, dim, index, source, "amax" if mode == "sum" else mode, include_self=include_self
-        )
+    " -> Tensor",
+    lambda self, dim, index, source, mode, include_self: torch.index_reduce(
+        self, dim, index, source, "amax" if mode == "sum" else mode, include_self=include_self
     ),
-}
+)

@@ -3,14 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch._prims_common import suggest_memory_format
 
-__all__ = ["COMPOSITIONS", "OWN_OPS"]
+from torch_nntile.compositions.registry import composition, own_op
 
 
 def _dense_format(self: Tensor) -> torch.memory_format:
@@ -24,6 +23,7 @@ def _dense_format(self: Tensor) -> torch.memory_format:
 # ---- normalisation
 
 
+@composition("native_batch_norm", "_native_batch_norm_legit", "_native_batch_norm_legit.out")
 def native_batch_norm(
     input: Tensor,
     weight: Tensor | None,
@@ -90,6 +90,7 @@ def _channel_moments(input: Tensor) -> tuple[Tensor, Tensor, int]:
     return mean.float(), var.float(), count
 
 
+@own_op("channel_sums(Tensor self, Tensor other, Tensor? shift, int[] kept) -> (Tensor, Tensor)")
 def _channel_sums_meta(
     self: Tensor, other: Tensor, shift: Tensor | None, kept: list[int]
 ) -> tuple[Tensor, Tensor]:
@@ -97,6 +98,7 @@ def _channel_sums_meta(
     return first, torch.empty_like(first)
 
 
+@composition("_native_batch_norm_legit.no_stats")
 def batch_norm_without_running(
     input: Tensor,
     weight: Tensor | None,
@@ -108,6 +110,7 @@ def batch_norm_without_running(
     return native_batch_norm(input, weight, bias, None, None, training, momentum, eps)
 
 
+@composition("_batch_norm_with_update", "_batch_norm_with_update.out")
 def batch_norm_with_update(
     input: Tensor,
     weight: Tensor | None,
@@ -124,11 +127,13 @@ def batch_norm_with_update(
     return y, mean, rstd, input.new_empty(0, dtype=torch.uint8)
 
 
+@composition("batch_norm_backward")
 def batch_norm_backward(*args: Any) -> Any:
     """The last argument is what cuDNN keeps."""
     return native_batch_norm_backward(*args[:-1])
 
 
+@composition("native_batch_norm_backward")
 def native_batch_norm_backward(
     grad_out: Tensor,
     input: Tensor,
@@ -177,6 +182,7 @@ def _is_row(input: Tensor, *params: Tensor | None) -> bool:
     )
 
 
+@composition("native_group_norm")
 def native_group_norm(
     input: Tensor,
     weight: Tensor | None,
@@ -215,6 +221,7 @@ def native_group_norm(
     return y, mean.squeeze(2).to(stats), rstd.squeeze(2).to(stats)
 
 
+@composition("native_group_norm_backward")
 def native_group_norm_backward(
     grad_out: Tensor,
     input: Tensor,
@@ -276,6 +283,7 @@ def native_group_norm_backward(
 # ---- shuffles
 
 
+@composition("pixel_shuffle")
 def pixel_shuffle(self: Tensor, upscale_factor: int) -> Tensor:
     r = upscale_factor
     y = _like_images(self, torch.pixel_shuffle(_no_data(self), r).shape)
@@ -285,6 +293,7 @@ def pixel_shuffle(self: Tensor, upscale_factor: int) -> Tensor:
     return y
 
 
+@composition("pixel_unshuffle")
 def pixel_unshuffle(self: Tensor, downscale_factor: int) -> Tensor:
     r = downscale_factor
     y = _like_images(self, torch.pixel_unshuffle(_no_data(self), r).shape)
@@ -294,6 +303,7 @@ def pixel_unshuffle(self: Tensor, downscale_factor: int) -> Tensor:
     return y
 
 
+@composition("channel_shuffle", "native_channel_shuffle")
 def channel_shuffle(self: Tensor, groups: int) -> Tensor:
     """Channels of (groups, n) become those of (n, groups)."""
     y = _like_images(self, torch.channel_shuffle(_no_data(self), groups).shape)
@@ -312,27 +322,8 @@ def _no_data(self: Tensor) -> Tensor:
     return torch.empty(self.shape, dtype=self.dtype, device="meta")
 
 
-OWN_OPS: dict[str, Callable[..., Any] | None] = {
-    "channel_sums(Tensor self, Tensor other, Tensor? shift, int[] kept) -> (Tensor, Tensor)": (
-        _channel_sums_meta
-    ),
+own_op(
     "channel_blend(Tensor self, Tensor? other, Tensor p, Tensor? q, Tensor? s, Tensor r, "
-    "int[] kept) -> Tensor": lambda self, *_: self.new_empty(self.shape),
-}
-
-COMPOSITIONS: dict[str, Callable[..., Any]] = {
-    "native_batch_norm": native_batch_norm,
-    "native_batch_norm_backward": native_batch_norm_backward,
-    "_native_batch_norm_legit": native_batch_norm,
-    "_native_batch_norm_legit.out": native_batch_norm,
-    "_native_batch_norm_legit.no_stats": batch_norm_without_running,
-    "_batch_norm_with_update": batch_norm_with_update,
-    "_batch_norm_with_update.out": batch_norm_with_update,
-    "batch_norm_backward": batch_norm_backward,
-    "native_group_norm": native_group_norm,
-    "native_group_norm_backward": native_group_norm_backward,
-    "channel_shuffle": channel_shuffle,
-    "native_channel_shuffle": channel_shuffle,
-    "pixel_shuffle": pixel_shuffle,
-    "pixel_unshuffle": pixel_unshuffle,
-}
+    "int[] kept) -> Tensor",
+    lambda self, *_: self.new_empty(self.shape),
+)

@@ -7,14 +7,14 @@ What a dim becomes is a linear map with few inputs for each output, the gradient
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch._prims_common import suggest_memory_format
 
-__all__ = ["COMPOSITIONS", "OWN_OPS"]
+from torch_nntile.compositions.registry import composition, own_op
 
 _KINDS = {1: "3D", 2: "4D", 3: "5D"}
 
@@ -185,28 +185,24 @@ _PADS = {
     for n in (1, 2, 3)
 }
 
-COMPOSITIONS: dict[str, Callable[..., Any]] = {
-    **{
-        op: _interpolation(op, mode, spatial, aligns=aligns, **options)
-        for op, (mode, spatial, aligns, options) in _OPS.items()
-    },
-    **{
-        f"{op}_backward": _interpolation_backward(op, mode, spatial, aligns=aligns, **options)
-        for op, (mode, spatial, aligns, options) in _OPS.items()
-    },
-    **{op: forward for op, (forward, _) in _PADS.items()},
-    **{f"{op}_backward": backward for op, (_, backward) in _PADS.items()},
-}
+for op, (mode, spatial, aligns, options) in _OPS.items():
+    composition(op)(_interpolation(op, mode, spatial, aligns=aligns, **options))
+for op, (mode, spatial, aligns, options) in _OPS.items():
+    composition(f"{op}_backward")(
+        _interpolation_backward(op, mode, spatial, aligns=aligns, **options)
+    )
+for op, (forward, _) in _PADS.items():
+    composition(op)(forward)
+for op, (_, backward) in _PADS.items():
+    composition(f"{op}_backward")(backward)
 
 
+@own_op(
+    "resample(Tensor self, int[] dims, int[] size, str mode, bool align_corners, bool antialias, "
+    "bool transposed, int[] left, float scale, float scale_2, float scale_3) -> Tensor"
+)
 def _of_size(self: Tensor, dims: Sequence[int], size: Sequence[int], *_: Any) -> Tensor:
     sizes = list(self.shape)
     for dim, n in zip(dims, size, strict=True):
         sizes[dim] = n
     return self.new_empty(sizes)
-
-
-OWN_OPS: dict[str, Callable[..., Any] | None] = {
-    "resample(Tensor self, int[] dims, int[] size, str mode, bool align_corners, bool antialias, "
-    "bool transposed, int[] left, float scale, float scale_2, float scale_3) -> Tensor": _of_size,
-}

@@ -9,7 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-__all__ = ["COMPOSITIONS", "OWN_OPS", "wide"]
+from torch_nntile.compositions.registry import composition, nothing, own_op
+
+__all__ = ["wide"]
 
 
 def wide(self: Tensor) -> Tensor:
@@ -34,6 +36,7 @@ def _classes_last(self: Tensor, target: Tensor) -> Tensor:
     return x
 
 
+@composition("nll_loss2d_forward")
 def nll_loss2d_forward(
     self: Tensor, target: Tensor, weight: Tensor | None, reduction: int, ignore_index: int
 ) -> tuple[Tensor, Tensor]:
@@ -42,6 +45,7 @@ def nll_loss2d_forward(
     return loss, total
 
 
+@composition("nll_loss2d_backward")
 def nll_loss2d_backward(
     grad_output: Tensor,
     self: Tensor,
@@ -58,12 +62,20 @@ def nll_loss2d_backward(
     return dx.permute(0, 3, 1, 2)
 
 
+@own_op(
+    "nll_loss(Tensor self, Tensor target, Tensor? weight, int reduction, int ignore_index)"
+    " -> (Tensor, Tensor)"
+)
 def _nll_loss_meta(
     self: Tensor, target: Tensor, weight: Tensor | None, reduction: int, ignore_index: int
 ) -> tuple[Tensor, Tensor]:
     return self.new_empty(target.shape if reduction == 0 else ()), self.new_empty(())
 
 
+@own_op(
+    "nll_loss_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight, "
+    "int reduction, int ignore_index, Tensor total_weight) -> Tensor"
+)
 def _nll_loss_backward_meta(grad_output: Tensor, self: Tensor, *_: Any) -> Tensor:
     return self.new_empty(self.shape)
 
@@ -71,6 +83,7 @@ def _nll_loss_backward_meta(grad_output: Tensor, self: Tensor, *_: Any) -> Tenso
 # ---- dropout
 
 
+@composition("native_dropout")
 def native_dropout(input: Tensor, p: float, train: bool | None) -> tuple[Tensor, Tensor]:
     if not 0 <= p <= 1:
         raise RuntimeError(f"dropout probability has to be between 0 and 1, but got {p}")
@@ -80,6 +93,7 @@ def native_dropout(input: Tensor, p: float, train: bool | None) -> tuple[Tensor,
     return y, mask
 
 
+@own_op("dropout(Tensor self, float p) -> (Tensor, Tensor)")
 def _dropout_meta(self: Tensor, p: float) -> tuple[Tensor, Tensor]:
     return torch.empty_like(self), torch.empty_like(self, dtype=torch.bool)
 
@@ -99,6 +113,7 @@ def _is_step_skipped(
     return False
 
 
+@composition("_fused_sgd_", "_fused_sgd_.tensor_lr")
 def fused_sgd_(
     self: list[Tensor],
     grads: list[Tensor],
@@ -167,6 +182,7 @@ def _fused_adam(name: str) -> Callable[..., None]:
 # ---- torch.amp.GradScaler, without a look at the host
 
 
+@composition("_amp_foreach_non_finite_check_and_unscale_")
 def amp_unscale_(self: list[Tensor], found_inf: Tensor, inv_scale: Tensor) -> None:
     for grad in self:
         infinite = torch.logical_not(torch.isfinite(grad)).any()
@@ -174,6 +190,7 @@ def amp_unscale_(self: list[Tensor], found_inf: Tensor, inv_scale: Tensor) -> No
         grad.mul_(inv_scale)
 
 
+@composition("_amp_update_scale_")
 def amp_update_scale_(
     self: Tensor,
     growth_tracker: Tensor,
@@ -192,19 +209,10 @@ def amp_update_scale_(
     return self
 
 
-COMPOSITIONS: dict[str, Callable[..., Any]] = {
-    "nll_loss2d_forward": nll_loss2d_forward,
-    "nll_loss2d_backward": nll_loss2d_backward,
-    "native_dropout": native_dropout,
-    "_fused_sgd_": fused_sgd_,
-    "_fused_sgd_.tensor_lr": fused_sgd_,
-    "_fused_adam_": _fused_adam("adam"),
-    "_fused_adam_.tensor_lr": _fused_adam("adam"),
-    "_fused_adamw_": _fused_adam("adamw"),
-    "_fused_adamw_.tensor_lr": _fused_adam("adamw"),
-    "_amp_foreach_non_finite_check_and_unscale_": amp_unscale_,
-    "_amp_update_scale_": amp_update_scale_,
-}
+composition("_fused_adam_")(_fused_adam("adam"))
+composition("_fused_adam_.tensor_lr")(_fused_adam("adam"))
+composition("_fused_adamw_")(_fused_adam("adamw"))
+composition("_fused_adamw_.tensor_lr")(_fused_adam("adamw"))
 
 _STATE = (
     "Tensor(a!)[] self, Tensor[] grads, Tensor(b!)[] exp_avgs, Tensor(c!)[] exp_avg_sqs, "
@@ -212,24 +220,19 @@ _STATE = (
 )
 _NUMBERS = "float lr, float beta1, float beta2, float eps, float weight_decay, bool maximize"
 
-# Schema -> shapes of the results; None where nothing new is made.
-OWN_OPS: dict[str, Callable[..., Any] | None] = {
-    "nll_loss(Tensor self, Tensor target, Tensor? weight, int reduction, int ignore_index)"
-    " -> (Tensor, Tensor)": _nll_loss_meta,
-    "nll_loss_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight, "
-    "int reduction, int ignore_index, Tensor total_weight) -> Tensor": _nll_loss_backward_meta,
-    "dropout(Tensor self, float p) -> (Tensor, Tensor)": _dropout_meta,
-    "sgd_(Tensor(a!)[] self, Tensor[] grads, float lr, float weight_decay, bool maximize)"
-    " -> ()": None,
+own_op(
+    "sgd_(Tensor(a!)[] self, Tensor[] grads, float lr, float weight_decay, bool maximize) -> ()",
+    nothing,
+)
+own_op(
     "sgd_momentum_(Tensor(a!)[] self, Tensor[] grads, Tensor(b!)[] bufs, float lr, float momentum,"
-    " float dampening, float weight_decay, bool nesterov, bool maximize, bool first) -> ()": None,
-    **{
-        f"{name}({_STATE}{extra}, {_NUMBERS}) -> ()": None
-        for name, extra in (
-            ("adam_", ""),
-            ("adamw_", ""),
-            ("adam_amsgrad_", ", Tensor(d!)[] max_exp_avg_sqs"),
-            ("adamw_amsgrad_", ", Tensor(d!)[] max_exp_avg_sqs"),
-        )
-    },
-}
+    " float dampening, float weight_decay, bool nesterov, bool maximize, bool first) -> ()",
+    nothing,
+)
+for name, extra in (
+    ("adam_", ""),
+    ("adamw_", ""),
+    ("adam_amsgrad_", ", Tensor(d!)[] max_exp_avg_sqs"),
+    ("adamw_amsgrad_", ", Tensor(d!)[] max_exp_avg_sqs"),
+):
+    own_op(f"{name}({_STATE}{extra}, {_NUMBERS}) -> ()", nothing)

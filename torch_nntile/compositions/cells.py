@@ -8,15 +8,13 @@ Those kernels do not know cells without biases, so ours are ops with kernels of 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import torch
 from torch import Tensor
 
-__all__ = ["COMPOSITIONS", "OWN_OPS"]
+from torch_nntile.compositions.registry import composition, own_op
 
 
+@composition("_thnn_fused_lstm_cell")
 def lstm_cell(
     input_gates: Tensor,
     hidden_gates: Tensor,
@@ -30,6 +28,7 @@ def lstm_cell(
     return y
 
 
+@composition("_thnn_fused_lstm_cell_backward_impl")
 def lstm_cell_backward(
     grad_hy: Tensor | None,
     grad_cy: Tensor | None,
@@ -44,6 +43,7 @@ def lstm_cell_backward(
     return gates, state, gates.sum(0) if has_bias else None
 
 
+@composition("_thnn_fused_gru_cell")
 def gru_cell(
     input_gates: Tensor,
     hidden_gates: Tensor,
@@ -57,6 +57,7 @@ def gru_cell(
     return y
 
 
+@composition("_thnn_fused_gru_cell_backward")
 def gru_cell_backward(
     grad_hy: Tensor, workspace: Tensor, has_bias: bool
 ) -> tuple[Tensor, Tensor, Tensor, Tensor | None, Tensor | None]:
@@ -65,20 +66,16 @@ def gru_cell_backward(
     return x, hidden, state, *biases
 
 
-COMPOSITIONS: dict[str, Callable[..., Any]] = {
-    "_thnn_fused_lstm_cell": lstm_cell,
-    "_thnn_fused_lstm_cell_backward_impl": lstm_cell_backward,
-    "_thnn_fused_gru_cell": gru_cell,
-    "_thnn_fused_gru_cell_backward": gru_cell_backward,
-}
-
-
 def _lstm_meta(
     input_gates: Tensor, hidden_gates: Tensor, cx: Tensor, *biases: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor]:
     return cx.new_empty(cx.shape), cx.new_empty(cx.shape), cx.new_empty(input_gates.shape)
 
 
+@own_op(
+    "lstm_cell_backward(Tensor? grad_hy, Tensor? grad_cy, Tensor cx, Tensor cy, Tensor workspace)"
+    " -> (Tensor, Tensor)"
+)
 def _lstm_backward_meta(
     grad_hy: Tensor | None, grad_cy: Tensor | None, cx: Tensor, cy: Tensor, workspace: Tensor
 ) -> tuple[Tensor, Tensor]:
@@ -92,6 +89,7 @@ def _gru_meta(
     return hx.new_empty(hx.shape), hx.new_empty(rows, 5 * states)
 
 
+@own_op("gru_cell_backward(Tensor grad_hy, Tensor workspace) -> (Tensor, Tensor, Tensor)")
 def _gru_backward_meta(grad_hy: Tensor, workspace: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     rows, states = grad_hy.shape
     x, hidden = grad_hy.new_empty(rows, 3 * states), grad_hy.new_empty(rows, 3 * states)
@@ -102,10 +100,5 @@ _OPERANDS = (
     "Tensor input_gates, Tensor hidden_gates, Tensor {}, Tensor? input_bias, Tensor? hidden_bias"
 )
 
-OWN_OPS: dict[str, Callable[..., Any] | None] = {
-    f"lstm_cell({_OPERANDS.format('cx')}) -> (Tensor, Tensor, Tensor)": _lstm_meta,
-    "lstm_cell_backward(Tensor? grad_hy, Tensor? grad_cy, Tensor cx, Tensor cy, Tensor workspace)"
-    " -> (Tensor, Tensor)": _lstm_backward_meta,
-    f"gru_cell({_OPERANDS.format('hx')}) -> (Tensor, Tensor)": _gru_meta,
-    "gru_cell_backward(Tensor grad_hy, Tensor workspace) -> (Tensor, Tensor, Tensor)": _gru_backward_meta,
-}
+own_op(f"lstm_cell({_OPERANDS.format('cx')}) -> (Tensor, Tensor, Tensor)", _lstm_meta)
+own_op(f"gru_cell({_OPERANDS.format('hx')}) -> (Tensor, Tensor)", _gru_meta)

@@ -6,13 +6,10 @@ The host's kernels see dense blocks and would always factorise the transpose.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import torch
 from torch import Tensor
 
-__all__ = ["COMPOSITIONS", "OWN_OPS"]
+from torch_nntile.compositions.registry import composition, own_op
 
 _SHORT = {torch.float16: "Half", torch.bfloat16: "BFloat16"}
 
@@ -33,11 +30,13 @@ def _factorised(name: str, A: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]: 
     return lu, pivots, lu.diagonal(0, -2, -1), (1 - 2 * (swaps % 2)).to(A.dtype)
 
 
+@composition("_linalg_det")
 def det(A: Tensor) -> tuple[Tensor, Tensor, Tensor]:  # noqa: N803
     lu, pivots, diagonal, sign = _factorised("det", A)
     return diagonal.prod(-1) * sign, lu, pivots
 
 
+@composition("_linalg_slogdet")
 def slogdet(A: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # noqa: N803
     if A.dtype in _SHORT:  # also where there is nothing to factorise
         raise RuntimeError(
@@ -47,6 +46,7 @@ def slogdet(A: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # noqa: N803
     return diagonal.sgn().prod(-1) * sign, diagonal.abs().log().sum(-1), lu, pivots
 
 
+@composition("_weight_int8pack_mm")
 def weight_int8pack_mm(self: Tensor, mat2: Tensor, scales: Tensor) -> Tensor:
     """Activations (m, k) by weights (n, k) of 8 bits with a scale for each row: weight-only quantisation."""
     if self.dtype not in (torch.float32, *_SHORT) or mat2.dtype != torch.int8:
@@ -68,11 +68,4 @@ def weight_int8pack_mm(self: Tensor, mat2: Tensor, scales: Tensor) -> Tensor:
     return (product * scales.float()).to(self.dtype)
 
 
-COMPOSITIONS: dict[str, Callable[..., Any]] = {
-    "_linalg_det": det,
-    "_linalg_slogdet": slogdet,
-    "_weight_int8pack_mm": weight_int8pack_mm,
-}
-OWN_OPS: dict[str, Callable[..., Any] | None] = {
-    "int8_mm(Tensor self, Tensor mat2) -> Tensor": lambda self, mat2: self @ mat2.to(self.dtype)
-}
+own_op("int8_mm(Tensor self, Tensor mat2) -> Tensor", lambda self, mat2: self @ mat2.to(self.dtype))

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch._prims_common import suggest_memory_format
 
-__all__ = ["COMPOSITIONS", "OWN_OPS"]
+from torch_nntile.compositions.registry import composition, own_op
 
 
 def _meta(x: Tensor) -> Tensor:
@@ -61,6 +61,7 @@ def _adaptive_max_pool_backward(spatial: int) -> Callable[..., Tensor]:
 # ---- windows as columns
 
 
+@composition("im2col")
 def im2col(
     self: Tensor,
     kernel_size: list[int],
@@ -85,6 +86,7 @@ def im2col(
     return windows.reshape(columns.shape)
 
 
+@composition("col2im")
 def col2im(
     self: Tensor,
     output_size: list[int],
@@ -132,22 +134,22 @@ def _max_unpool(spatial: int) -> Callable[..., Tensor]:
     return forward
 
 
-COMPOSITIONS: dict[str, Callable[..., Any]] = {
-    **{f"adaptive_max_pool{n}d": _adaptive_max_pool(n) for n in (2, 3)},
-    **{f"adaptive_max_pool{n}d_backward": _adaptive_max_pool_backward(n) for n in (2, 3)},
-    "im2col": im2col,
-    "col2im": col2im,
-    **{f"max_unpool{n}d": _max_unpool(n) for n in (2, 3)},
-}
+for n in (2, 3):
+    composition(f"adaptive_max_pool{n}d")(_adaptive_max_pool(n))
+for n in (2, 3):
+    composition(f"adaptive_max_pool{n}d_backward")(_adaptive_max_pool_backward(n))
+for n in (2, 3):
+    composition(f"max_unpool{n}d")(_max_unpool(n))
 
 
+@own_op("adaptive_max_pool(Tensor self, int spatial, int[] output_size) -> (Tensor, Tensor)")
 def _pooled(self: Tensor, spatial: int, output_size: Sequence[int]) -> tuple[Tensor, Tensor]:
     y = self.new_empty((*self.shape[:-spatial], *output_size))
     return y, torch.empty_like(y, dtype=torch.int64)
 
 
-OWN_OPS: dict[str, Callable[..., Any] | None] = {
-    "adaptive_max_pool(Tensor self, int spatial, int[] output_size) -> (Tensor, Tensor)": _pooled,
+own_op(
     "adaptive_max_pool_backward(Tensor grad_output, Tensor self, Tensor indices, int spatial)"
-    " -> Tensor": lambda _, self, *__: self.new_empty(self.shape),
-}
+    " -> Tensor",
+    lambda _, self, *__: self.new_empty(self.shape),
+)

@@ -7,7 +7,6 @@ there is infinite here too.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -15,18 +14,17 @@ from torch import Tensor
 from torch.autograd import forward_ad
 from torch.nn import functional as F
 
-from torch_nntile.decomp_attention import is_batched
-from torch_nntile.decomp_pieces import MEAN as _MEAN
-from torch_nntile.decomp_pieces import NONE as _NONE
-from torch_nntile.decomp_pieces import norm_of, reduced
-from torch_nntile.decomp_train import wide
-
-__all__ = ["AUTOGRAD", "COMPOSITIONS", "DIFFERENTIABLE", "OWN_OPS"]
-
+from torch_nntile.compositions.attention import is_batched
+from torch_nntile.compositions.piecewise import MEAN as _MEAN
+from torch_nntile.compositions.piecewise import NONE as _NONE
+from torch_nntile.compositions.piecewise import norm_of, reduced
+from torch_nntile.compositions.registry import composition, gradients, own_op
+from torch_nntile.compositions.train import wide
 
 # ---- cross entropy
 
 
+@composition("cross_entropy_loss", above_autograd=True)
 def cross_entropy_loss(
     self: Tensor,
     target: Tensor,
@@ -123,11 +121,13 @@ def _weight_of_rows(
 # ---- losses as on the CPU
 
 
+@composition("soft_margin_loss")
 def soft_margin_loss(self: Tensor, target: Tensor, reduction: int = _MEAN) -> Tensor:
     loss = torch.log1p(torch.exp(-self * target))
     return reduced(loss, reduction)
 
 
+@composition("soft_margin_loss_backward")
 def soft_margin_loss_backward(
     grad_output: Tensor, self: Tensor, target: Tensor, reduction: int
 ) -> Tensor:
@@ -137,6 +137,7 @@ def soft_margin_loss_backward(
     return target * z * -norm / (z + 1) * grad_output
 
 
+@composition("binary_cross_entropy")
 def binary_cross_entropy(
     self: Tensor, target: Tensor, weight: Tensor | None = None, reduction: int = _MEAN
 ) -> Tensor:
@@ -147,28 +148,19 @@ def binary_cross_entropy(
     return reduced(loss, reduction)
 
 
-COMPOSITIONS: dict[str, Callable[..., Any]] = {
-    "soft_margin_loss": soft_margin_loss,
-    "soft_margin_loss_backward": soft_margin_loss_backward,
-    "binary_cross_entropy": binary_cross_entropy,
-}
-
 _OPTIONS = "int reduction, int ignore_index, float label_smoothing"
-OWN_OPS: dict[str, Callable[..., Any] | None] = {
+own_op(
     f"cross_entropy(Tensor self, Tensor target, Tensor? weight, {_OPTIONS})"
-    " -> (Tensor, Tensor, Tensor)": _cross_entropy_meta,
+    " -> (Tensor, Tensor, Tensor)",
+    _cross_entropy_meta,
+)
+own_op(
     "cross_entropy_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight, "
-    f"Tensor logsumexp, Tensor total_weight, {_OPTIONS}) -> Tensor": (
-        lambda grad_output, self, *_: self.new_empty(self.shape)
-    ),
-    "binary_cross_entropy(Tensor self, Tensor target) -> Tensor": lambda self, target: (
-        self * target
-    ),
-}
+    f"Tensor logsumexp, Tensor total_weight, {_OPTIONS}) -> Tensor",
+    lambda grad_output, self, *_: self.new_empty(self.shape),
+)
+own_op(
+    "binary_cross_entropy(Tensor self, Tensor target) -> Tensor", lambda self, target: self * target
+)
 
-# Of own ops: the gradients, and what of a call they need.
-AUTOGRAD: dict[str, tuple[Callable[..., Any], Callable[..., None]]] = {
-    "cross_entropy": (_cross_entropy_gradients, _cross_entropy_setup)
-}
-
-DIFFERENTIABLE: dict[str, Callable[..., Any]] = {"cross_entropy_loss": cross_entropy_loss}
+gradients("cross_entropy", _cross_entropy_gradients, _cross_entropy_setup)

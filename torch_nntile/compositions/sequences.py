@@ -14,8 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-__all__ = ["AUTOGRAD", "OWN_OPS"]
-
+from torch_nntile.compositions.registry import gradients, own_op
 
 # ---- LSTM: its op, and the gradients
 
@@ -50,6 +49,10 @@ def _stacked(steps: list[Tensor], reverse: bool) -> Tensor:
     return torch.stack(steps[::-1] if reverse else steps)
 
 
+@own_op(
+    "lstm_sequence(Tensor self, Tensor weight, Tensor hx, Tensor cx, bool reverse)"
+    " -> (Tensor, Tensor, Tensor, Tensor)"
+)
 def _lstm_meta(
     self: Tensor, weight: Tensor, hx: Tensor, cx: Tensor, reverse: bool
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -57,6 +60,10 @@ def _lstm_meta(
     return steps, torch.empty_like(cx), torch.empty_like(steps), self.new_empty(self.shape)
 
 
+@own_op(
+    "lstm_sequence_backward(Tensor? grad_y, Tensor? grad_cy, Tensor weight, Tensor cx, "
+    "Tensor cells, Tensor gates, bool reverse) -> (Tensor, Tensor, Tensor)"
+)
 def _lstm_backward_meta(
     grad_y: Tensor | None,
     grad_cy: Tensor | None,
@@ -105,6 +112,10 @@ def _lstm_gradients(
 # ---- GRU: likewise
 
 
+@own_op(
+    "gru_sequence(Tensor self, Tensor weight, Tensor? bias, Tensor hx, bool reverse)"
+    " -> (Tensor, Tensor)"
+)
 def _gru_meta(
     self: Tensor, weight: Tensor, bias: Tensor | None, hx: Tensor, reverse: bool
 ) -> tuple[Tensor, Tensor]:
@@ -112,6 +123,10 @@ def _gru_meta(
     return self.new_empty(*self.shape[:2], hidden), self.new_empty(*self.shape[:2], 4 * hidden)
 
 
+@own_op(
+    "gru_sequence_backward(Tensor grad_y, Tensor weight, Tensor hx, Tensor y, Tensor kept, "
+    "bool reverse) -> (Tensor, Tensor, Tensor)"
+)
 def _gru_backward_meta(
     grad_y: Tensor, weight: Tensor, hx: Tensor, y: Tensor, kept: Tensor, reverse: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
@@ -161,10 +176,17 @@ def _gru_gradients(ctx: Any, grad_y: Tensor | None, _: Any) -> tuple[Tensor | No
 # ---- plain layers: likewise
 
 
+@own_op(
+    "rnn_sequence(Tensor self, Tensor weight, Tensor hx, bool reverse, int nonlinearity) -> Tensor"
+)
 def _rnn_meta(self: Tensor, weight: Tensor, hx: Tensor, reverse: bool, nonlinearity: int) -> Tensor:
     return self.new_empty(self.shape)
 
 
+@own_op(
+    "rnn_sequence_backward(Tensor grad_y, Tensor weight, Tensor y, bool reverse, "
+    "int nonlinearity) -> (Tensor, Tensor)"
+)
 def _rnn_backward_meta(
     grad_y: Tensor, weight: Tensor, y: Tensor, reverse: bool, nonlinearity: int
 ) -> tuple[Tensor, Tensor]:
@@ -196,24 +218,6 @@ def _rnn_gradients(ctx: Any, grad_y: Tensor) -> tuple[Tensor | None, ...]:
     return dx, _weight_gradient(dx, y, hx, ctx.reverse) if wanted else None, dhx, None, None
 
 
-OWN_OPS: dict[str, Callable[..., Any] | None] = {
-    "lstm_sequence(Tensor self, Tensor weight, Tensor hx, Tensor cx, bool reverse)"
-    " -> (Tensor, Tensor, Tensor, Tensor)": _lstm_meta,
-    "lstm_sequence_backward(Tensor? grad_y, Tensor? grad_cy, Tensor weight, Tensor cx, "
-    "Tensor cells, Tensor gates, bool reverse) -> (Tensor, Tensor, Tensor)": _lstm_backward_meta,
-    "gru_sequence(Tensor self, Tensor weight, Tensor? bias, Tensor hx, bool reverse)"
-    " -> (Tensor, Tensor)": _gru_meta,
-    "gru_sequence_backward(Tensor grad_y, Tensor weight, Tensor hx, Tensor y, Tensor kept, "
-    "bool reverse) -> (Tensor, Tensor, Tensor)": _gru_backward_meta,
-    "rnn_sequence(Tensor self, Tensor weight, Tensor hx, bool reverse, int nonlinearity)"
-    " -> Tensor": _rnn_meta,
-    "rnn_sequence_backward(Tensor grad_y, Tensor weight, Tensor y, bool reverse, "
-    "int nonlinearity) -> (Tensor, Tensor)": _rnn_backward_meta,
-}
-
-# Of own ops: the gradients, and what of a call they need.
-AUTOGRAD: dict[str, tuple[Callable[..., Any], Callable[..., None]]] = {
-    "lstm_sequence": (_lstm_gradients, _lstm_setup),
-    "gru_sequence": (_gru_gradients, _gru_setup),
-    "rnn_sequence": (_rnn_gradients, _rnn_setup),
-}
+gradients("lstm_sequence", _lstm_gradients, _lstm_setup)
+gradients("gru_sequence", _gru_gradients, _gru_setup)
+gradients("rnn_sequence", _rnn_gradients, _rnn_setup)

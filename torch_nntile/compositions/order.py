@@ -9,13 +9,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torch_nntile.decomp_index import take
-
-__all__ = ["COMPOSITIONS", "OWN_OPS"]
+from torch_nntile.compositions.index import take
+from torch_nntile.compositions.registry import composition, own_op
 
 _FEW = 64  # values that isin() compares with one by one
 
 
+@composition("searchsorted.Tensor")
 def searchsorted(
     sorted_sequence: Tensor,
     self: Tensor,
@@ -44,11 +44,13 @@ def searchsorted(
     return result
 
 
+@composition("searchsorted.Scalar")
 def searchsorted_number(sorted_sequence: Tensor, self: float | int, **options: Any) -> Tensor:
     value = torch.full((), self, dtype=sorted_sequence.dtype, device=sorted_sequence.device)
     return searchsorted(sorted_sequence, value, **options)
 
 
+@composition("bucketize.Tensor")
 def bucketize(
     self: Tensor, boundaries: Tensor, *, out_int32: bool = False, right: bool = False
 ) -> Tensor:
@@ -59,6 +61,7 @@ def bucketize(
     return searchsorted(boundaries, self, out_int32=out_int32, right=right)
 
 
+@composition("isin.Tensor_Tensor")
 def isin(
     elements: Tensor, test_elements: Tensor, *, assume_unique: bool = False, invert: bool = False
 ) -> Tensor:
@@ -78,6 +81,7 @@ def isin(
     return ~found if invert else found
 
 
+@composition("isin.Scalar_Tensor")
 def isin_number(
     element: float | int,
     test_elements: Tensor,
@@ -100,6 +104,7 @@ def _cumulative(name: str) -> Callable[..., None]:
     return helper
 
 
+@composition("isin.Tensor_Scalar")
 def isin_of_number(
     elements: Tensor,
     test_element: float | int,
@@ -113,6 +118,7 @@ def isin_of_number(
     return isin(elements, test, invert=invert)
 
 
+@composition("roll")
 def roll(self: Tensor, shifts: Any, dims: Any = ()) -> Tensor:
     shifts = [shifts] if isinstance(shifts, int) else list(shifts)
     dims = [dims] if isinstance(dims, int) else list(dims)
@@ -136,6 +142,7 @@ def roll(self: Tensor, shifts: Any, dims: Any = ()) -> Tensor:
     return result.clone() if result is self else result
 
 
+@composition("kthvalue")
 def kthvalue(self: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, Tensor]:
     size = self.size(dim) if self.dim() else 1
     if size == 0:
@@ -152,6 +159,7 @@ def kthvalue(self: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> tupl
     )
 
 
+@composition("median.dim")
 def median_dim(self: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor]:
     """A nan is the median of its row."""
     if self.dim() and not self.size(dim):
@@ -169,12 +177,14 @@ def median_dim(self: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, T
     return values.masked_fill(any_odd, torch.nan), torch.where(any_odd, first, places)
 
 
+@composition("median")
 def median(self: Tensor) -> Tensor:
     if not self.numel():
         return self.new_full((), torch.nan if self.is_floating_point() else 0)
     return median_dim(self.reshape(-1), 0)[0]
 
 
+@composition("nanmedian.dim")
 def nanmedian_dim(self: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor]:
     if not self.is_floating_point() or not self.dim():
         return median_dim(self, dim, keepdim)
@@ -187,31 +197,22 @@ def nanmedian_dim(self: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor
     return (value, place) if keepdim else (value.squeeze(dim), place.squeeze(dim))
 
 
+@composition("nanmedian")
 def nanmedian(self: Tensor) -> Tensor:
     if not self.numel():
         return median(self)
     return nanmedian_dim(self.reshape(-1), 0)[0]
 
 
-COMPOSITIONS: dict[str, Callable[..., Any]] = {
-    "searchsorted.Tensor": searchsorted,
-    "searchsorted.Scalar": searchsorted_number,
-    "bucketize.Tensor": bucketize,
-    "isin.Tensor_Tensor": isin,
-    "isin.Tensor_Scalar": isin_of_number,
-    "isin.Scalar_Tensor": isin_number,
-    "_logcumsumexp": lambda self, dim: torch.ops.nntile.logcumsumexp(self, dim),
-    "_cummax_helper": _cumulative("cummax"),
-    "_cummin_helper": _cumulative("cummin"),
-    "roll": roll,
-    "kthvalue": kthvalue,
-    "median.dim": median_dim,
-    "median": median,
-    "nanmedian.dim": nanmedian_dim,
-    "nanmedian": nanmedian,
-}
+composition("_logcumsumexp")(lambda self, dim: torch.ops.nntile.logcumsumexp(self, dim))
+composition("_cummax_helper")(_cumulative("cummax"))
+composition("_cummin_helper")(_cumulative("cummin"))
 
 
+@own_op(
+    "searchsorted(Tensor sequence, Tensor self, bool out_int32, bool right, Tensor? sorter)"
+    " -> Tensor"
+)
 def _searched(
     sequence: Tensor, self: Tensor, out_int32: bool, right: bool, sorter: Tensor | None
 ) -> Tensor:
@@ -220,6 +221,7 @@ def _searched(
     )
 
 
+@own_op("logcumsumexp(Tensor self, int dim) -> Tensor")
 def _like(self: Tensor, dim: int) -> Tensor:
     return torch.empty_like(self, memory_format=torch.contiguous_format)
 
@@ -228,6 +230,7 @@ def _like_with_places(self: Tensor, dim: int) -> tuple[Tensor, Tensor]:
     return _like(self, dim), self.new_empty(self.shape, dtype=torch.int64)
 
 
+@own_op("kthvalue(Tensor self, int k, int dim) -> (Tensor, Tensor)")
 def _kth(self: Tensor, k: int, dim: int) -> tuple[Tensor, Tensor]:
     sizes = list(self.shape)
     if sizes:
@@ -235,13 +238,5 @@ def _kth(self: Tensor, k: int, dim: int) -> tuple[Tensor, Tensor]:
     return self.new_empty(sizes), self.new_empty(sizes, dtype=torch.int64)
 
 
-OWN_OPS: dict[str, Callable[..., Any] | None] = {
-    **{
-        f"{name}(Tensor self, int dim) -> (Tensor, Tensor)": _like_with_places
-        for name in ("cummax", "cummin")
-    },
-    "kthvalue(Tensor self, int k, int dim) -> (Tensor, Tensor)": _kth,
-    "logcumsumexp(Tensor self, int dim) -> Tensor": _like,
-    "searchsorted(Tensor sequence, Tensor self, bool out_int32, bool right, Tensor? sorter)"
-    " -> Tensor": _searched,
-}
+for name in ("cummax", "cummin"):
+    own_op(f"{name}(Tensor self, int dim) -> (Tensor, Tensor)", _like_with_places)

@@ -16,9 +16,8 @@ from torch import Tensor
 from torch.autograd import forward_ad
 from torch.nn import functional as F
 
-from torch_nntile.decomp_attention import is_batched
-
-__all__ = ["DIFFERENTIABLE"]
+from torch_nntile.compositions.attention import is_batched
+from torch_nntile.compositions.registry import composition
 
 # Of one layer and direction: the product with the inputs, (steps, batch, gates); the states before the
 # first step, (batch, hidden) each; the weights; whether it goes backwards. Gives y and the last states.
@@ -229,7 +228,7 @@ _KINDS: dict[str, tuple[Run, int]] = {
     "rnn_tanh": (_run_rnn(False), 1),
     "rnn_relu": (_run_rnn(True), 1),
 }
-DIFFERENTIABLE: dict[str, Callable[..., Any]] = {
-    **{f"{name}.input": _of_input(name, *kind) for name, kind in _KINDS.items()},
-    **{f"{name}.data": _of_data(name, *kind) for name, kind in _KINDS.items()},
-}
+for name, kind in _KINDS.items():
+    composition(f"{name}.input", above_autograd=True)(_of_input(name, *kind))
+for name, kind in _KINDS.items():
+    composition(f"{name}.data", above_autograd=True)(_of_data(name, *kind))

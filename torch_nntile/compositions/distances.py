@@ -8,13 +8,13 @@ product that PyTorch makes by itself.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any
 
 import torch
 from torch import Tensor
 
-__all__ = ["COMPOSITIONS", "only_wide_floats"]
+from torch_nntile.compositions.registry import composition
+
+__all__ = ["only_wide_floats"]
 
 
 def only_wide_floats(kernel: str, *tensors: Tensor) -> None:
@@ -57,6 +57,7 @@ def _slope(difference: Tensor, distance: Tensor, p: float) -> Tensor:
     return torch.where((distance == 0) | corner, 0, slope)
 
 
+@composition("_cdist_forward")
 def cdist_forward(x1: Tensor, x2: Tensor, p: float, compute_mode: int | None) -> Tensor:
     for name, x in (("X1", x1), ("X2", x2)):
         if not x.is_floating_point():
@@ -84,6 +85,7 @@ def cdist_forward(x1: Tensor, x2: Tensor, p: float, compute_mode: int | None) ->
     return _norm(difference, p)
 
 
+@composition("_cdist_backward")
 def cdist_backward(grad: Tensor, x1: Tensor, x2: Tensor, p: float, cdist: Tensor) -> Tensor:
     """Of x1, of the batch of both: autograd sums what was expanded."""
     only_wide_floats("cdist_backward", x1, x2, grad)
@@ -104,6 +106,7 @@ def _differences(self: Tensor, pairs: tuple[Tensor, Tensor]) -> Tensor:
     return i - j
 
 
+@composition("_pdist_forward")
 def pdist_forward(self: Tensor, p: float = 2) -> Tensor:
     if not self.is_contiguous():
         raise RuntimeError("_pdist_forward requires contiguous input")
@@ -113,6 +116,7 @@ def pdist_forward(self: Tensor, p: float = 2) -> Tensor:
     return _norm(difference, p)
 
 
+@composition("_pdist_backward")
 def pdist_backward(grad: Tensor, self: Tensor, p: float, pdist: Tensor) -> Tensor:
     if not grad.numel():
         return self.new_zeros(self.shape)
@@ -121,11 +125,3 @@ def pdist_backward(grad: Tensor, self: Tensor, p: float, pdist: Tensor) -> Tenso
     parts = grad.unsqueeze(-1) * _slope(_differences(self, pairs), pdist.unsqueeze(-1), p)
     dx = self.new_zeros(self.shape).index_add(0, pairs[0], parts)
     return dx.index_add(0, pairs[1], parts, alpha=-1)
-
-
-COMPOSITIONS: dict[str, Callable[..., Any]] = {
-    "_cdist_forward": cdist_forward,
-    "_cdist_backward": cdist_backward,
-    "_pdist_forward": pdist_forward,
-    "_pdist_backward": pdist_backward,
-}

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -20,13 +19,16 @@ from torch.nn import functional as F
 from torch.nn.attention import SDPBackend
 from torch.utils._python_dispatch import _disable_current_modes
 
-__all__ = ["COMPOSITIONS", "DERIVATIVES", "DIFFERENTIABLE", "NESTED", "is_batched"]
+from torch_nntile.compositions.registry import composition, derivative, of_nested
+
+__all__ = ["is_batched"]
 
 _SRC, _PADDING, _FULL = range(3)  # kinds of masks: (T, T), (batch, T), as the scores
 _PARAMETERS = 17  # of encoder_layer(), between src and mask
 _FLASH = SDPBackend.FLASH_ATTENTION.value
 
 
+@composition("scaled_dot_product_attention", above_autograd=True)
 def scaled_dot_product_attention(
     query: Tensor,
     key: Tensor,
@@ -88,6 +90,7 @@ def is_batched(x: Tensor) -> bool:
     return False
 
 
+@derivative("_scaled_dot_product_flash_attention_for_cpu_backward")
 def flash_attention_backward(
     grad_out: Tensor,
     query: Tensor,
@@ -185,6 +188,7 @@ def _cpu_has_kernel(
     return choice == _FLASH
 
 
+@composition("_masked_softmax")
 def masked_softmax(
     self: Tensor, mask: Tensor, dim: int | None = None, mask_type: int | None = None
 ) -> Tensor:
@@ -200,6 +204,7 @@ def masked_softmax(
     return scores.softmax(self.dim() - 1 if dim is None else dim)
 
 
+@composition("_native_multi_head_attention")
 def multi_head_attention(
     query: Tensor,
     key: Tensor,
@@ -244,6 +249,7 @@ def multi_head_attention(
     return found, weights.mean(1) if average_attn_weights else weights
 
 
+@composition("_transformer_encoder_layer_fwd")
 def encoder_layer(
     src: Tensor,
     embed_dim: int,
@@ -303,15 +309,18 @@ def encoder_layer(
 # ---- sequences that differ in length: nested tensors of shapes (length, width)
 
 
+@composition("_nested_tensor_from_mask_left_aligned")
 def left_aligned(t: Tensor, mask: Tensor) -> bool:
     return torch._nested_tensor_from_mask_left_aligned(_shape_of(t), mask.cpu())
 
 
+@composition("_nested_tensor_from_mask")
 def nested_from_mask(t: Tensor, mask: Tensor, mask_check: bool = True) -> Tensor:
     """t: (batch, length, width); mask: (batch, length), True where a sequence is not padded."""
     return _packed(t, torch._nested_tensor_from_mask(_shape_of(t), mask.cpu(), mask_check))
 
 
+@of_nested("_transformer_encoder_layer_fwd")
 def nested_encoder_layer(src: Tensor, *args: Any) -> Tensor:
     """Padded, with a mask, and packed again."""
     if args[_PARAMETERS:] and args[_PARAMETERS] is not None:
@@ -345,23 +354,4 @@ def _packed(padded: Tensor, like: Tensor) -> Tensor:
     )
 
 
-COMPOSITIONS: dict[str, Callable[..., Any]] = {
-    "_masked_softmax": masked_softmax,
-    "_native_multi_head_attention": multi_head_attention,
-    "_transformer_encoder_layer_fwd": encoder_layer,
-    "_nested_tensor_from_mask": nested_from_mask,
-    "_nested_tensor_from_mask_left_aligned": left_aligned,
-}
-
-# Made of ops that autograd knows, so that they run above it.
-DIFFERENTIABLE: dict[str, Callable[..., Any]] = {
-    "scaled_dot_product_attention": scaled_dot_product_attention
-}
-
-# Rows that are derivatives, and can be differentiated once more.
-DERIVATIVES: dict[str, Callable[..., Any]] = {
-    "_scaled_dot_product_flash_attention_for_cpu_backward": flash_attention_backward
-}
-
 # Of nested tensors: other calls of theirs are PyTorch's views, or run on the host.
-NESTED: dict[str, Callable[..., Any]] = {"_transformer_encoder_layer_fwd": nested_encoder_layer}

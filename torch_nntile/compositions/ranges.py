@@ -6,18 +6,16 @@ PyTorch makes all their forms of the one with `out=`, which these write: the dty
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import torch
 from torch import Tensor
 
-__all__ = ["COMPOSITIONS"]
+from torch_nntile.compositions.registry import composition
 
 Number = float | int | complex
 _SHORT = (torch.float16, torch.bfloat16)
 
 
+@composition("linspace.out")
 def linspace_out(start: Number, end: Number, steps: int, *, out: Tensor) -> Tensor:
     """The CPU's product and sum are one rounding; of short floats each is rounded, the index too."""
     exact = out.is_complex() or out.dtype in _SHORT
@@ -30,6 +28,7 @@ def linspace_out(start: Number, end: Number, steps: int, *, out: Tensor) -> Tens
     return out.copy_(line.view(out.shape))
 
 
+@composition("logspace.out")
 def logspace_out(
     start: Number, end: Number, steps: int, base: float = 10.0, *, out: Tensor
 ) -> Tensor:
@@ -42,6 +41,7 @@ def logspace_out(
     return out.copy_(torch.pow(base, line).view(out.shape))
 
 
+@composition("kaiser_window", "kaiser_window.periodic", "kaiser_window.beta")
 def kaiser_window(
     window_length: int,
     periodic: bool = True,
@@ -83,12 +83,3 @@ def _line(start: Number, end: Number, steps: int, out: Tensor, dtype: torch.dtyp
     rising = index.to(dtype) * step.item() + first.item()
     falling = (steps - 1 - index).to(dtype) * -step.item() + last.item()
     return torch.where(index < steps // 2, rising, falling)
-
-
-COMPOSITIONS: dict[str, Callable[..., Any]] = {
-    "linspace.out": linspace_out,
-    "logspace.out": logspace_out,
-    "kaiser_window": kaiser_window,
-    "kaiser_window.periodic": kaiser_window,
-    "kaiser_window.beta": kaiser_window,
-}

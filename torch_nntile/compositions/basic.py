@@ -1,54 +1,17 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Overloads that are compositions of others: ours as functions here, PyTorch's own by name.
-
-A function here has the signature of its aten overload and runs below autograd. Its in-place and
-`out=` forms are made in dispatch.py. `DIFFERENTIABLE` run above autograd, as do `DERIVATIVES`, which
-call a row of the same name. `NESTED` are overloads of nested tensors. `OWN_OPS` are ops of namespace
-nntile: what a row needs and aten has no name for.
-"""
+"""Arithmetic, comparisons and reductions."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from torch_nntile import (
-    decomp_attention,
-    decomp_bags,
-    decomp_distances,
-    decomp_grid,
-    decomp_image,
-    decomp_index,
-    decomp_linalg,
-    decomp_loss,
-    decomp_margins,
-    decomp_norm,
-    decomp_numbers,
-    decomp_order,
-    decomp_pieces,
-    decomp_random,
-    decomp_ranges,
-    decomp_recurrent,
-    decomp_resample,
-    decomp_rnn,
-    decomp_sequences,
-    decomp_train,
-    decomp_windows,
-)
-
-__all__ = [
-    "COMPOSITIONS",
-    "DECOMPOSED",
-    "AUTOGRAD",
-    "DERIVATIVES",
-    "DIFFERENTIABLE",
-    "NESTED",
-    "OWN_OPS",
-]
+from torch_nntile.compositions import train
+from torch_nntile.compositions.registry import composition, own_op
 
 Number = float | int | bool
 
@@ -56,6 +19,7 @@ Number = float | int | bool
 # ---- arithmetic
 
 
+@composition("clamp", "clamp.Tensor")
 def clamp(self: Tensor, min: Any = None, max: Any = None) -> Tensor:
     if min is None and max is None:
         raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
@@ -68,6 +32,7 @@ def clamp(self: Tensor, min: Any = None, max: Any = None) -> Tensor:
     return result
 
 
+@composition("hardtanh")
 def hardtanh(self: Tensor, min_val: Number = -1, max_val: Number = 1) -> Tensor:
     if not self.is_floating_point():  # bounds are cut, and do not promote
         min_val, max_val = int(min_val), int(max_val)
@@ -75,14 +40,16 @@ def hardtanh(self: Tensor, min_val: Number = -1, max_val: Number = 1) -> Tensor:
     return clamp(self, min_val, max_val)
 
 
+@composition("log_sigmoid_forward")
 def log_sigmoid_forward(self: Tensor) -> tuple[Tensor, Tensor]:
     """The second result, exp(-|x|), is what the gradient needs. Both are contiguous on the CPU."""
-    x = decomp_train.wide(self)
+    x = train.wide(self)
     z = torch.exp(-x.abs())
     y = torch.clamp_max(x, 0) - torch.log1p(z)
     return y.to(self.dtype).contiguous(), z.to(self.dtype).contiguous()
 
 
+@composition("div.Tensor_mode")
 def div_mode(self: Tensor, other: Any, *, rounding_mode: str | None) -> Tensor:
     if rounding_mode is None:
         return torch.true_divide(self, other)
@@ -97,6 +64,7 @@ def div_mode(self: Tensor, other: Any, *, rounding_mode: str | None) -> Tensor:
     )
 
 
+@composition("round.decimals")
 def round_decimals(self: Tensor, *, decimals: int) -> Tensor:
     power = 10.0 ** abs(decimals)
     scaled = self * power if decimals >= 0 else self / power
@@ -104,11 +72,13 @@ def round_decimals(self: Tensor, *, decimals: int) -> Tensor:
     return rounded / power if decimals >= 0 else rounded * power
 
 
+@composition("addmv")
 def addmv(self: Tensor, mat: Tensor, vec: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
     column = torch.addmm(self.unsqueeze(-1), mat, vec.unsqueeze(-1), beta=beta, alpha=alpha)
     return column.squeeze(-1)
 
 
+@composition("dot")
 def dot(self: Tensor, tensor: Tensor) -> Tensor:
     if self.dim() != 1 or tensor.dim() != 1 or self.shape != tensor.shape:
         raise RuntimeError(
@@ -127,6 +97,7 @@ def _dims(self: Tensor, dim: int | Sequence[int] | None) -> list[int]:
     return [dim] if isinstance(dim, int) else list(dim)
 
 
+@composition("var_mean.correction")
 def var_mean(
     self: Tensor,
     dim: Sequence[int] | None = None,
@@ -159,6 +130,7 @@ def var_mean(
     return var.to(self.dtype).reshape(sizes), mean.to(self.dtype).reshape(sizes)
 
 
+@composition("var.correction")
 def var(
     self: Tensor,
     dim: Sequence[int] | None = None,
@@ -169,6 +141,7 @@ def var(
     return var_mean(self, dim, correction=correction, keepdim=keepdim)[0]
 
 
+@composition("linalg_vector_norm")
 def vector_norm(
     self: Tensor,
     ord: Number = 2,
@@ -180,7 +153,7 @@ def vector_norm(
     if not self.numel():
         torch.linalg.vector_norm(torch.empty(self.shape), ord, dim)  # PyTorch's error
     result_dtype = dtype or self.dtype
-    x, dims = decomp_train.wide(self.to(result_dtype)), _dims(self, dim)
+    x, dims = train.wide(self.to(result_dtype)), _dims(self, dim)
     norm: Tensor
     if ord == 2:
         norm = torch.ops.nntile.sumsq(x, dims, keepdim).sqrt()
@@ -197,18 +170,21 @@ def vector_norm(
     return norm.to(result_dtype)
 
 
+@composition("_foreach_norm.Scalar")
 def foreach_norm(
     self: list[Tensor], ord: Number = 2, dtype: torch.dtype | None = None
 ) -> list[Tensor]:
     return [torch.linalg.vector_norm(tensor, ord, dtype=dtype) for tensor in self]
 
 
+@composition("max.dim")
 def max_dim(self: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor]:
     if not self.numel():
         torch.empty(self.shape).max(dim)  # PyTorch's error
     return self.amax(dim, keepdim=keepdim), _ordered(self).argmax(dim, keepdim=keepdim)
 
 
+@composition("min.dim")
 def min_dim(self: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor]:
     if not self.numel():
         torch.empty(self.shape).min(dim)  # PyTorch's error
@@ -220,10 +196,12 @@ def _ordered(self: Tensor) -> Tensor:
     return self.to(torch.uint8) if self.dtype == torch.bool else self
 
 
+@composition("equal")
 def equal(self: Tensor, other: Tensor) -> bool:
     return self.shape == other.shape and bool((self == other).all().item())
 
 
+@composition("masked_select")
 def masked_select(self: Tensor, mask: Tensor) -> Tensor:
     """The shape of the result depends on the mask, so the host must read that; print(tensor) needs it."""
     if mask.dtype != torch.bool:
@@ -235,6 +213,7 @@ def masked_select(self: Tensor, mask: Tensor) -> Tensor:
 # ---- fills
 
 
+@composition("fill_.Tensor")
 def fill_tensor_(self: Tensor, value: Tensor) -> Tensor:
     if value.dim() != 0:
         raise RuntimeError(
@@ -244,99 +223,19 @@ def fill_tensor_(self: Tensor, value: Tensor) -> Tensor:
     return self.copy_(value.expand(self.shape))
 
 
-COMPOSITIONS: dict[str, Callable[..., Any]] = {
-    "isneginf": lambda self: self == -math.inf,
-    "isposinf": lambda self: self == math.inf,
-    "clamp": clamp,
-    "clamp.Tensor": clamp,
-    "hardtanh": hardtanh,
-    "log_sigmoid_forward": log_sigmoid_forward,
-    "equal": equal,
-    "masked_select": masked_select,
-    "_lazy_clone": torch.clone,  # whose storage PyTorch makes for allocators of its own
-    "round.decimals": round_decimals,
-    "div.Tensor_mode": div_mode,
-    "addmv": addmv,
-    "dot": dot,
-    "var_mean.correction": var_mean,
-    "var.correction": var,
-    "linalg_vector_norm": vector_norm,
-    "_foreach_norm.Scalar": foreach_norm,
-    "max.dim": max_dim,
-    "min.dim": min_dim,
-    "fill_.Tensor": fill_tensor_,
-    **decomp_attention.COMPOSITIONS,
-    **decomp_bags.COMPOSITIONS,
-    **decomp_distances.COMPOSITIONS,
-    **decomp_grid.COMPOSITIONS,
-    **decomp_image.COMPOSITIONS,
-    **decomp_index.COMPOSITIONS,
-    **decomp_linalg.COMPOSITIONS,
-    **decomp_loss.COMPOSITIONS,
-    **decomp_pieces.COMPOSITIONS,
-    **decomp_margins.COMPOSITIONS,
-    **decomp_numbers.COMPOSITIONS,
-    **decomp_order.COMPOSITIONS,
-    **decomp_random.COMPOSITIONS,
-    **decomp_ranges.COMPOSITIONS,
-    **decomp_resample.COMPOSITIONS,
-    **decomp_rnn.COMPOSITIONS,
-    **decomp_train.COMPOSITIONS,
-    **decomp_windows.COMPOSITIONS,
-}
+composition("isneginf")(lambda self: self == -math.inf)
+composition("isposinf")(lambda self: self == math.inf)
+composition("_lazy_clone")(torch.clone)
 
-DIFFERENTIABLE = {
-    **decomp_attention.DIFFERENTIABLE,
-    **decomp_bags.DIFFERENTIABLE,
-    **decomp_loss.DIFFERENTIABLE,
-    **decomp_norm.DIFFERENTIABLE,
-    **decomp_recurrent.DIFFERENTIABLE,
-}
-AUTOGRAD = {**decomp_loss.AUTOGRAD, **decomp_norm.AUTOGRAD, **decomp_sequences.AUTOGRAD}
-DERIVATIVES = decomp_attention.DERIVATIVES
-NESTED = decomp_attention.NESTED
 
-OWN_OPS: dict[str, Callable[..., Any] | None] = {
-    **{
-        f"div_trunc{overload} other) -> Tensor": lambda self, other: torch.div(
-            self, other, rounding_mode="trunc"
-        )
-        for overload in ("(Tensor self, Tensor", ".Scalar(Tensor self, Scalar")
-    },
-    **{
-        f"clamp{overload}(Tensor self, {kind} min, {kind} max) -> Tensor": torch.clamp
-        for overload, kind in (("", "Tensor"), (".Scalar", "Scalar"))
-    },
-    **decomp_grid.OWN_OPS,
-    **decomp_image.OWN_OPS,
-    **decomp_index.OWN_OPS,
-    "sumsq(Tensor self, int[] dim, bool keepdim) -> Tensor": lambda self, dim, keepdim: torch.sum(
-        self, dim, keepdim
-    ),
-    **decomp_bags.OWN_OPS,
-    **decomp_linalg.OWN_OPS,
-    **decomp_loss.OWN_OPS,
-    **decomp_pieces.OWN_OPS,
-    **decomp_norm.OWN_OPS,
-    **decomp_rnn.OWN_OPS,
-    **decomp_sequences.OWN_OPS,
-    **decomp_numbers.OWN_OPS,
-    **decomp_order.OWN_OPS,
-    **decomp_random.OWN_OPS,
-    **decomp_resample.OWN_OPS,
-    **decomp_windows.OWN_OPS,
-    **decomp_train.OWN_OPS,
-}
-
-# Entries of torch._decomp.core_aten_decompositions() whose parts all have rows; a test checks it.
-DECOMPOSED: tuple[str, ...] = (
-    *("addr", "vdot", "deg2rad", "rad2deg", "frac", "nan_to_num", "sinc"),
-    *("tril", "triu", "trace", "eye", "eye.m", "renorm"),
-    *("mish", "mish_backward", "celu", "glu", "glu_backward", "logit", "special_entr", "mse_loss"),
-    *("binary_cross_entropy_backward", "binary_cross_entropy_with_logits"),
-    *("logsumexp", "std.correction", "std_mean.correction"),
-    *(
-        "all.dims",
-        "count_nonzero.dim_IntList",
-    ),
+for overload in ("(Tensor self, Tensor", ".Scalar(Tensor self, Scalar"):
+    own_op(
+        f"div_trunc{overload} other) -> Tensor",
+        lambda self, other: torch.div(self, other, rounding_mode="trunc"),
+    )
+for overload, kind in (("", "Tensor"), (".Scalar", "Scalar")):
+    own_op(f"clamp{overload}(Tensor self, {kind} min, {kind} max) -> Tensor", torch.clamp)
+own_op(
+    "sumsq(Tensor self, int[] dim, bool keepdim) -> Tensor",
+    lambda self, dim, keepdim: torch.sum(self, dim, keepdim),
 )

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Where a composition says which overloads it serves: decorators, and what they have gathered.
+
+dispatch.py makes kernels of it. A file of this package is read at import; nothing lists it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar, overload
+
+__all__ = [
+    "COMPOSITIONS",
+    "KERNELS",
+    "OWN_OPS",
+    "OwnOp",
+    "composition",
+    "derivative",
+    "gradients",
+    "nothing",
+    "of_nested",
+    "own_op",
+]
+
+Function = Callable[..., Any]
+F = TypeVar("F", bound=Function)
+
+
+@dataclass
+class OwnOp:
+    """An op of namespace nntile. meta: shapes and dtypes of its results."""
+
+    schema: str
+    meta: Function
+    backward: Function | None = None
+    setup_context: Function | None = None
+
+
+COMPOSITIONS: dict[str, Function] = {}  # below autograd, by overload; dispatch.py makes their forms
+KERNELS: list[tuple[str, str, Function]] = []  # overload, dispatch key, its kernel as it stands
+OWN_OPS: dict[str, OwnOp] = {}  # by name: "clamp.Scalar"
+
+
+def composition(*overloads: str, above_autograd: bool = False) -> Callable[[F], F]:
+    """The function computes these overloads ("elu", "clamp.Tensor") of aten, with their signatures.
+
+    Below autograd, in-place and `out=` forms come with it. Above, it is made of ops that autograd
+    knows, and serves these overloads alone.
+    """
+
+    def register(function: F) -> F:
+        for name in overloads:
+            if above_autograd:
+                for key in ("PrivateUse1", "AutogradPrivateUse1"):
+                    KERNELS.append((name, key, function))
+            elif COMPOSITIONS.setdefault(name, function) is not function:
+                raise AssertionError(f"two compositions for aten::{name}")
+        return function
+
+    return register
+
+
+def derivative(*overloads: str) -> Callable[[F], F]:
+    """The function makes a derivative that is a row differentiable once more."""
+    return _at("AutogradPrivateUse1", overloads)
+
+
+def of_nested(*overloads: str) -> Callable[[F], F]:
+    """The function takes nested tensors. Their other calls are PyTorch's views, or run on the host."""
+    return _at("NestedTensorPrivateUse1", overloads)
+
+
+def _at(key: str, overloads: tuple[str, ...]) -> Callable[[F], F]:
+    def register(function: F) -> F:
+        KERNELS.extend((name, key, function) for name in overloads)
+        return function
+
+    return register
+
+
+@overload
+def own_op(schema: str) -> Callable[[F], F]: ...
+@overload
+def own_op(schema: str, meta: Function) -> None: ...
+def own_op(schema: str, meta: Function | None = None) -> Callable[[F], F] | None:
+    """Define an op of namespace nntile: what a row needs and aten has no name for.
+
+    The function `meta`, or the decorated one, says shapes and dtypes of the results: the op's kernel
+    for device meta.
+    """
+
+    def register(function: F) -> F:
+        OWN_OPS[schema.partition("(")[0]] = OwnOp(schema, function)
+        return function
+
+    if meta is None:
+        return register
+    register(meta)
+    return None
+
+
+def nothing(*_: Any) -> None:
+    """For an own op that makes no results."""
+
+
+def gradients(name: str, backward: Function, setup_context: Function) -> None:
+    """The gradients of an own op, and what of a call they need: see torch.library.register_autograd."""
+    OWN_OPS[name].backward, OWN_OPS[name].setup_context = backward, setup_context
