@@ -19,7 +19,7 @@ import torch
 ROOT = Path(__file__).resolve().parent.parent
 INCLUDE = ROOT / "libnntile_c" / "include"
 HEADERS = sorted(INCLUDE.glob("nntile/*.h"))
-STUB_HEADER = ROOT / "torch_nntile" / "csrc" / "stub.h"
+STUB_HEADER = ROOT / "torch_nntile" / "csrc" / "contract" / "stub.h"
 BUILD = ROOT / "build" / "dev"
 WHEEL_BUILD = ROOT / "build" / "wheel"
 CPU_INDEX = "https://download.pytorch.org/whl/cpu"

@@ -9,20 +9,41 @@ import check_layers
 import fetch_starpu
 import list_sources
 import list_symbols
+import pytest
 
 
-def test_layers_of_this_tree() -> None:
-    assert check_layers.problems(check_layers.tree()) == []
+def problems(files: dict[str, list[str]]) -> list[str]:
+    return list(check_layers.problems(check_layers.CORE, files))
+
+
+@pytest.mark.parametrize("house", [check_layers.CORE, check_layers.STUB], ids=["core", "stub"])
+def test_layers_of_this_tree(house: check_layers.House) -> None:
+    files = check_layers.tree(house)
+    assert len(files) > 20 and any(files.values())
+    assert list(check_layers.problems(house, files)) == []
+    assert list(check_layers.circle(check_layers.units(files))) == []
+
+
+def test_imports_of_this_tree() -> None:
+    modules = check_layers.imports()
+    assert "torch_nntile.compositions.registry" in modules["torch_nntile.dispatch"]
+    assert list(check_layers.circle(modules)) == []
 
 
 def test_layers_see_an_arrow_up() -> None:
     files = {"tile/a.hh": [], "graph/b.cc": ["tile/a.hh"]}
-    assert check_layers.problems(files) == ["graph/b.cc: graph may not include tile (tile/a.hh)"]
+    assert problems(files) == ["graph/b.cc: graph may not include tile (tile/a.hh)"]
+
+
+def test_layers_see_a_header_that_needs_who_uses_its_source() -> None:
+    files = {"tile/a.hh": [], "tile/a.cc": ["tile/b.hh"], "tile/b.hh": ["tile/a.hh"]}
+    assert problems(files) == []
+    assert list(check_layers.circle(check_layers.units(files)))[0].startswith("circle: ")
 
 
 def test_layers_see_neighbours_and_lost_folders() -> None:
     files = {"record/a.hh": [], "tile/b.cc": ["record/a.hh"], "misc/c.cc": []}
-    assert [line.split(":")[0] for line in check_layers.problems(files)] == [
+    assert [line.split(":")[0] for line in problems(files)] == [
         "tile/b.cc",
         "misc/c.cc",
     ]
@@ -30,7 +51,7 @@ def test_layers_see_neighbours_and_lost_folders() -> None:
 
 def test_layers_see_a_circle() -> None:
     files = {"tile/a.hh": ["tile/b.hh"], "tile/b.hh": ["tile/a.hh"]}
-    assert check_layers.problems(files)[0].startswith("circle: ")
+    assert problems(files)[0].startswith("circle: ")
 
 
 def test_wrong_tarball_is_refused(tmp_path: Path) -> None:

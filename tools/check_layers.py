@@ -1,34 +1,59 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Check that includes in libnntile_c go one way: down the floors, and never in a circle."""
+"""Check that includes and imports go one way: down the floors, and never in a circle of files."""
 
 from __future__ import annotations
 
+import ast
 import re
 import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
-# From the ground up. A folder may include itself and what stands below; not its neighbours on a floor.
-FLOORS = [
-    {"base"},
-    {"kernels"},
-    {"schema"},
-    {"ops"},
-    {"graph"},
-    {"record", "tile"},
-    {"runtime"},
-    {"pipeline"},
-    {"executor"},
-    {"abi"},
-]
-HEIGHT = {folder: height for height, floor in enumerate(FLOORS) for folder in floor}
-GENERATED = {"all_ops.inc"}
-SOURCE = Path(__file__).resolve().parent.parent / "libnntile_c" / "src"
+ROOT = Path(__file__).resolve().parent.parent
 
 
-def folder_of(file: str) -> str:
-    """The floor of a file: its folder; pipeline.* and executor.* stand alone."""
+@dataclass(frozen=True)
+class House:
+    """Rooms of a tree, from the ground up. A room may use itself and what stands below; not its
+    neighbours on a floor."""
+
+    name: str
+    floors: tuple[frozenset[str], ...]
+
+    def height(self, room: str) -> int:
+        return next((k for k, floor in enumerate(self.floors) if room in floor), -1)
+
+
+def house(name: str, *floors: str) -> House:
+    return House(name, tuple(frozenset(floor.split()) for floor in floors))
+
+
+CORE = house(
+    "libnntile_c/src",
+    *(
+        "base",
+        "kernels",
+        "schema",
+        "ops",
+        "graph",
+        "record tile",
+        "runtime",
+        "pipeline",
+        "executor",
+        "abi",
+    ),
+)
+STUB = house(
+    "torch_nntile/csrc", *("contract", "observe", "device", "shapes", "host", "rows", "stub")
+)
+GENERATED = {"all_ops.inc", "structured.inc"}
+
+
+def room_of(file: str) -> str:
+    """The room of a file: its folder; a file of no folder stands alone."""
     return file.split("/")[0] if "/" in file else Path(file).stem
 
 
@@ -37,34 +62,84 @@ def includes(path: Path) -> list[str]:
     return [name for name in found if name not in GENERATED and not name.startswith("nntile/")]
 
 
-def problems(files: dict[str, list[str]]) -> list[str]:
-    found = []
+def tree(of: House) -> dict[str, list[str]]:
+    """What each source file includes."""
+    source = ROOT / of.name
+    paths = [p for p in source.rglob("*") if p.suffix in {".cc", ".hh", ".h", ".def", ".cu"}]
+    return {path.relative_to(source).as_posix(): includes(path) for path in sorted(paths)}
+
+
+def problems(of: House, files: dict[str, list[str]]) -> Iterator[str]:
     for file, names in files.items():
-        own = folder_of(file)
-        if own not in HEIGHT:
-            found.append(f"{file}: its folder stands on no floor (tools/check_layers.py)")
+        own = of.height(room_of(file))
+        if own < 0:
+            yield f"{file}: its folder stands on no floor (tools/check_layers.py)"
             continue
         for name in names:
-            other = folder_of(name)
+            other = room_of(name)
             if name not in files:
-                found.append(f'{file}: "{name}" is not a path from libnntile_c/src')
-            elif other != own and HEIGHT.get(other, len(FLOORS)) >= HEIGHT[own]:
-                found.append(f"{file}: {own} may not include {other} ({name})")
+                yield f'{file}: "{name}" is not a path from {of.name}'
+            elif other != room_of(file) and not 0 <= of.height(other) < own:
+                yield f"{file}: {room_of(file)} may not include {other} ({name})"
+    yield from circle(files)
+
+
+def circle(files: dict[str, list[str]]) -> Iterator[str]:
     try:
         TopologicalSorter(files).prepare()
     except CycleError as error:
-        found.append("circle: " + " -> ".join(error.args[1]))
+        yield "circle: " + " -> ".join(error.args[1])
+
+
+def units(files: dict[str, list[str]]) -> dict[str, list[str]]:
+    """A header and the source that implements it are one unit; a table stands alone."""
+
+    def unit(file: str) -> str:
+        return file if file.endswith(".def") else str(Path(file).with_suffix(""))
+
+    found: dict[str, set[str]] = {}
+    for file, names in files.items():
+        found.setdefault(unit(file), set()).update(unit(n) for n in names if unit(n) != unit(file))
+    return {name: sorted(uses) for name, uses in sorted(found.items())}
+
+
+def imports() -> dict[str, list[str]]:
+    """What each module of torch_nntile imports when it is imported itself."""
+    paths = {}
+    for path in sorted((ROOT / "torch_nntile").rglob("*.py")):
+        name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        paths[name.removesuffix(".__init__")] = path
+    found: dict[str, list[str]] = {}
+    for module, path in paths.items():
+        uses: set[str] = set()
+        for node in at_import(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                uses.update(alias.name for alias in node.names)
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                for alias in node.names:
+                    inner = f"{node.module}.{alias.name}"
+                    uses.add(inner if inner in paths else node.module)
+        found[module] = sorted(uses & set(paths) - {module, "torch_nntile"})
     return found
 
 
-def tree() -> dict[str, list[str]]:
-    """What each source file includes."""
-    paths = [path for path in SOURCE.rglob("*") if path.suffix in {".cc", ".hh", ".def", ".cu"}]
-    return {path.relative_to(SOURCE).as_posix(): includes(path) for path in sorted(paths)}
+def at_import(node: ast.AST) -> Iterator[ast.AST]:
+    """Statements that run with the module; not those of functions, nor what only type checkers read."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            continue
+        if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.dump(child.test):
+            continue
+        yield child
+        yield from at_import(child)
 
 
 def main() -> None:
-    found = problems(tree())
+    found = []
+    for of in (CORE, STUB):
+        found += problems(of, files := tree(of))
+        found += circle(units(files))
+    found += circle(imports())
     for line in found:
         print(line, file=sys.stderr)
     sys.exit(1 if found else 0)

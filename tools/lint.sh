@@ -44,10 +44,10 @@ for file in $(files '*.cc' '*.hh' '*.h' '*.py'); do
 done
 
 # What imitates the CPU (strides, dtypes, errors, batches of its kernels): printed, so that growth is seen.
-habits="torch_nntile/csrc/habits.cc torch_nntile/csrc/cpu_strides.cc torch_nntile/csrc/row_results.cc
-        torch_nntile/csrc/meta.cc torch_nntile/csrc/fallback.cc torch_nntile/compositions/forms.py"
+habits="torch_nntile/csrc/shapes/habits.cc torch_nntile/csrc/shapes/cpu_strides.cc torch_nntile/csrc/rows/row_results.cc
+        torch_nntile/csrc/shapes/meta.cc torch_nntile/csrc/host/fallback.cc torch_nntile/compositions/forms.py"
 # shellcheck disable=SC2086 # file names without spaces
 echo "the CPU's habits: $(cat $habits | wc -l) lines; calls and compositions: $(
-    cat torch_nntile/csrc/* torch_nntile/compositions/*.py torch_nntile/dispatch.py | wc -l)"
+    cat $(files torch_nntile/csrc) torch_nntile/compositions/*.py torch_nntile/dispatch.py | wc -l)"
 
 exit $failed

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""List PyTorch's structured ops for torch_nntile/csrc/structured.cc.
+"""List PyTorch's structured ops for torch_nntile/csrc/shapes/structured.cc.
 
 structured_ops.py NATIVE_FUNCTIONS_YAML OUTPUT
 

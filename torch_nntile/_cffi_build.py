@@ -44,8 +44,8 @@ def cdef(header: Path) -> str:
 
 
 def include_name(header: Path) -> str:
-    """How sources include it: nntile/base.h, or stub.h."""
-    return f"nntile/{header.name}" if header.parent.name == "nntile" else header.name
+    """How sources include it: nntile/base.h, or contract/stub.h."""
+    return f"{header.parent.name}/{header.name}"
 
 
 def module(name: str, headers: list[Path], include: FFI | None = None) -> FFI:

@@ -5,7 +5,7 @@ A step is some ten element-wise calls for each parameter. Held back until its en
 one task for each tile of a parameter reads gradient, parameter and state once. Whatever else a step
 does (a norm, a closure with a forward pass, `.item()`) submits what waits before it.
 
-PyTorch runs no hook after a step that raises; the stub ends those (csrc/steps.cc).
+PyTorch runs no hook after a step that raises; the stub ends those (csrc/device/steps.cc).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The C face: unpack, guard, forward.
-#include "stub.h"
+#include "contract/stub.h"
 
 #include <ATen/Context.h>
 #include <ATen/ops/empty.h>
@@ -10,19 +10,19 @@
 #include <string>
 #include <thread>
 
-#include "address_space.h"
-#include "device.h"
-#include "errors.h"
-#include "fallback.h"
-#include "habits.h"
-#include "kernels.h"
-#include "places.h"
-#include "recording.h"
-#include "rng.h"
-#include "rows.h"
-#include "steps.h"
-#include "structured.h"
-#include "torch_version.h"
+#include "contract/address_space.h"
+#include "contract/device.h"
+#include "contract/errors.h"
+#include "contract/torch_version.h"
+#include "device/rng.h"
+#include "device/steps.h"
+#include "host/fallback.h"
+#include "observe/places.h"
+#include "observe/recording.h"
+#include "rows/kernels.h"
+#include "rows/rows.h"
+#include "shapes/habits.h"
+#include "shapes/structured.h"
 
 using namespace torch_nntile;
 

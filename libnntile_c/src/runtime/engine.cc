@@ -12,6 +12,14 @@ Engine& engine() {
     return *e;
 }
 
+void drop(Physical* tile) {
+    if (forked()) return;
+    Engine& e = engine();
+    std::lock_guard lock(e.mutex);
+    if (tile->handle) e.pool.disown(tile);
+    else delete tile;
+}
+
 void Engine::report(Status status, std::string text) {
     std::lock_guard lock(error_mutex_);
     if (failed_.load(std::memory_order_relaxed)) return;

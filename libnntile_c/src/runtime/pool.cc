@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <map>
 
-#include "runtime/engine.hh"
+#include "base/error.hh"
 
 namespace nntile::runtime {
 
@@ -16,16 +16,6 @@ constexpr int64_t slack = 32 * mib;     // beyond the peak in use: what a small 
 constexpr size_t bare_limit = 1024;     // handles without memory
 constexpr int64_t small_need = 64 << 10;
 const uint32_t large_class = memory::class_of(memory::small_below);
-
-// Runs when the last owner is gone: any thread, any time, also after a shutdown or in a forked
-// child.
-void drop(Physical* tile) {
-    if (forked()) return;
-    Engine& e = engine();
-    std::lock_guard lock(e.mutex);
-    if (tile->handle) e.pool.disown(tile);
-    else delete tile;
-}
 
 }  // namespace
 

@@ -44,6 +44,9 @@ public:
     void add_reader(const TaskRef& reader);
 };
 
+// Runs when the last owner is gone: any thread, any time, also after a shutdown or in a forked child. In engine.cc.
+void drop(Physical* tile);
+
 // All members need the engine's mutex; those that may make or end handles are not for workers.
 class Pool {
 public:

@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "base/settings.hh"
-#include "tile/estimate.hh"
 
 namespace nntile::tile {
 

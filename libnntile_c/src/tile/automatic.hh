@@ -6,19 +6,9 @@
 #include <optional>
 #include <string>
 
-#include "tile/axes.hh"
-#include "tile/relation.hh"
+#include "tile/estimate.hh"
 
 namespace nntile::tile {
-
-// A graph as Tiler has related it.
-struct Related {
-    const graph::Graph& graph;
-    const graph::Live& live;
-    std::vector<AxisDims> dims;         // by value
-    std::vector<NodeSpace> spaces;      // by node, or of its prologue; without labels where it is dead or only moves
-    std::vector<int> links;             // by value: the link of a view to its base in Axes; -1: none
-};
 
 // Axes of one extent that a trial cut alike.
 struct Tried {

@@ -5,10 +5,20 @@
 
 #include <array>
 
-#include "tile/automatic.hh"
+#include "tile/axes.hh"
 #include "tile/cost.hh"
+#include "tile/relation.hh"
 
 namespace nntile::tile {
+
+// A graph as Tiler has related it.
+struct Related {
+    const graph::Graph& graph;
+    const graph::Live& live;
+    std::vector<AxisDims> dims;         // by value
+    std::vector<NodeSpace> spaces;      // by node, or of its prologue; without labels where it is dead or only moves
+    std::vector<int> links;             // by value: the link of a view to its base in Axes; -1: none
+};
 
 struct Estimate {
     // On 1, 2, 4 .. workers, up to Machine::workers. Their sum is what a choice makes small: machines of few workers

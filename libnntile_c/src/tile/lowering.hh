@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The state of one lowering; inside of tile/ only. operands.cc finds the blocks that a node reads,
 // node_tasks.cc makes the tasks of a node with a relation, write_tasks.cc those of writes, move_tasks.cc those of other
-// moves, lower.cc drives.
+// moves, lowering.cc drives.
 #pragma once
 
 #include <map>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The lowered graph: tiles and the tasks on them, in an order that respects all dependencies.
-// Made by tile/lower.cc, printed by tile/print.cc, turned into a plan by runtime/plan.cc.
+// Made by tile/lowering.cc, printed by tile/print.cc, turned into a plan by runtime/plan.cc.
 #pragma once
 
 #include <memory>

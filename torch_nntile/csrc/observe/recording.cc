@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "observe/recording.h"
+
+#include <array>
+#include <chrono>
+#include <deque>
+#include <mutex>
+#include <vector>
+
+#include "contract/device.h"
+#include "contract/errors.h"
+#include "observe/places.h"
+
+namespace torch_nntile {
+namespace {
+
+std::mutex listeners_mutex;
+std::array<std::atomic<nntile_trace_function>, 2> listeners{};
+
+void forward(const nntile_trace_task* task) {
+    for (const auto& listener : listeners)
+        if (nntile_trace_function function = listener.load(std::memory_order_acquire)) function(task);
+}
+
+// The same clock as that of tasks.
+int64_t now() {
+    const auto now = std::chrono::system_clock::now().time_since_epoch();
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
+}
+
+// Each worker writes into a lane of its own, each thread of the host into one of a few, so nobody waits.
+struct Lane {
+    std::mutex mutex;
+    std::vector<nntile_stub_event> events;
+    std::deque<std::string> names;  // those of plans may go away
+};
+constexpr size_t worker_lanes = 64, lanes = worker_lanes + 16;
+std::array<Lane, lanes>& all_lanes() {
+    static auto* const all = new std::array<Lane, lanes>;  // workers may outlive static objects
+    return *all;
+}
+
+std::atomic<int32_t> threads{0};
+thread_local const int32_t this_thread = threads++;
+
+void add(Lane& lane, nntile_stub_event event) {
+    std::lock_guard lock(lane.mutex);
+    if (!profiling.load(std::memory_order_relaxed)) return;
+    if (lane.names.empty() || lane.names.back() != event.name) lane.names.emplace_back(event.name);
+    event.name = lane.names.back().c_str();
+    lane.events.push_back(event);
+}
+
+void collect(const nntile_trace_task* t) {
+    nntile_stub_event event{};
+    event.row = t->worker;
+    event.name = t->op;
+    event.kernel = t->kernel;
+    event.place = t->place;
+    event.begin_ns = t->begin_ns;
+    event.end_ns = t->end_ns;
+    event.run = t->run;
+    event.node = t->node;
+    event.task = t->task;
+    event.bytes = t->bytes;
+    event.flops = t->flops;
+    add(all_lanes()[static_cast<size_t>(t->worker) % worker_lanes], event);
+}
+
+std::vector<nntile_stub_event> taken;  // guarded by Python's order of calls: begin, end, events
+
+}  // namespace
+
+void listen(Listener who, nntile_trace_function function) {
+    std::lock_guard lock(listeners_mutex);
+    listeners[static_cast<size_t>(who)] = function;
+    const bool any = listeners[0].load() || listeners[1].load();
+    nntile_trace_set(any ? &forward : nullptr);
+}
+
+Recording::Recording(const char* name, int32_t row) : name_(name), row_(row), place_(place_now()) {
+    nntile_trace_place(place_);
+    if (profiling.load(std::memory_order_relaxed)) [[unlikely]]
+        begin_ = now();
+}
+
+void Recording::end() {
+    nntile_stub_event event{};
+    event.row = row_;
+    event.thread = this_thread;
+    event.name = name_;
+    event.kernel = "";
+    event.place = place_;
+    event.begin_ns = begin_;
+    event.end_ns = now();
+    event.run = event.node = event.task = -1;
+    int64_t count = 0, peak = 0;
+    nntile_buffer_totals(record(), &count, &event.memory, &peak);
+    add(all_lanes()[worker_lanes + static_cast<size_t>(this_thread) % (lanes - worker_lanes)], event);
+}
+
+// Inside of a captured function nothing has run that one could wait for.
+void Recording::wait_for_it() {
+    nntile_error* error = nullptr;
+    check(nntile_record_submit(record(), &error), error);
+    if (nntile_context_active()) check(nntile_context_wait(&error), error);
+}
+
+bool begin_profile() {
+    if (profiling.exchange(true)) return false;
+    for (Lane& lane : all_lanes()) {
+        std::lock_guard lock(lane.mutex);
+        lane.events.clear();
+        lane.names.clear();
+    }
+    taken.clear();
+    listen(Listener::profile, &collect);
+    return true;
+}
+
+void end_profile() {
+    listen(Listener::profile, nullptr);
+    profiling = false;
+}
+
+size_t profile_events(const nntile_stub_event** events) {
+    if (taken.empty())
+        for (Lane& lane : all_lanes()) {
+            std::lock_guard lock(lane.mutex);
+            taken.insert(taken.end(), lane.events.begin(), lane.events.end());
+        }
+    *events = taken.data();
+    return taken.size();
+}
+
+}  // namespace torch_nntile

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A call of an op made from a user's kernel: one node. What it is for given shapes, Python says
+// once, by the op's overload "plan"; calls after that are found here and need no Python.
+#include "rows/kernels.h"
+
+#include <ATen/MemoryOverlap.h>
+#include <ATen/ops/empty.h>
+#include <torch/library.h>
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+
+#include "contract/boxed.h"
+#include "contract/device.h"
+#include "contract/errors.h"
+#include "contract/operand.h"
+#include "nntile/kernel.h"
+
+namespace torch_nntile {
+namespace {
+
+using Key = std::vector<int64_t>;
+struct HashOfKey {
+    size_t operator()(const Key& key) const {
+        size_t hash = key.size();
+        for (int64_t word : key)
+            hash = (hash ^ static_cast<size_t>(word)) * size_t{0x9e3779b97f4a7c15} + (hash >> 29);
+        return hash;
+    }
+};
+
+// What the overload "plan" gives, a list of integers: the words in this order, lists with their
+// length first.
+struct CallPlan {
+    struct Result {
+        at::ScalarType dtype;
+        std::vector<int64_t> sizes;
+    };
+    nntile_kernel_function function;
+    uint64_t signature;
+    std::vector<int64_t> numbers, axes;
+    std::vector<Result> results;
+
+    explicit CallPlan(const std::vector<int64_t>& words) {
+        const int64_t* next = words.data();
+        const auto list = [&] {
+            const int64_t n = *next++;
+            next += n;
+            return std::vector<int64_t>(next - n, next);
+        };
+        function = reinterpret_cast<nntile_kernel_function>(*next++);
+        signature = static_cast<uint64_t>(*next++);
+        numbers = list();
+        axes = list();
+        while (next < words.data() + words.size()) {
+            const at::ScalarType dtype = type_of(static_cast<nntile_dtype>(*next++));
+            results.push_back({dtype, list()});
+        }
+    }
+};
+
+class KernelOp : public c10::OperatorKernel {
+public:
+    KernelOp(const std::string& name, uint64_t keyed)
+        : name_(name.substr(name.find("::") + 2)),
+          plan_(c10::Dispatcher::singleton().findSchemaOrThrow(name.c_str(), "plan")),
+          keyed_(keyed) {}
+
+    void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
+        const auto& formal = op.schema().arguments();
+        const Arguments arguments = torch::jit::last(*stack, formal.size());
+        const std::shared_ptr<const CallPlan> kept_plan = plan_of(arguments);
+        const CallPlan& plan = *kept_plan;
+
+        Operands operands;
+        std::vector<at::Tensor> kept;  // that operands borrow from
+        size_t changed = 0;
+        const auto add = [&](const at::Tensor& t) { operands.tensor(kept.emplace_back(t)); };
+        kept.reserve(2 * formal.size() + plan.results.size());
+        for (size_t k = 0; k < formal.size(); ++k)
+            if (writes(formal[k])) {
+                at::assert_no_internal_overlap(arguments[k].toTensor());
+                add(arguments[k].toTensor());
+                ++changed;
+            }
+        for (size_t k = 0; k < formal.size(); ++k)
+            if (arguments[k].isTensor() && !writes(formal[k])) add(arguments[k].toTensor().resolve_neg());
+        for (const c10::IValue& v : arguments)
+            if (!v.isTensor()) number(v, operands);
+        const size_t inputs = operands.size();
+        for (size_t k = 0; k < changed; ++k) add(kept[k]);
+        std::vector<at::Tensor> results;
+        for (const CallPlan::Result& r : plan.results) {
+            results.push_back(at::empty(r.sizes, at::TensorOptions(device()).dtype(r.dtype)));
+            add(results.back());
+        }
+        nntile_error* error = nullptr;
+        const nntile_status status = nntile_record_kernel(
+            record(), name_.c_str(), plan.signature, plan.function, plan.numbers.data(),
+            plan.numbers.size(), operands.data(), inputs, operands.size() - inputs, changed,
+            plan.axes.data(), nullptr, &error);
+        check(status, error);
+        torch::jit::drop(*stack, formal.size());
+        for (at::Tensor& t : results) stack->emplace_back(std::move(t));
+    }
+
+private:
+    static void number(const c10::IValue& v, Operands& operands) {
+        if (v.isDouble()) return operands.number({at::kDouble, v.toDouble(), 0}, NNTILE_F64);
+        const int64_t i = v.isBool() ? int64_t{v.toBool()} : v.toSymInt().guard_int(__FILE__, __LINE__);
+        operands.number({at::kLong, static_cast<double>(i), i}, NNTILE_I64);
+    }
+
+    std::shared_ptr<const CallPlan> plan_of(Arguments arguments) {
+        Key key;
+        key.reserve(4 * arguments.size());
+        bool known = true;
+        for (size_t k = 0; k < arguments.size(); ++k) {
+            const c10::IValue& v = arguments[k];
+            if (v.isTensor()) {
+                const at::Tensor& t = v.toTensor();
+                known &= t.defined() && ours(t) && !(t.is_neg() && plan_.schema().arguments()[k].alias_info());
+                if (!known) break;
+                key.push_back(static_cast<int64_t>(t.scalar_type()) << 8 | t.dim());
+                key.insert(key.end(), t.sizes().begin(), t.sizes().end());
+            } else if (keyed_ >> k & 1) {
+                key.push_back(v.toSymInt().guard_int(__FILE__, __LINE__));
+            }
+        }
+        if (known) {
+            std::lock_guard lock(mutex_);
+            const auto at = plans_.find(key);
+            if (at != plans_.end()) return at->second;
+        }
+        torch::jit::Stack stack(arguments.begin(), arguments.end());
+        plan_.callBoxed(&stack);  // raises what is wrong with the arguments
+        TORCH_CHECK(known, name_, ": its tensors cannot be used in place");
+        auto plan = std::make_shared<const CallPlan>(stack[0].toIntVector());
+        std::lock_guard lock(mutex_);
+        if (plans_.size() >= most_plans) plans_.clear();  // ever new shapes
+        return plans_.insert_or_assign(std::move(key), std::move(plan)).first->second;
+    }
+
+    static constexpr size_t most_plans = 4096;
+    const std::string name_;
+    const c10::OperatorHandle plan_;
+    const uint64_t keyed_;
+    std::mutex mutex_;
+    std::unordered_map<Key, std::shared_ptr<const CallPlan>, HashOfKey> plans_;
+};
+
+}  // namespace
+
+void register_kernel(const char* name, uint64_t keyed) {
+    static auto* libraries = new std::map<std::string, torch::Library>;  // by namespace; kept
+    const std::string full = name, space = full.substr(0, full.find("::"));
+    auto [it, made] = libraries->try_emplace(space, torch::Library::IMPL, space,
+                                             c10::DispatchKey::PrivateUse1, __FILE__, __LINE__);
+    it->second.impl(name, torch::CppFunction::makeFromBoxedFunctor(std::make_unique<KernelOp>(full, keyed)));
+}
+
+}  // namespace torch_nntile
