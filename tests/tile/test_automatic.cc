@@ -183,6 +183,23 @@ void settled() {
     CHECK(tile::lower(second, after).copies == 0);
 }
 
+// Data that gets some elements in its place is not made anew to be cut as the index is.
+void written_in_place() {
+    Graph g;
+    const uint32_t y = input(g, {2, 512, 1024}), x = input(g, {2, 512, 8});
+    const Dims sizes{2, 512, 8};
+    const uint32_t index = g.add_input(DType::i64, sizes, {}, stored(DType::i64, sizes, {{1, 1}}));
+    g.inputs[0].overwritable = true;
+    auto attrs = schema::default_attrs(*schema::find_op("scatter_rows"));
+    attrs[0].i = -1;
+    const uint32_t inputs[] = {y, x, index};
+    const uint32_t made = g.add(*schema::find_op("scatter_rows"), inputs, attrs)[0];
+    g.set_output(made);
+    graph::own_outputs(g);
+    const tile::Tiling chosen = tile::choose_tiling(g, {});
+    CHECK(segments_of(chosen.values[made].cuts[0]) == 1);
+}
+
 // A hint that nobody follows costs copies of blocks, and the data stays as it is.
 void unfit_data() {
     Graph g;
@@ -260,6 +277,7 @@ int main() {
     nntile::batch();
     nntile::settled();
     nntile::unfit_data();
+    nntile::written_in_place();
     nntile::workers();
     nntile::reasons();
     nntile::absurd();

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "kernels/copy_run.hh"
 #include "kernels/functions.hh"
 #include "kernels/space.hh"
 #include "kernels/transpose.hh"
@@ -60,8 +61,11 @@ void copy_plane(const std::byte* from, std::byte* to, const Space& s) {
     for (int64_t i0 = 0; i0 < rows; i0 += square)
         for (int64_t j0 = 0; j0 < columns; j0 += square) {
             const int64_t m = std::min(square, rows - i0), n = std::min(square, columns - j0);
-            for (int64_t j = 0; j < n; ++j)
-                for (int64_t i = 0; i < m; ++i) held[i][j] = x[(i0 + i) * xr + (j0 + j) * xc];
+            const T* corner = x + i0 * xr + j0 * xc;
+            if (xr == 1) transpose_of(sizeof(T))(corner, xc, held, square, m, n);
+            else
+                for (int64_t j = 0; j < n; ++j)
+                    for (int64_t i = 0; i < m; ++i) held[i][j] = corner[i * xr + j * xc];
             for (int64_t i = 0; i < m; ++i)
                 for (int64_t j = 0; j < n; ++j) y[(i0 + i) * yr + (j0 + j) * yc] = held[i][j];
         }
@@ -122,7 +126,7 @@ int copy(const Args& args) {
     do {
         const std::byte* from = x.data + walk.offset[0] * bytes;
         std::byte* to = y.data + walk.offset[1] * bytes;
-        if (runs) std::memcpy(to, from, s.sizes[last] * bytes);
+        if (runs) copy_run(to, from, static_cast<size_t>(s.sizes[last] * bytes));
         else piece(from, to, s);
     } while (walk.next());
     return 0;

@@ -11,6 +11,7 @@ namespace nntile::kernels {
 
 int map(const Args& args);
 int copy(const Args& args);
+int copies(const Args& args);
 int fill(const Args& args);
 int gemm(const Args& args);
 int reduce(const Args& args);

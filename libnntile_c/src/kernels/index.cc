@@ -3,11 +3,11 @@
 // a wrong one is an error of the task; nothing outside of the table is touched.
 #include <algorithm>
 #include <cinttypes>
-#include <cstring>
 #include <limits>
 
 #include "base/error.hh"
 #include "kernels/convert.hh"
+#include "kernels/copy_run.hh"
 #include "kernels/functions.hh"
 #include "kernels/space.hh"
 
@@ -123,7 +123,7 @@ int gather_of(const Args& args, const Indices& indices, const Space& s) {
         if (one) {
             if (int status = indices.lead(walk.offset + 2, &place)) return status;
             row += place;
-            if (to == 1 && from == 1) std::memcpy(out, row, static_cast<size_t>(n) * sizeof(T));
+            if (to == 1 && from == 1) copy_run(out, row, static_cast<size_t>(n) * sizeof(T));
             else
                 for (int64_t j = 0; j < n; ++j) out[j * to] = row[j * from];
             continue;

@@ -8,6 +8,10 @@ namespace {
 constexpr KernelRow rows[] = {
     {"map", "inputs.. -> outputs..; any dims; params and program of its instructions", map, nullptr},
     {"copy", "x -> y, converted to the dtype of y; any dims", copy, nullptr},
+    {"copies",
+     "x.. -> y; dims rows.., columns; params of each x: its columns(i), offset of the first one in y(i). Each x goes to "
+     "its own part of y",
+     copies, nullptr},
     {"fill", "-> y; any dims; params value(f)", fill, nullptr},
     {"gemm",
      "a, b, c? -> y; dims batch.., m, n, k; params alpha(f), beta(f), accumulate(i). "

@@ -49,8 +49,9 @@ public:
         const bool settles = all_in_place();
         if (small_ || (settles && only_maps())) {
             // A call, or the window of an optimizer's step, follows how its operands are cut, unless that is dear, and
-            // is cut no further.
-            if (hints && follow(1.2)) return end("a call follows how its operands are cut");
+            // is cut no further. One that writes some elements of data in its place would make all of that anew to
+            // be cut as an index is.
+            if (hints && follow(1.2, settles && !only_maps())) return end("a call follows how its operands are cut");
             if (estimate_.seconds_whole() >= (settles ? settled_seconds : few_seconds)) search();
             else end("too short a call for cuts of data that stays");
             return;
@@ -64,7 +65,7 @@ public:
         const Estimate free = best_;
         Chosen own = take();
         restart(none, uncut, {});
-        follow(1);
+        follow(1, false);
         search();
         if (best_.weight < worth * free.weight) return;
         restart(none, free, std::move(own));
@@ -125,11 +126,13 @@ private:
         best_ = estimate;
     }
 
-    // Takes the cuts that data has for a hint, largest data first.
-    bool follow(double patience) {
+    // Takes the cuts that data has for a hint, largest data first; or of data that is replaced alone.
+    bool follow(double patience, bool replaced_alone) {
         std::vector<const graph::Input*> inputs;
         for (const graph::Input& in : graph_.inputs)
-            if (in.stored && in.stored->hints && related_.live.values[in.value]) inputs.push_back(&in);
+            if (in.stored && in.stored->hints && related_.live.values[in.value] && (in.overwritable || !replaced_alone))
+                inputs.push_back(&in);
+        if (inputs.empty()) return false;
         auto bytes = [&](const graph::Input* in) {
             return product(graph_.value(in->value).sizes) * size_of(graph_.value(in->value).dtype);
         };

@@ -12,7 +12,7 @@ Lowering::Lowering(const graph::Graph& graph, const Tiling& tiling)
       grids_(graph.values.size()),
       tiles_(graph.values.size()), last_use_(graph.values.size(), none), is_output_(graph.values.size()),
       overwritable_(graph.values.size()), successor_(graph.values.size(), no_value), seen_(graph.values.size()),
-      copy_(kernels::find_kernel("copy")) {
+      copy_(kernels::find_kernel("copy")), copies_(kernels::find_kernel("copies")) {
     for (uint32_t v = 0; v < graph.values.size(); ++v) own_cuts_[v] = tiling.values[v].cuts;
     for (const graph::Input& in : graph.inputs) {
         if (!in.stored || !tiling.values[in.value].as_stored) continue;

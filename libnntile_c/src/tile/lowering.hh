@@ -65,6 +65,9 @@ private:
                    uint32_t node);
     void add_copy(DType from_dtype, const OperandTile& from, DType to_dtype, const OperandTile& to,
                   std::span<const int64_t> sizes, Access access, uint32_t node);
+    // Makes a copy a part of the last task, which copies into other parts of the same rows. False: it is none of it.
+    bool join_copy(const Task& copy);
+    uint32_t memory_of(uint32_t tile) const;
 
     // ---- node_tasks.cc
     // node: number `number`, or the program that it begins with. place: where its one result goes instead of tiles of
@@ -114,7 +117,7 @@ private:
     };
     std::vector<std::vector<std::unique_ptr<Seen>>> seen_;  // by value; few ways each
     std::map<uint32_t, uint32_t> whole_;
-    const kernels::KernelRow* copy_;
+    const kernels::KernelRow *copy_, *copies_;
     uint32_t node_ = none;              // being lowered; tasks carry it; none: stored data is retiled
     Lowered out_;
 };

@@ -3,6 +3,7 @@
 // not line up, the fewest copies make dense tiles.
 #include "base/error.hh"
 #include "base/merge_dims.hh"
+#include "tile/layouts.hh"
 #include "tile/lowering.hh"
 
 namespace nntile::tile {
@@ -65,8 +66,71 @@ void Lowering::add_copy(DType from_dtype, const OperandTile& from, DType to_dtyp
     task.bytes = static_cast<double>(product(sizes) * (size_of(from_dtype) + size_of(to_dtype)));
     const Flags all(task.sizes.size(), true), no(task.sizes.size(), false);
     coalesce_task(task, all, no);
-    push(std::move(task));
     ++out_.copies;
+    if (!join_copy(task)) push(std::move(task));
+}
+
+uint32_t Lowering::memory_of(uint32_t tile) const {
+    while (out_.tiles.tiles[tile].reuses != none) tile = out_.tiles.tiles[tile].reuses;
+    return tile;
+}
+
+// The places of the parts in a row of y: no two of them meet, and neither do two rows.
+static bool are_apart(const Dims& sizes, const Dims& strides, std::span<const std::pair<int64_t, int64_t>> parts) {
+    const int64_t step = strides.back();
+    int64_t end = 0;
+    for (size_t k = 0; k < parts.size(); ++k) {
+        const auto [columns, at] = parts[k];
+        end = std::max(end, step == 1 ? at + columns : at + 1);
+        for (size_t j = 0; j < k; ++j) {
+            const auto [other, from] = parts[j];
+            if (step == 1 ? at < from + other && from < at + columns : at == from || columns != other) return false;
+        }
+    }
+    Layout rows{sizes, strides, 0};
+    if (step == 1) rows.sizes.back() = end;
+    else {
+        if (end > step) return false;
+        rows.sizes.push_back(end);
+        rows.strides.push_back(1);
+    }
+    return is_injective(rows);
+}
+
+bool Lowering::join_copy(const Task& copy) {
+    constexpr size_t most = 8;
+    if (out_.tiles.tasks.empty()) return false;
+    Task& last = out_.tiles.tasks.back();
+    if (last.kernel != copy_ && last.kernel != copies_) return false;
+    const Operand &x = copy.operands[0], &y = copy.operands[1], &with = last.operands.back();
+    const size_t parts = last.operands.size() - 1, rank = copy.sizes.size();
+    const auto line = [&](uint32_t node) { return node == none ? Place{} : out_.tiles.where[node]; };
+    const uint32_t node = copy.node == none ? node_ : copy.node;
+    if (parts == most || rank == 0 || rank != last.sizes.size() || !(line(node) == line(last.node))) return false;
+    if (x.dtype != y.dtype || with.dtype != y.dtype || last.operands[0].dtype != y.dtype) return false;
+    if (with.strides != y.strides || memory_of(with.tile) != memory_of(y.tile)) return false;
+    if (memory_of(x.tile) == memory_of(y.tile) || memory_of(last.operands[0].tile) == memory_of(y.tile)) return false;
+    for (size_t d = 0; d + 1 < rank; ++d)
+        if (last.sizes[d] != copy.sizes[d] || y.strides[d] < y.strides.back()) return false;
+    if (y.strides.back() < 1 || (rank == 1 && y.strides.back() == 1)) return false;    // runs: nothing to gain
+    std::vector<std::pair<int64_t, int64_t>> places;        // columns of each part, and where they begin
+    const int64_t begin = std::min(with.offset, y.offset);
+    if (last.kernel == copy_) places.emplace_back(last.sizes.back(), with.offset - begin);
+    for (size_t k = 0; last.kernel == copies_ && k < parts; ++k)
+        places.emplace_back(last.params[2 * k].fixed.i, last.params[2 * k + 1].fixed.i + with.offset - begin);
+    places.emplace_back(copy.sizes.back(), y.offset - begin);
+    if (!are_apart(copy.sizes, y.strides, places)) return false;
+    last.kernel = copies_;
+    last.params.clear();
+    for (const auto& [columns, at] : places)
+        for (int64_t number : {columns, at}) last.params.emplace_back().fixed.i = number;
+    last.sizes.back() = std::max(last.sizes.back(), copy.sizes.back());
+    last.operands.back() = y;
+    last.operands.back().offset = begin;
+    last.operands.back().access = Access::read_write;
+    last.operands.insert(last.operands.end() - 1, x);
+    last.bytes += copy.bytes;
+    return true;
 }
 
 void Lowering::copy_pieces(const Grid& base_grid, std::span<const uint32_t> base_tiles, const Layout& layout,
