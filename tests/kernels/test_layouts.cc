@@ -26,6 +26,57 @@ void test_turned_copies() {
                     }
 }
 
+// Parts of rows side by side, of several lengths, read as they lie or across; then parts that take turns.
+void test_copies() {
+    for (DType dtype : {DType::f32, DType::f64, DType::bf16, DType::u8})
+        for (Lie from : {Lie::dense, Lie::reversed, Lie::apart})
+            for (const Index& rows : {Index{40}, {3, 5}, {1}, {0}})
+                for (const Index& columns : {Index{3, 1021}, {64, 64, 7}, {600, 513}, {1, 2}}) {
+                    int64_t width = 0, widest = 0;
+                    std::vector<kernels::Param> params;
+                    for (int64_t n : columns) {
+                        for (int64_t number : {n, width}) params.push_back(integer(number));
+                        width += n;
+                        widest = std::max(widest, n);
+                    }
+                    Index shape = rows, sizes = rows;
+                    shape.push_back(width), sizes.push_back(widest);
+                    Tensor y(dtype, shape);
+                    std::vector<Tensor> x;
+                    std::vector<kernels::Block> blocks;
+                    for (int64_t n : columns) {
+                        Index own = rows;
+                        own.push_back(n);
+                        x.emplace_back(dtype, own, from).random(0, 200);
+                    }
+                    for (Tensor& t : x) blocks.push_back(t.block());
+                    blocks.push_back(y.block());
+                    CHECK(kernels::find_kernel("copies")->cpu({sizes, blocks, params}) == 0);
+                    CHECK_VALUES(text_of("copies ", name_of(dtype)), y, 0, 0, [&](Index at) {
+                        size_t k = 0;
+                        for (; at.back() >= columns[k]; ++k) at.back() -= columns[k];
+                        return x[k].get(at);
+                    });
+                }
+    for (int64_t parts : {2, 3})
+        for (int64_t n : {1, 70, 1100}) {
+            Tensor y(DType::f32, {n, parts});
+            std::vector<Tensor> x;
+            std::vector<kernels::Block> blocks;
+            std::vector<kernels::Param> params;
+            for (int64_t k = 0; k < parts; ++k) x.emplace_back(DType::f32, Index{n}).random(0, 200);
+            for (int64_t k = 0; k < parts; ++k) {
+                blocks.push_back(x[size_t(k)].block());
+                for (int64_t number : {n, k}) params.push_back(integer(number));
+            }
+            const int64_t sizes[] = {n}, step[] = {parts};
+            blocks.push_back(y.block());
+            blocks.back().strides = step;
+            CHECK(kernels::find_kernel("copies")->cpu({sizes, blocks, params}) == 0);
+            CHECK_VALUES("copies in turn", y, 0, 0, [&](const Index& at) { return x[size_t(at[1])].get({at[0]}); });
+        }
+}
+
 // A line of results lies the other way than that of operands.
 void test_scans() {
     for (DType dtype : {DType::f32, DType::f64, DType::i64})
@@ -94,6 +145,7 @@ void test_panels_of_rows() {
 
 int main() {
     test_turned_copies();
+    test_copies();
     test_scans();
     test_scatter_layouts();
     test_panels_of_rows();

@@ -108,6 +108,28 @@ void made_first() {
     }
 }
 
+// Parts of the same rows are one task; what overlaps, or reads what is written, is a task by itself.
+void parts_of_rows() {
+    const auto kernels_of = [](const char* first, const char* second, bool reads) {
+        std::string text;
+        const std::string graph =
+            text_of("graph {\n  %0 : f32[4, 6] = input overwritable\n  %1 : f32[4, 3] = input\n",
+                    "  %2 : f32[4, 3] = input\n  %3 : f32[4, 6] = view_write(%0, %1) {strides = ", first, "}\n",
+                    "  %4 : f32[4, 3] = view of %3 sizes (4, 3) strides (6, 1) offset 0\n",
+                    "  %5 : f32[4, 6] = view_write(%3, ", reads ? "%4" : "%2", ") {strides = ", second,
+                    "}\n  return %5\n}\n");
+        for (const Task& t : lowered(graph.c_str()).tiles.tasks) text += text_of(t.kernel->name, " ");
+        return text;
+    };
+    const char *left = "(6, 1), offset = 0", *right = "(6, 1), offset = 3";
+    CHECK(kernels_of(left, right, false) == "copies ");
+    CHECK(kernels_of(right, left, false) == "copies ");
+    CHECK(kernels_of("(6, 2), offset = 0", "(6, 2), offset = 1", false) == "copies ");
+    CHECK(kernels_of(left, "(6, 1), offset = 2", false) == "copy copy ");
+    CHECK(kernels_of("(6, 2), offset = 0", "(6, 2), offset = 0", false) == "copy copy ");
+    CHECK(kernels_of(left, right, true) == "copy copy copy ");    // the base is kept as it was
+}
+
 // %1 is %0 transposed: the result may not take the memory of the base, which is read when it is put there.
 void the_base_is_read_last() {
     const tile::Lowered l = lowered(R"(graph {
@@ -143,6 +165,7 @@ int main() {
     nntile::in_place();
     nntile::copies();
     nntile::made_first();
+    nntile::parts_of_rows();
     nntile::the_base_is_read_last();
     nntile::index();
     return nntile::test::result();

@@ -1,22 +1,26 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 
 namespace nntile::kernels {
 
 // n bytes, one after the other, as memcpy() does. libc leaves some KiB and more to the string move of the processor,
-// and that of AMD's Zen is ten times slower where the target begins a few bytes behind the source, modulo a page:
-// there it gets pieces that it moves by vectors.
+// and that of AMD's Zen is ten times slower where the target begins a few bytes behind the source, modulo a page.
 inline void copy_run(void* to, const void* from, size_t n) {
-    constexpr size_t page = 4096, line = 64, piece = 1024;
-    const size_t behind = (reinterpret_cast<uintptr_t>(to) - reinterpret_cast<uintptr_t>(from)) % page;
-    size_t at = 0;
-    if (behind - 1 < line - 1)
-        for (; n - at > piece; at += piece)
-            std::memcpy(static_cast<std::byte*>(to) + at, static_cast<const std::byte*>(from) + at, piece);
-    std::memcpy(static_cast<std::byte*>(to) + at, static_cast<const std::byte*>(from) + at, n - at);
+    constexpr size_t line = 64, large = 65'536;
+    typedef uint64_t Vector __attribute__((vector_size(16)));
+    auto* y = static_cast<std::byte*>(to);
+    auto* x = static_cast<const std::byte*>(from);
+    for (; n >= line && n < large; n -= line, x += line, y += line) {
+        Vector held[line / sizeof(Vector)];
+        for (size_t k = 0; k < std::size(held); ++k) std::memcpy(&held[k], x + k * sizeof(Vector), sizeof(Vector));
+        for (size_t k = 0; k < std::size(held); ++k) std::memcpy(y + k * sizeof(Vector), &held[k], sizeof(Vector));
+    }
+    std::memcpy(y, x, n);
 }
 
 }  // namespace nntile::kernels
