@@ -23,13 +23,6 @@ struct Indices {
     const int64_t *sizes, *strides;     // of the table's dims
     bool wrap;                          // a negative index counts from the end
 
-    // The place that one index leads to, without a branch but that of the error; -1: out of range.
-    template <class I>
-    int64_t place_of(I given) const {
-        const int64_t index = given + (wrap && given < 0 ? sizes[0] : 0);
-        return static_cast<uint64_t>(index) < static_cast<uint64_t>(sizes[0]) ? index * strides[0] : -1;
-    }
-
     // Adds the places that n of the indices for dim `k` lead to; negative: one of them is out of range.
     template <class I>
     int64_t add_places(size_t k, int64_t offset, int64_t step, int64_t n, int64_t* places) const {
@@ -77,10 +70,35 @@ int outer_space(const Args& args, size_t first, size_t last, std::span<const int
 
 using Strides = SmallVector<const int64_t*, 8>;
 
+// One index: a wrong one reads the first element, and is told of at the end.
+template <class I, class T>
+bool gather_by_one(const Indices& indices, const T* x, int64_t offset, int64_t step, T* y, int64_t from, int64_t to,
+                   int64_t n) {
+    const I* index = reinterpret_cast<const I*>(indices.blocks[0].data) + offset;
+    const int64_t size = indices.sizes[0], stride = indices.strides[0], more = indices.wrap ? size : 0;
+    const auto run = [&](int64_t by, int64_t s, int64_t f, int64_t t) {
+        uint64_t wrong = 0;
+        for (int64_t j = 0; j < n; ++j) {
+            const int64_t given = index[j * by], at = given + (given >> 63 & more);
+            const bool inside = static_cast<uint64_t>(at) < static_cast<uint64_t>(size);
+            wrong |= !inside;
+            y[j * t] = x[(inside ? at : 0) * s + j * f];
+        }
+        return wrong == 0;
+    };
+    if (step == 1 && to == 1 && from == 0) return stride == 1 ? run(1, 1, 0, 1) : run(1, stride, 0, 1);
+    if (step == 1 && to == 1 && from == 1) return run(1, stride, 1, 1);
+    return run(step, stride, from, to);
+}
+
 // The usual case. False: an index is wrong.
 template <class T>
 bool gather_run(const Indices& indices, const T* x, const int64_t* offsets, const int64_t* steps, T* y, int64_t from,
                 int64_t to, int64_t n) {
+    if (indices.blocks.size() == 1 && indices.sizes[0] > 0)
+        return indices.blocks[0].dtype == DType::i64
+                   ? gather_by_one<int64_t>(indices, x, *offsets, *steps, y, from, to, n)
+                   : gather_by_one<int32_t>(indices, x, *offsets, *steps, y, from, to, n);
     constexpr int64_t piece = 128;      // checked, then moved: neither loop has a branch
     for (int64_t first = 0; first < n; first += piece) {
         const int64_t some = std::min(piece, n - first);
@@ -183,18 +201,66 @@ struct Scatter {
     static constexpr int64_t piece = 256;
     T values[piece];
 
+    // Numbers of the compute type on both sides: they are read and joined where they are.
+    template <int mode>
+    static void join_run(const T* from, T* to, T by, int64_t step, int64_t out_step, int64_t n) {
+        if (step == 1 && out_step == 1)
+            for (int64_t j = 0; j < n; ++j) to[j] = joined<mode>(to[j], from[j], by);
+        else
+            for (int64_t j = 0; j < n; ++j) to[j * out_step] = joined<mode>(to[j * out_step], from[j * step], by);
+    }
+
+    // Element j goes to the place of index j, and as many elements further as j steps. Gives how many there are before
+    // a wrong index.
+    template <int mode>
+    static int64_t join_by_one(const Indices& all, const int64_t* index, int64_t index_step, const T* from, int64_t step,
+                               T* to, int64_t out_step, T by, int64_t n) {
+        const int64_t size = all.sizes[0], stride = all.strides[0], more = all.wrap ? size : 0;
+        const auto run = [&](int64_t i, int64_t s, int64_t f, int64_t t) {
+            for (int64_t j = 0; j < n; ++j) {
+                const int64_t given = index[j * i], at = given + (given >> 63 & more);
+                if (static_cast<uint64_t>(at) >= static_cast<uint64_t>(size)) return j;
+                T& element = to[at * s + j * t];
+                element = joined<mode>(element, from[j * f], by);
+            }
+            return n;
+        };
+        if (index_step == 1 && step == 1 && stride == 1 && out_step == 0) return run(1, 1, 1, 0);
+        return run(index_step, stride, step, out_step);
+    }
+
+    template <int mode>
+    int plain_line(const int64_t* at, const Space& s, int dim, bool one) {
+        const int64_t n = s.sizes[dim], to = s.strides[0][dim], from = s.strides[1][dim];
+        const T* values_of_x = reinterpret_cast<const T*>(x.data) + at[1];
+        T* out = reinterpret_cast<T*>(y.data) + at[0];
+        int64_t place = 0;
+        if (one) {
+            if (int status = indices.lead(at + 2, &place)) return status;
+            join_run<mode>(values_of_x, out + place, alpha, from, to, n);
+            return 0;
+        }
+        const int64_t* index = reinterpret_cast<const int64_t*>(indices.blocks[0].data) + at[2];
+        const int64_t step = s.strides[2][dim];
+        const int64_t done = join_by_one<mode>(indices, index, step, values_of_x, from, out, to, alpha, n);
+        const int64_t wrong = at[2] + done * step;
+        return done == n ? 0 : indices.lead(&wrong, &place);
+    }
+
     template <int mode>
     int line(const int64_t* offsets, const Space& s, int dim) {
         const int64_t n = s.sizes[dim], to = s.strides[0][dim], from = s.strides[1][dim];
         const size_t count = indices.blocks.size();
+        bool one = true;
+        for (size_t k = 0; k < count; ++k) one = one && (n == 1 || s.strides[2 + k][dim] == 0);
         const bool plain = y.dtype == dtype_of(compute);
+        if (plain && x.dtype == y.dtype && (one || (count == 1 && indices.blocks[0].dtype == DType::i64)))
+            return plain_line<mode>(offsets, s, dim, one);
         const Convert load = loader(x.dtype, compute), read = loader(y.dtype, compute),
                       store = storer(compute, y.dtype);
         const int64_t bytes = size_of(y.dtype);
         int64_t at[max_operands];
         std::copy_n(offsets + 2, count, at);
-        bool one = true;
-        for (size_t k = 0; k < count; ++k) one = one && (n == 1 || s.strides[2 + k][dim] == 0);
         int64_t place = 0;
         if (one)
             if (int status = indices.lead(at, &place)) return status;
@@ -202,23 +268,6 @@ struct Scatter {
             const int64_t some = std::min(piece, n - first);
             load(x.data + (offsets[1] + first * from) * size_of(x.dtype), values, from, some);
             T* out = reinterpret_cast<T*>(y.data);
-            if (one && plain) {
-                out += offsets[0] + place + first * to;
-                for (int64_t j = 0; j < some; ++j) out[j * to] = joined<mode>(out[j * to], values[j], alpha);
-                continue;
-            }
-            if (plain && !one && count == 1 && indices.strides[0] >= 0 && indices.blocks[0].dtype == DType::i64) {
-                const auto* index = reinterpret_cast<const int64_t*>(indices.blocks[0].data) + at[0];
-                const int64_t step = s.strides[2][dim];
-                int64_t j = 0;
-                for (; j < some && (place = indices.place_of(index[j * step])) >= 0; ++j) {
-                    T& element = out[offsets[0] + place + (first + j) * to];
-                    element = joined<mode>(element, values[j], alpha);
-                }
-                at[0] += j * step;
-                if (j == some) continue;
-                return indices.lead(at, &place);
-            }
             for (int64_t j = 0; j < some; ++j) {
                 if (!one) {
                     if (int status = indices.lead(at, &place)) return status;
