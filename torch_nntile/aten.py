@@ -327,6 +327,7 @@ ORDER = (
     *_same("topk", "self:x k dim largest sorted"),
     _own("kthvalue", "self:x k dim"),
     *_same("flip", "self:x dims"),
+    *_same("tril triu", "self:x diagonal"),
     _own(
         "resample",
         "self:x dims size mode align_corners antialias transposed left scale scale_2 scale_3",

@@ -77,6 +77,27 @@ void test_copies() {
         }
 }
 
+// Both sides of diagonals inside and outside of matrices, of which a task sees some rows.
+void test_triangles() {
+    for (DType dtype : {DType::f32, DType::f64, DType::bf16, DType::u8})
+        for (Lie from : {Lie::dense, Lie::reversed, Lie::apart})
+            for (Lie to : {Lie::dense, Lie::reversed})
+                for (const Index& sizes : {Index{70, 67}, {1, 5}, {5, 1}, {0, 3}, {3, 40, 90}, {2, 90, 40}})
+                    for (int64_t diagonal : {int64_t{0}, int64_t{1}, int64_t{-3}, int64_t{35}, INT64_MIN, INT64_MAX})
+                        for (int64_t upper : {0, 1})
+                            for (int64_t first : {0, 33}) {
+                                Tensor x(dtype, sizes, from), y(dtype, sizes, to);
+                                x.random(1, 200);
+                                const kernels::Param params[] = {integer(diagonal), integer(upper)};
+                                const kernels::Block blocks[] = {x.block(), y.block()};
+                                CHECK(kernels::find_kernel("triangle")->cpu({sizes, blocks, params, nullptr, first}) == 0);
+                                CHECK_VALUES(text_of("triangle ", diagonal, " ", upper), y, 0, 0, [&](const Index& at) {
+                                    const int64_t off = at.back() - (at[at.size() - 2] + first);
+                                    return (upper ? off >= diagonal : off <= diagonal) ? x.get(at) : 0;
+                                });
+                            }
+}
+
 // A line of results lies the other way than that of operands.
 void test_scans() {
     for (DType dtype : {DType::f32, DType::f64, DType::i64})
@@ -146,6 +167,7 @@ void test_panels_of_rows() {
 int main() {
     test_turned_copies();
     test_copies();
+    test_triangles();
     test_scans();
     test_scatter_layouts();
     test_panels_of_rows();

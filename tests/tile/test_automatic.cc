@@ -251,6 +251,21 @@ void workers() {
     tile::set_cost(before);
 }
 
+// A call that one worker runs has nobody to share with; one more op may find in a cache what the first one made.
+void one_worker() {
+    const tile::Machine before = tile::cost()->machine;
+    for (double n : {1.0, 2.0}) {
+        tile::Machine machine;
+        machine.workers = n;
+        tile::set_cost(machine);
+        Graph g;
+        g.set_output(add(g, "exp", {input(g, {2048, 2048})}));
+        graph::own_outputs(g);
+        CHECK((segments_of(tile::choose_tiling(g, {}).values[1].cuts[0]) == 1) == (n == 1));
+    }
+    tile::set_cost(before);
+}
+
 void absurd() {
     const tile::Machine before = tile::cost()->machine;
     for (double rate : {1e-6, 1.0, 1e30}) {
@@ -280,6 +295,7 @@ int main() {
     nntile::written_in_place();
     nntile::workers();
     nntile::reasons();
+    nntile::one_worker();
     nntile::absurd();
     return nntile::test::result();
 }

@@ -16,7 +16,7 @@ __all__ = ["DECOMPOSED"]
 # Entries of torch._decomp.core_aten_decompositions() whose parts all have rows; a test checks it.
 DECOMPOSED: tuple[str, ...] = (
     *("addr", "vdot", "deg2rad", "rad2deg", "frac", "nan_to_num", "sinc"),
-    *("tril", "triu", "trace", "eye", "eye.m", "renorm"),
+    *("trace", "eye", "eye.m", "renorm"),
     *("mish", "mish_backward", "celu", "glu", "glu_backward", "logit", "special_entr", "mse_loss"),
     *("binary_cross_entropy_backward", "binary_cross_entropy_with_logits"),
     *(

@@ -79,6 +79,8 @@ void copy_line(const std::byte* from, std::byte* to, const Space& s) {
     T* y = reinterpret_cast<T*>(to);
     if (xc == -1 && yc == 1)    // known, so that the loop is one of vectors
         for (int64_t j = 0; j < n; ++j) y[j] = x[-j];
+    else if (xc == 0 && yc == 1)
+        std::fill_n(y, n, *x);
     else
         for (int64_t j = 0; j < n; ++j) y[j * yc] = x[j * xc];
 }

@@ -69,6 +69,7 @@ int sort(const Args& args);
 int topk(const Args& args);
 int kthvalue(const Args& args);
 int flip(const Args& args);
+int triangle(const Args& args);
 int resample(const Args& args);
 int grid_sample(const Args& args);
 int grid_sample_backward(const Args& args);

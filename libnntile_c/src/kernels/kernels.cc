@@ -146,6 +146,10 @@ constexpr KernelRow rows[] = {
     {"topk", "x -> y, indices (i64); dims rows.., k, d; params largest(i), sorted(i)", topk, nullptr},
     {"kthvalue", "x -> y, indices (i64); dims rows.., 1, d; params k(i, from 1)", kthvalue, nullptr},
     {"flip", "x -> y; dims any.., then those that are turned round; params their number(i)", flip, nullptr},
+    {"triangle",
+     "x -> y; dims matrices.., rows, columns; params diagonal(i), upper(i: that side stays, else the lower one). The index "
+     "is the place of a row among all",
+     triangle, nullptr, Work::pass, 2},
     {"resample",
      "x -> y; dims rows.., then of each dim that is resampled m of y and n of x; params "
      "mode(i: nearest|nearest_exact|linear|cubic|reflect|replicate), align_corners(i), antialias(i), transposed(i), "

@@ -118,6 +118,26 @@ void flip_params(const Call& call, bool, std::vector<ParamSpec>& out) {
     out = {fixed_param(std::count(dims.begin(), dims.end(), true))};
 }
 
+void triangle_shape(const Call& call, std::vector<Type>& outputs) {
+    const Dims& x = call.inputs[0].sizes;
+    check(x.size() >= 2, Status::invalid_argument, call.row.name, ": input tensor must have at least 2 dimensions");
+    outputs.push_back({call.compute, x, false});
+}
+void triangle_relate(const Call& call, std::span<const Type>, Relation& r) {
+    const Dims& x = call.inputs[0].sizes;
+    parallel_labels(x, r);
+    r.labels.back().kind = LabelKind::whole;
+    r.operands.assign(2, iota_labels(x.size()));
+}
+void triangle_params(const Call& call, bool, std::vector<ParamSpec>& out) {
+    out = {fixed_param(call.attr("diagonal").i), fixed_param(call.row.name == "triu")};
+}
+OpRow triangle(const char* name, const char* doc) {
+    return {.name = name, .doc = doc, .rule = Rule::whole, .inputs = {{"x"}}, .outputs = {{"y"}},
+            .attrs = {{"diagonal", AttrKind::integer, "0"}}, .shape = triangle_shape, .relate = triangle_relate,
+            .kernel = "triangle", .kernel_dims = 2, .params = triangle_params, .flops = 0};
+}
+
 // sequence, x, sorter? -> y. A sequence of one dim is that of all rows.
 void search_shape(const Call& call, std::vector<Type>& outputs) {
     const Dims &s = call.inputs[0].sizes, &x = call.inputs[1].sizes;
@@ -180,6 +200,8 @@ NNTILE_ROWS(order) {
         {.name = "flip", .doc = "y = x with the order of dims turned round", .rule = Rule::whole, .inputs = {{"x"}},
          .outputs = {{"y"}}, .attrs = {{"dims", AttrKind::integers, ""}}, .shape = flip_shape, .relate = flip_relate,
          .kernel = "flip", .params = flip_params, .flops = 0},
+        triangle("tril", "y = x on and below a diagonal of its matrices, 0 above"),
+        triangle("triu", "y = x on and above a diagonal of its matrices, 0 below"),
         {.name = "searchsorted",
          .doc = "y[.., m] = how many of the sorted sequence[.., n] are less than x[.., m], or equal to it if right",
          .rule = Rule::whole, .inputs = {{"sequence"}, {"x"}, {"sorter?", "i64"}}, .outputs = {{"y", "any"}},

@@ -52,6 +52,7 @@ public:
             // is cut no further. One that writes some elements of data in its place would make all of that anew to
             // be cut as an index is.
             if (hints && follow(1.2, settles && !only_maps())) return end("a call follows how its operands are cut");
+            if (alone()) return end("one call for one worker");
             if (estimate_.seconds_whole() >= (settles ? settled_seconds : few_seconds)) search();
             else end("too short a call for cuts of data that stays");
             return;
@@ -96,6 +97,16 @@ private:
         for (size_t n = 0; n < graph_.nodes.size(); ++n)
             if (related_.live.nodes[n] && graph_.nodes[n].row->rule != schema::Rule::map) return false;
         return true;
+    }
+
+    // One op and one worker: there is nobody to share with, and nothing that a tile could find in a cache.
+    bool alone() const {
+        const auto makes_tasks = [&](size_t n) {
+            return related_.live.nodes[n] && !schema::only_moves(graph_.nodes[n].row->rule);
+        };
+        int ops = 0;
+        for (size_t n = 0; n < graph_.nodes.size() && ops < 2; ++n) ops += makes_tasks(n);
+        return ops < 2 && cost_->machine.workers < 2;
     }
 
     // Every result is made in the place of data that is there, or from no data: its grid will stay.
