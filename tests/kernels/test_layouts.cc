@@ -90,7 +90,8 @@ void test_triangles() {
                                 x.random(1, 200);
                                 const kernels::Param params[] = {integer(diagonal), integer(upper)};
                                 const kernels::Block blocks[] = {x.block(), y.block()};
-                                CHECK(kernels::find_kernel("triangle")->cpu({sizes, blocks, params, nullptr, first}) == 0);
+                                const kernels::Args args{sizes, blocks, params, nullptr, first};
+                                CHECK(kernels::find_kernel("triangle")->cpu(args) == 0);
                                 CHECK_VALUES(text_of("triangle ", diagonal, " ", upper), y, 0, 0, [&](const Index& at) {
                                     const int64_t off = at.back() - (at[at.size() - 2] + first);
                                     return (upper ? off >= diagonal : off <= diagonal) ? x.get(at) : 0;

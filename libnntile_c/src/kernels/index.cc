@@ -213,8 +213,8 @@ struct Scatter {
     // Element j goes to the place of index j, and as many elements further as j steps. Gives how many there are before
     // a wrong index.
     template <int mode>
-    static int64_t join_by_one(const Indices& all, const int64_t* index, int64_t index_step, const T* from, int64_t step,
-                               T* to, int64_t out_step, T by, int64_t n) {
+    static int64_t join_by_one(const Indices& all, const int64_t* index, int64_t index_step, const T* from,
+                               int64_t step, T* to, int64_t out_step, T by, int64_t n) {
         const int64_t size = all.sizes[0], stride = all.strides[0], more = all.wrap ? size : 0;
         const auto run = [&](int64_t i, int64_t s, int64_t f, int64_t t) {
             for (int64_t j = 0; j < n; ++j) {

@@ -9,8 +9,8 @@ constexpr KernelRow rows[] = {
     {"map", "inputs.. -> outputs..; any dims; params and program of its instructions", map, nullptr},
     {"copy", "x -> y, converted to the dtype of y; any dims", copy, nullptr},
     {"copies",
-     "x.. -> y; dims rows.., columns; params of each x: its columns(i), offset of the first one in y(i). Each x goes to "
-     "its own part of y",
+     "x.. -> y; dims rows.., columns; params of each x: its columns(i), offset of the first one in y(i). Each x goes "
+     "to its own part of y",
      copies, nullptr},
     {"fill", "-> y; any dims; params value(f)", fill, nullptr},
     {"gemm",
@@ -147,8 +147,8 @@ constexpr KernelRow rows[] = {
     {"kthvalue", "x -> y, indices (i64); dims rows.., 1, d; params k(i, from 1)", kthvalue, nullptr},
     {"flip", "x -> y; dims any.., then those that are turned round; params their number(i)", flip, nullptr},
     {"triangle",
-     "x -> y; dims matrices.., rows, columns; params diagonal(i), upper(i: that side stays, else the lower one). The index "
-     "is the place of a row among all",
+     "x -> y; dims matrices.., rows, columns; params diagonal(i), upper(i: that side stays, else the lower one). The "
+     "index is the place of a row among all",
      triangle, nullptr, Work::pass, 2},
     {"resample",
      "x -> y; dims rows.., then of each dim that is resampled m of y and n of x; params "
