@@ -31,6 +31,10 @@ struct Axis {
     std::vector<TapList::Pick> picks;
     TapList taps;
     bool moves;         // every output is an input
+    struct Run {
+        int64_t output, input, count;
+    };
+    std::vector<Run> runs;      // of outputs that are inputs beside each other, if most are
     int64_t reach;      // the largest difference of the inputs of an output
 
     template <class T>
@@ -50,12 +54,22 @@ struct Axis {
                 place_weights.data(), nullptr, n};
         if (same && find_picks()) taps.picks = picks.data();
         moves = taps.each == 1 && std::all_of(weights.begin(), weights.end(), [](V w) { return w == V(1); });
+        if (moves) find_runs();
         reach = 0;
         for (size_t o = 0, k = 0; o < ends.size(); k = static_cast<size_t>(ends[o++]))
             if (k < static_cast<size_t>(ends[o])) {
                 const auto [low, high] = std::minmax_element(inputs.begin() + k, inputs.begin() + ends[o]);
                 reach = std::max(reach, *high - *low);
             }
+    }
+    void find_runs() {
+        constexpr int64_t shortest = 8;     // on average: shorter ones are better picked one by one
+        for (int64_t o = 0; o < m; ++o) {
+            const int64_t i = inputs[static_cast<size_t>(o)];
+            if (!runs.empty() && runs.back().input + runs.back().count == i) ++runs.back().count;
+            else runs.push_back({o, i, 1});
+        }
+        if (static_cast<int64_t>(runs.size()) * shortest > m) runs.clear();
     }
     bool find_picks() {
         constexpr int64_t lanes = 64 / sizeof(V);
@@ -113,8 +127,12 @@ public:
             rooms_[k + 1] = outer.moves ? 0 : row * ring;
             break;
         }
-        const int64_t largest = *std::max_element(rooms_.begin(), rooms_.end());
-        lanes_ = std::min(most_lanes, std::max<int64_t>(cached / std::max<int64_t>(largest, 1), 16));
+        const auto limit = static_cast<size_t>(cached) * sizeof(V);
+        lanes_ = most_lanes;
+        if (places_of(most_lanes).bytes > limit) {
+            const int64_t largest = *std::max_element(rooms_.begin(), rooms_.end());
+            lanes_ = std::min(most_lanes, std::max<int64_t>(cached / std::max<int64_t>(largest, 1), 16));
+        }
     }
     // Of the rows that lie beside each other from these places on.
     void run(int64_t at_x, int64_t at_y, int64_t rows) {
@@ -157,16 +175,24 @@ private:
         }
     }
 
-    void part(int64_t at_x, int64_t at_y, int64_t lanes) {
-        const bool read = !dense(x_, &Axis<V>::n, &Axis<V>::step_x, lanes);
-        const bool write = !dense(y_, &Axis<V>::m, &Axis<V>::step_y, lanes);
-        // The first pass reads pixels wherever they lie, if its dim is the last one.
+    // How so many lanes are read and written, and what of them is in memory of its own.
+    struct Places {
+        bool read, write, strided;  // strided: the first pass reads pixels wherever they lie
+        size_t bytes;
+    };
+    Places places_of(int64_t lanes) const {
+        Places p{!dense(x_, &Axis<V>::n, &Axis<V>::step_x, lanes), !dense(y_, &Axis<V>::m, &Axis<V>::step_y, lanes),
+                 false, 0};
         const size_t last = axes_.size() - 1;
-        const bool strided = read && order_[0] == last && x_.dtype == dtype_of(compute) &&
-                             (lanes > 1 || axes_[last].step_x == 1);
-        size_t needed = 0;
-        for (size_t k = read && !strided ? 0 : 1; k < rooms_.size() - (write ? 0 : 1); ++k)
-            needed += padded(static_cast<size_t>(rooms_[k] * lanes) * sizeof(V));
+        p.strided = p.read && order_[0] == last && x_.dtype == dtype_of(compute) &&
+                    (lanes > 1 || axes_[last].step_x == 1);
+        for (size_t k = p.read && !p.strided ? 0 : 1; k < rooms_.size() - (p.write ? 0 : 1); ++k)
+            p.bytes += padded(static_cast<size_t>(rooms_[k] * lanes) * sizeof(V));
+        return p;
+    }
+
+    void part(int64_t at_x, int64_t at_y, int64_t lanes) {
+        const auto [read, write, strided, needed] = places_of(lanes);
         constexpr size_t most_kept = size_t{1} << 24;   // of a large image a thread keeps nothing
         thread_local Scratch kept;
         Scratch own;
@@ -226,13 +252,13 @@ private:
         }
     }
     // A pass of dim d + 1, and at once that of dim d.
-    void joined(size_t d, const int64_t* sizes, const V* from, int64_t lanes, V* rows, V* to) const {
+    void joined(size_t d, const int64_t* sizes, const V* from, int64_t lanes, V* rows, V* to) {
         const Axis<V> &outer = axes_[d], &inner = axes_[d + 1];
         int64_t before = 1, after = lanes, step;
         for (size_t k = 0; k < d; ++k) before *= sizes[k];
         for (size_t k = d + 2; k < axes_.size(); ++k) after *= sizes[k];
         const int64_t wide = inner.m * after;
-        std::vector<int64_t> made(static_cast<size_t>(outer.n)), slots;     // made: 1 + output that has the row
+        made_.resize(static_cast<size_t>(outer.n));
         for (int64_t b = 0; b < before; ++b, to += outer.m * wide) {
             const auto make = [&](int64_t i, V* target) {
                 const V* own = row_of(d + 1, sizes, from, after, b * outer.n + i, &step);
@@ -240,19 +266,19 @@ private:
             };
             int64_t holds[ring];
             std::fill_n(holds, ring, int64_t{-1});
-            std::fill(made.begin(), made.end(), int64_t{0});
+            std::fill(made_.begin(), made_.end(), int64_t{0});
             for (int64_t o = 0, k = 0; o < outer.m; k = outer.ends[static_cast<size_t>(o++)]) {
                 const int64_t *inputs = outer.inputs.data() + k, count = outer.ends[static_cast<size_t>(o)] - k;
                 if (outer.moves) {
-                    int64_t& before_it = made[static_cast<size_t>(*inputs)];
+                    int64_t& before_it = made_[static_cast<size_t>(*inputs)];
                     if (before_it) std::copy_n(to + (before_it - 1) * wide, wide, to + o * wide);
                     else make(*inputs, to + o * wide);
                     before_it = o + 1;
                     continue;
                 }
-                slots.clear();
-                for (int64_t j = 0; j < count; ++j) slots.push_back(put(inputs[j], holds, make, rows, wide));
-                loops_.of_rows(rows, wide, slots.data(), outer.weights.data() + k, count, wide, to + o * wide);
+                slots_.clear();
+                for (int64_t j = 0; j < count; ++j) slots_.push_back(put(inputs[j], holds, make, rows, wide));
+                loops_.of_rows(rows, wide, slots_.data(), outer.weights.data() + k, count, wide, to + o * wide);
             }
         }
     }
@@ -265,10 +291,12 @@ private:
     }
     // n elements of the axis, `step` apart, each `wide` numbers beside each other.
     void row(const Axis<V>& axis, const V* from, int64_t step, int64_t wide, V* to) const {
+        if (step == wide && !axis.runs.empty()) {
+            for (const auto& run : axis.runs) std::copy_n(from + run.input * wide, run.count * wide, to + run.output * wide);
+            return;
+        }
         if (wide == 1 && step == 1) return loops_.of_row(from, axis.taps, to);
-        for (int64_t o = 0, k = 0; o < axis.m; k = axis.ends[static_cast<size_t>(o++)])
-            loops_.of_rows(from, step, axis.inputs.data() + k, axis.weights.data() + k,
-                           axis.ends[static_cast<size_t>(o)] - k, wide, to + o * wide);
+        loops_.of_pixels(from, step, axis.taps, wide, to);
     }
 
     const Block &x_, &y_;
@@ -276,6 +304,7 @@ private:
     const TapLoops& loops_;
     int64_t lanes_;
     const V* x_row_ = nullptr;
+    std::vector<int64_t> made_, slots_; // made: 1 + output that has the row
     int joined_ = -1;                   // the pass that is one with the next
     SmallVector<size_t, 3> order_;      // of the passes
     SmallVector<int64_t, 4> rooms_;     // elements of a lane before each pass, and at the end

@@ -29,6 +29,8 @@ struct TapLoops {
     // One output of n rows beside each other: y[j] = sum of weight * x[input * step + j] over `count` taps.
     void (*of_rows)(const void* x, int64_t step, const int64_t* inputs, const void* weights, int64_t count, int64_t n,
                     void* y);
+    // The same of all outputs, each n beside each other.
+    void (*of_pixels)(const void* x, int64_t step, const TapList& taps, int64_t n, void* y);
     // All outputs of one row whose elements lie beside each other.
     void (*of_row)(const void* x, const TapList& taps, void* y);
 };

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "kernels/vector_isa.hh"
+
 namespace nntile::kernels::NNTILE_ISA {
 namespace {
 
@@ -49,6 +51,39 @@ struct Rows {
             else if (left == 2) part(std::integral_constant<int64_t, 2>());
             else part(std::integral_constant<int64_t, 1>());
         }
+    }
+
+    // Pixels of few channels: loops over these would be too short to begin one for each.
+    template <int64_t each>
+    static void of_pixels_of(const T* x, int64_t step, const TapList& taps, int64_t n, T* y) {
+        using P = typename Vector<T>::type;
+        constexpr int64_t lanes = vector_bytes / sizeof(T);
+        const T* w = static_cast<const T*>(taps.weights);
+        const int64_t* inputs = taps.inputs;
+        for (int64_t o = 0; o < taps.outputs; ++o, y += n, w += each, inputs += each) {
+            const T* from[each];
+            for (int64_t k = 0; k < each; ++k) from[k] = x + inputs[k] * step;
+            int64_t j = 0;
+            for (; j + lanes <= n; j += lanes) {
+                P total = w[0] * *reinterpret_cast<const P*>(from[0] + j);
+                for (int64_t k = 1; k < each; ++k) total += w[k] * *reinterpret_cast<const P*>(from[k] + j);
+                *reinterpret_cast<P*>(y + j) = total;
+            }
+            for (; j < n; ++j) {
+                T total = w[0] * from[0][j];
+                for (int64_t k = 1; k < each; ++k) total += w[k] * from[k][j];
+                y[j] = total;
+            }
+        }
+    }
+    static void of_pixels(const void* from, int64_t step, const TapList& taps, int64_t n, void* to) {
+        const T* x = static_cast<const T*>(from);
+        T* y = static_cast<T*>(to);
+        if (taps.each == 1) return of_pixels_of<1>(x, step, taps, n, y);
+        if (taps.each == 2) return of_pixels_of<2>(x, step, taps, n, y);
+        const T* w = static_cast<const T*>(taps.weights);
+        for (int64_t o = 0, k = 0; o < taps.outputs; k = taps.ends[o++])
+            of_rows(x, step, taps.inputs + k, w + k, taps.ends[o] - k, n, y + o * n);
     }
 
     template <int64_t each>
@@ -118,7 +153,7 @@ struct Rows {
         }
     }
 
-    static constexpr TapLoops loops = {of_rows, of_row};
+    static constexpr TapLoops loops = {of_rows, of_pixels, of_row};
 };
 
 }  // namespace
