@@ -196,7 +196,8 @@ void test_resample() {
                           {{2, 3, 64, 32, 40, 37}},   {{3, 2, 5, 5, 4, 4}},
                           {{2, 2, 1, 3, 1, 1}},       {{0, 3, 4, 2, 4, 2}},
                           {{2, 5, 33, 17}},           {{2, 17, 9, 7, 35, 31}, true},
-                          {{2, 3, 4, 2, 6, 3, 5, 7}}, {{1, 1, 19, 17, 36, 34}, true}};
+                          {{2, 3, 4, 2, 6, 3, 5, 7}}, {{1, 1, 19, 17, 36, 34}, true},
+                          {{1, 66, 6, 5, 4, 2}}};
     for (const Case& c : cases)
         for (DType dtype : floats)
             for (int64_t last : {-1, 1})
@@ -244,7 +245,7 @@ void test_resample() {
 void test_blend() {
     for (DType dtype : floats)
         for (const Index& sizes : {Index{2, 5, 37}, Index{3, 19, 4}, Index{2, 600, 3}, Index{1, 1, 7}, Index{2, 0, 4},
-                                   Index{4, 3, 1}})
+                                   Index{4, 3, 1}, Index{1, 66, 70}, Index{2, 2, 530}})
             for (Lie lie : lies)
                 for (int64_t last : {-1, 1})
                     for (bool of_images : {false, true})
@@ -263,6 +264,45 @@ void test_blend() {
                                 return p.get(at) * a.get(at) + r.get(at) + more;
                             });
                         }
+}
+
+void test_sums() {
+    for (DType dtype : floats)
+        for (const Index& sizes : {Index{2, 5, 37}, Index{3, 19, 4}, Index{1, 66, 70}, Index{17, 2, 5}, Index{2, 1, 530},
+                                   Index{2, 0, 4}})
+            for (Lie lie : {Lie::dense, Lie::apart})
+                for (int64_t last_x : {-1, 0, 1})
+                    for (int64_t last_y : {-1, 1})
+                        for (bool of_images : {false, true})
+                            for (bool shifted : {false, true})
+                                for (bool more : {false, true}) {
+                                    const Index all{0, 1, 2}, absent = of_images ? Index{2} : Index{0, 2};
+                                    Tensor x = laid(dtype, sizes, all, last_x, lie),
+                                           y = laid(dtype, sizes, all, last_y, Lie::dense);
+                                    Tensor shift(DType::f64, sizes, Lie::dense, absent);
+                                    Tensor first(DType::f64, sizes, Lie::dense, absent),
+                                        second(DType::f64, sizes, Lie::gapped, absent);
+                                    for (Tensor* t : {&x, &y, &shift, &first, &second}) t->random();
+                                    const Tensor before = first, before_it = second;
+                                    CHECK(run("channel_sums", sizes, {&x, &y, shifted ? &shift : nullptr, &first, &second},
+                                              {integer(more)}) == 0);
+                                    const auto sum = [&](Index at, const Tensor& old, auto&& term) {
+                                        double total = more ? old.get(at) : 0;
+                                        for (at[0] = of_images ? at[0] : 0; at[0] < sizes[0]; ++at[0]) {
+                                            for (at[2] = 0; at[2] < sizes[2]; ++at[2]) total += term(at);
+                                            if (of_images) break;
+                                        }
+                                        return total;
+                                    };
+                                    CHECK_VALUES("channel_sums", first, 1e-12, 1e-9, [&](const Index& at) {
+                                        return sum(at, before, [&](const Index& i) { return x.get(i); });
+                                    });
+                                    CHECK_VALUES("channel_sums", second, 1e-12, 1e-9, [&](const Index& at) {
+                                        const double by = shifted ? shift.get(at) : 0;
+                                        return sum(at, before_it,
+                                                   [&](const Index& i) { return x.get(i) * (y.get(i) - by); });
+                                    });
+                                }
 }
 
 struct Tap {
@@ -331,6 +371,7 @@ int main() {
     test_pools();
     test_resample();
     test_blend();
+    test_sums();
     test_grid_sample();
     return result();
 }

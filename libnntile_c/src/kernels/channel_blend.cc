@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What norms of images do to each pixel, with numbers of its channel, in one pass.
 #include <algorithm>
+#include <utility>
 
 #include "kernels/functions.hh"
 #include "kernels/panels.hh"
@@ -11,6 +12,20 @@ namespace {
 
 enum Operand : size_t { a, b, p, q, s, r, y, operands };
 
+// Whether the pixels of the row before the last dim, the channels, are one run of memory with the same numbers.
+bool pixels_beside(const Space& space) {
+    const int last = space.dims - 1;
+    if (last == 0) return false;
+    for (size_t k : {a, b, y}) {
+        const int64_t* strides = space.strides[k];
+        const bool absent = strides[last] == 0 && strides[last - 1] == 0;
+        if (!absent && (strides[last] != 1 || strides[last - 1] != space.sizes[last])) return false;
+    }
+    for (size_t k : {p, q, s, r})
+        if (space.strides[k][last - 1] != 0) return false;
+    return true;
+}
+
 template <class T>
 int blend(const Args& args) {
     constexpr Compute compute = sizeof(T) == 4 ? compute_f32 : compute_f64;
@@ -20,36 +35,39 @@ int blend(const Args& args) {
     if (int status = space.make(args, strides, {y, a})) return status;
     if (space.empty()) return 0;
     const int inner = space.dims - 1;
-    const int64_t n = space.sizes[inner];
-    Line lines[operands];
-    for (size_t k : {a, b, y}) lines[k].make(args.blocks[k], compute, n == 1 ? 1 : space.strides[k][inner]);
-    bool each = false, in_place = true;
+    bool each = false;
     for (size_t k : {p, q, s, r}) each |= args.blocks[k].data && space.strides[k][inner] != 0;
-    for (size_t k : {a, b, y}) in_place &= !lines[k] || lines[k].in_place();
     // Numbers of channels are converted once for all pixels that have them.
     constexpr int64_t most = Line::piece;
     alignas(64) T numbers[4][most];
-    int64_t held[4] = {-1, -1, -1, -1}, held_at = -1;
-    const int64_t piece = in_place && !each ? n : most;
-    Walk walk(space, inner);
-    do {
-        for (size_t k : {a, b, y}) lines[k].move_to(walk.offset[k]);
-        for (int64_t at = 0; at < n; at += piece) {
-            const int64_t count = std::min(piece, n - at);
-            for (size_t k : {p, q, s, r}) {
-                const Block& own = args.blocks[k];
-                if (!own.data || (held[k - p] == walk.offset[k] && held_at == at)) continue;
-                const int64_t step = space.strides[k][inner];
-                loader(own.dtype, compute)(own.data + (walk.offset[k] + at * step) * size_of(own.dtype), numbers[k - p],
-                                           step, each ? count : 1);
-                held[k - p] = walk.offset[k];
-            }
-            held_at = at;
-            panel_tables().table[compute].blend(lines[a].read(at, count), lines[b].read(at, count), count, each,
-                                                numbers[0], numbers[1], numbers[2], numbers[3], lines[y].target(at));
-            lines[y].flush(at, count);
+    const int64_t channels = each ? space.sizes[inner] : 1;
+    int64_t copies = 1;
+    int64_t steps[4];
+    for (size_t k : {p, q, s, r}) steps[k - p] = space.strides[k][inner];
+    if (each && channels <= most / 2 && pixels_beside(space)) {  // many pixels of few channels are one row
+        copies = most / channels;
+        space.sizes[inner] *= std::exchange(space.sizes[inner - 1], 1);
+        for (size_t k : {p, q, s, r}) space.strides[k][inner] = 0;
+    }
+    constexpr size_t of_pixels[] = {a, b, y};
+    Line lines[operands];
+    Pieces pieces(args, space, compute, of_pixels, lines, copies > 1 ? copies * channels : most, !each);
+    int64_t held[4] = {-1, -1, -1, -1}, held_count = 0;
+    pieces.each([&](const int64_t* offset, int64_t count) {
+        for (size_t k : {p, q, s, r}) {
+            const Block& own = args.blocks[k];
+            T* const to = numbers[k - p];
+            if (!own.data || (held[k - p] == offset[k] && count <= held_count)) continue;
+            loader(own.dtype, compute)(own.data + offset[k] * size_of(own.dtype), to, steps[k - p],
+                                       copies > 1 ? channels : each ? count : 1);
+            for (int64_t c = 1; c < copies; ++c) std::copy_n(to, channels, to + c * channels);
+            held[k - p] = offset[k];
         }
-    } while (walk.next());
+        held_count = count;
+        panel_tables().table[compute].blend(lines[a].read(0, count), lines[b].read(0, count), count, each, numbers[0],
+                                            numbers[1], numbers[2], numbers[3], lines[y].target(0));
+        lines[y].flush(0, count);
+    });
     return 0;
 }
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Sums over dims, in double: what norms of images, variances and their gradients need, read once.
+#include <utility>
+
 #include "kernels/functions.hh"
 #include "kernels/row.hh"
 
@@ -29,47 +31,49 @@ int channel_sums(const Args& args) {
     Space space;
     if (int status = space.make(args, strides, {0, 1})) return status;
     if (space.empty()) return 0;
+    Space other;        // where y lies otherwise: that of the longer rows is the measure
+    if (int status = other.make(args, strides, {1, 0})) return status;
+    if (other.sizes[other.dims - 1] > space.sizes[space.dims - 1]) space = other;
     const Compute compute = compute_of(x.dtype);
     const RowLoops& loops = row_tables().table[compute];
     const int last = space.dims - 1;
-    const int64_t n = space.sizes[last];
     // The last dim is one of those that are summed, or the channels, where these lie beside each other.
     const bool of_each = space.strides[2][last] != 0;
     const bool beside = of_each && space.strides[2][last] == 1 && space.strides[3][last] == 1 &&
                         (!shifts || space.strides[4][last] == 1);
-    Line a, b;
-    a.make(x, compute, n == 1 ? 1 : space.strides[0][last]);
-    b.make(y, compute, n == 1 ? 1 : space.strides[1][last]);
-    const int64_t piece = a.in_place() && b.in_place() ? n : Line::piece;
-    Walk walk(space, last);
-    do {
-        a.move_to(walk.offset[0]);
-        b.move_to(walk.offset[1]);
-        double* const to[] = {sums + walk.offset[2], products + walk.offset[3]};
-        const double* by = shifts ? shifts + walk.offset[4] : nullptr;
-        for (int64_t at = 0; at < n; at += piece) {
-            const int64_t count = std::min(piece, n - at);
-            const void *left = a.read(at, count), *right = b.read(at, count);
-            if (beside) {
-                loops.moments_of_each(left, right, count, by ? by + at : nullptr, to[0] + at, to[1] + at);
-            } else if (of_each) {
-                const int64_t bytes = size_of(dtype_of(compute));
-                for (int64_t j = 0; j < count; ++j) {
-                    double found[2] = {0, 0};
-                    loops.moments(static_cast<const std::byte*>(left) + j * bytes,
-                                  static_cast<const std::byte*>(right) + j * bytes, 1,
-                                  by ? by[(at + j) * space.strides[4][last]] : 0, found);
-                    to[0][(at + j) * space.strides[2][last]] += found[0];
-                    to[1][(at + j) * space.strides[3][last]] += found[1];
-                }
-            } else {
+    constexpr size_t operands[] = {0, 1};
+    Line lines[2];
+    Pieces pieces(args, space, compute, operands, lines, Line::piece, true);
+    // All pixels of some channels at once, where they lie in place.
+    int64_t rows = 1, steps[2] = {0, 0};
+    if (beside && !pieces.packed() && lines[0].in_place() && lines[1].in_place() && last > 0 &&
+        space.strides[2][last - 1] == 0) {
+        rows = std::exchange(space.sizes[last - 1], 1);
+        for (int k : {0, 1}) steps[k] = space.strides[k][last - 1];
+    }
+    pieces.each([&](const int64_t* offset, int64_t count) {
+        const void *left = lines[0].read(0, count), *right = lines[1].read(0, count);
+        double *const to[] = {sums + offset[2], products + offset[3]};
+        const double* by = shifts ? shifts + offset[4] : nullptr;
+        if (beside) {
+            loops.moments_of_each(left, right, count, rows, steps[0], steps[1], by, to[0], to[1]);
+        } else if (of_each) {
+            const int64_t bytes = size_of(dtype_of(compute));
+            for (int64_t j = 0; j < count; ++j) {
                 double found[2] = {0, 0};
-                loops.moments(left, right, count, by ? *by : 0, found);
-                *to[0] += found[0];
-                *to[1] += found[1];
+                loops.moments(static_cast<const std::byte*>(left) + j * bytes,
+                              static_cast<const std::byte*>(right) + j * bytes, 1,
+                              by ? by[j * space.strides[4][last]] : 0, found);
+                to[0][j * space.strides[2][last]] += found[0];
+                to[1][j * space.strides[3][last]] += found[1];
             }
+        } else {
+            double found[2] = {0, 0};
+            loops.moments(left, right, count, by ? *by : 0, found);
+            *to[0] += found[0];
+            *to[1] += found[1];
         }
-    } while (walk.next());
+    });
     return 0;
 }
 

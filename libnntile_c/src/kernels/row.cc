@@ -149,6 +149,42 @@ void Rows::pack() {
     whole = true;
 }
 
+Pieces::Pieces(const Args& args, Space& space, Compute compute, std::span<const size_t> operands, std::span<Line> lines,
+               int64_t piece, bool whole)
+    : space_(space), operands_(operands), lines_(lines) {
+    const int last = space.dims - 1;
+    const int64_t n = space.sizes[last];
+    bool in_place = true;
+    for (size_t k : operands) {
+        const int64_t* strides = space.strides[k];
+        lines[k].make(args.blocks[k], compute, n == 1 ? 1 : strides[last]);
+        if (!lines[k]) continue;
+        in_place &= lines[k].in_place();
+        for (int d = last; d-- > 0 && across_ < 0;)
+            if (strides[d] == 1 && std::abs(strides[last]) > 1) across_ = d;
+    }
+    piece_ = in_place && whole ? n : std::min(n, piece);
+    if (!packed()) return;
+    std::swap(space.sizes[across_], space.sizes[last - 1]);
+    for (int k = 0; k < space.operands; ++k) std::swap(space.strides[k][across_], space.strides[k][last - 1]);
+    across_ = last - 1;
+    row_bytes_ = static_cast<int64_t>(padded(static_cast<size_t>(piece_ * size_of(compute)))) + 64;     // no power of two
+    for (size_t k : operands)
+        if (lines[k] && space.strides[k][across_] == 1 && std::abs(space.strides[k][last]) > 1)
+            panels_.push_back({k, nullptr});
+    const auto bytes = static_cast<size_t>(row_bytes_ * std::min(most_rows, space.sizes[across_]));
+    static thread_local Scratch scratch;
+    scratch.begin(panels_.size() * padded(bytes));
+    for (auto& [k, memory] : panels_) memory = scratch.take(bytes);
+}
+
+void Pieces::begin(const Walk& walk, int64_t row, int64_t rows, int64_t at, int64_t count) {
+    for (const auto& [k, memory] : panels_) {
+        lines_[k].pack(memory, row_bytes_, count);
+        lines_[k].begin_panel(place(walk, k, row, at), 1, rows);
+    }
+}
+
 double row_max(Rows& rows, Line& x) {
     const Folds::Op& amax = folds().op[static_cast<int>(Fold::amax)][rows.compute];
     Total max = amax.identity;

@@ -53,9 +53,10 @@ struct RowLoops {
     void (*rnn_backward)(const void* y, const void* dy, int64_t n, bool relu, void* dx);
     // sums[0] += sum of x, sums[1] += sum of x * (y - shift), all in double; y may be x
     void (*moments)(const void* x, const void* y, int64_t n, double shift, double* sums);
-    // The same for n channels beside each other: shift, first and second have an element for each; shift: may be null.
-    void (*moments_of_each)(const void* x, const void* y, int64_t n, const double* shift, double* first,
-                            double* second);
+    // The same for n channels beside each other, of so many rows x_step and y_step elements apart: shift, first and
+    // second have an element for each channel; shift: may be null.
+    void (*moments_of_each)(const void* x, const void* y, int64_t n, int64_t rows, int64_t x_step, int64_t y_step,
+                            const double* shift, double* first, double* second);
     void (*blend)(const void* a, const void* b, int64_t n, double p, double q, double r,
                   void* y);  // y = p * a + q * b + r, without b if that is null
 };
@@ -122,6 +123,57 @@ private:
     int64_t row_bytes_ = 0, row_stride_ = 0, rows_ = 0, d_ = 0;
     bool stale_ = false, written_ = false;
     alignas(64) std::byte buffer_[piece * sizeof(double)];
+};
+
+// Pieces of the rows along the last dim of a space. A line whose elements lie apart there, and beside each other along
+// another dim, is read in panels of rows along that one.
+class Pieces {
+public:
+    // The operands that have a line; lines[k] of each is made here. A piece has so many elements, at most Line::piece;
+    // whole: all of a row, if all lines lie in place.
+    Pieces(const Args& args, Space& space, Compute compute, std::span<const size_t> operands, std::span<Line> lines,
+           int64_t piece, bool whole);
+    bool packed() const { return across_ >= 0; }
+
+    template <class Body>  // body(offsets of all operands, elements), with all lines at the first of these
+    void each(Body&& body) {
+        const int last = space_.dims - 1;
+        const int64_t n = space_.sizes[last], all = packed() ? space_.sizes[across_] : 1;
+        Walk walk(space_, packed() ? last - 1 : last);
+        do {
+            for (int64_t row = 0; row < all; row += most_rows)
+                for (int64_t at = 0; at < n; at += piece_) {
+                    const int64_t rows = std::min(most_rows, all - row), count = std::min(piece_, n - at);
+                    begin(walk, row, rows, at, count);
+                    for (int64_t r = row; r < row + rows; ++r) {
+                        int64_t offset[max_operands];
+                        for (int k = 0; k < space_.operands; ++k) offset[k] = place(walk, k, r, at);
+                        for (size_t k : operands_) lines_[k].move_to(offset[k], r - row);
+                        body(static_cast<const int64_t*>(offset), count);
+                    }
+                }
+        } while (walk.next());
+    }
+
+private:
+    static constexpr int64_t most_rows = 64;
+
+    int64_t place(const Walk& walk, size_t k, int64_t row, int64_t at) const {
+        const int64_t* strides = space_.strides[k];
+        return walk.offset[k] + (packed() ? row * strides[across_] : 0) + at * strides[space_.dims - 1];
+    }
+    void begin(const Walk& walk, int64_t row, int64_t rows, int64_t at, int64_t count);
+
+    Space& space_;
+    std::span<const size_t> operands_;
+    std::span<Line> lines_;
+    int across_ = -1;
+    int64_t piece_, row_bytes_ = 0;
+    struct Panel {
+        size_t line;
+        std::byte* memory;
+    };
+    SmallVector<Panel, 4> panels_;
 };
 
 // The rows of a task: all dims but the last, which is `d`.

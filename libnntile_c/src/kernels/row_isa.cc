@@ -2,6 +2,7 @@
 #include "kernels/row.hh"
 
 #include "kernels/math_isa.hh"
+#include "kernels/vector_isa.hh"
 
 namespace nntile::kernels::NNTILE_ISA {
 namespace {
@@ -245,18 +246,51 @@ struct Row {
         sums[0] += first[0];
         sums[1] += second[0];
     }
-    static void moments_of_each(const void* left, const void* right, int64_t n, const double* shift, double* first,
-                                double* second) {
+    // Of so many vectors of channels, which stay in registers.
+    template <int vectors>
+    static void add_moments(const T* x, const T* y, int64_t rows, int64_t x_step, int64_t y_step, const double* shift,
+                            double* first, double* second) {
+        constexpr int64_t lanes = vector_bytes / sizeof(double);
+        typedef T Narrow __attribute__((vector_size(lanes * sizeof(T)), aligned(alignof(T)), may_alias));
+        using Wide = typename Vector<double>::type;
+        Wide sums[vectors], products[vectors], by[vectors];
+        for (int v = 0; v < vectors; ++v) {
+            sums[v] = products[v] = Wide{};
+            by[v] = shift ? *reinterpret_cast<const Wide*>(shift + v * lanes) : Wide{};
+        }
+        for (int64_t r = 0; r < rows; ++r, x += x_step, y += y_step)
+#pragma GCC unroll 4
+            for (int v = 0; v < vectors; ++v) {
+                const Wide value = __builtin_convertvector(*reinterpret_cast<const Narrow*>(x + v * lanes), Wide);
+                const Wide other = __builtin_convertvector(*reinterpret_cast<const Narrow*>(y + v * lanes), Wide);
+                sums[v] += value;
+                products[v] += value * (other - by[v]);
+            }
+        for (int v = 0; v < vectors; ++v) {
+            *reinterpret_cast<Wide*>(first + v * lanes) += sums[v];
+            *reinterpret_cast<Wide*>(second + v * lanes) += products[v];
+        }
+    }
+    static void moments_of_each(const void* left, const void* right, int64_t n, int64_t rows, int64_t x_step,
+                                int64_t y_step, const double* shift, double* first, double* second) {
         const T *x = in(left), *y = in(right);
-        const auto add = [&](auto&& shift_of) {
-            each(n, [=](int64_t j) {
-                const auto value = static_cast<double>(x[j]);
-                first[j] += value;
-                second[j] += value * (static_cast<double>(y[j]) - shift_of(j));
-            });
-        };
-        if (shift) add([=](int64_t j) { return shift[j]; });
-        else add([](int64_t) { return 0.0; });
+        constexpr int64_t lanes = vector_bytes / sizeof(double);
+        int64_t j = 0;
+        const auto by = [&] { return shift ? shift + j : nullptr; };
+        for (; j + 4 * lanes <= n; j += 4 * lanes)
+            add_moments<4>(x + j, y + j, rows, x_step, y_step, by(), first + j, second + j);
+        for (; j + lanes <= n; j += lanes)
+            add_moments<1>(x + j, y + j, rows, x_step, y_step, by(), first + j, second + j);
+        for (; j < n; ++j) {
+            double sum = 0, product = 0;
+            for (int64_t r = 0; r < rows; ++r) {
+                const auto value = static_cast<double>(x[r * x_step + j]);
+                sum += value;
+                product += value * (static_cast<double>(y[r * y_step + j]) - (shift ? shift[j] : 0));
+            }
+            first[j] += sum;
+            second[j] += product;
+        }
     }
 
     static void blend(const void* left, const void* right, int64_t n, double p, double q, double r, void* to) {
