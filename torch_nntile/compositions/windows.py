@@ -144,12 +144,16 @@ for n in (2, 3):
 
 @own_op("adaptive_max_pool(Tensor self, int spatial, int[] output_size) -> (Tensor, Tensor)")
 def _pooled(self: Tensor, spatial: int, output_size: Sequence[int]) -> tuple[Tensor, Tensor]:
-    y = self.new_empty((*self.shape[:-spatial], *output_size))
-    return y, torch.empty_like(y, dtype=torch.int64)
+    op = getattr(torch.ops.aten, f"adaptive_max_pool{spatial}d").default
+    y, places = op(self, output_size)
+    return y, places
 
 
-own_op(
+@own_op(
     "adaptive_max_pool_backward(Tensor grad_output, Tensor self, Tensor indices, int spatial)"
-    " -> Tensor",
-    lambda _, self, *__: self.new_empty(self.shape),
+    " -> Tensor"
 )
+def _unpooled(grad_output: Tensor, self: Tensor, indices: Tensor, spatial: int) -> Tensor:
+    op = getattr(torch.ops.aten, f"adaptive_max_pool{spatial}d_backward").default
+    dx: Tensor = op(grad_output, self, indices)
+    return dx

@@ -5,6 +5,7 @@
 
 #include "kernels/functions.hh"
 #include "kernels/scratch.hh"
+#include "kernels/windows.hh"
 
 namespace nntile::kernels {
 using namespace pooling;
@@ -28,6 +29,41 @@ void each_element(const Plane& x, const Span& a, const Span& b, const Span& c, B
         }
 }
 
+// The elements of a plane in dense memory: where they lie, if they lie so, else in memory of a thread.
+template <class T>
+class Dense {
+public:
+    Dense(const Plane& plane, Compute compute)
+        : plane_(plane), compute_(compute),
+          in_place_(plane.block->dtype == dtype_of(compute) && (plane.sizes[2] == 1 || plane.strides[2] == 1) &&
+                    (plane.sizes[1] == 1 || plane.strides[1] == plane.sizes[2]) &&
+                    (plane.sizes[0] == 1 || plane.strides[0] == plane.sizes[1] * plane.sizes[2])) {}
+    size_t bytes() const { return in_place_ ? 0 : padded(static_cast<size_t>(plane_.numel()) * sizeof(T)); }
+    void take(Scratch& scratch) {
+        if (!in_place_) memory_ = scratch.take<T>(static_cast<size_t>(plane_.numel()));
+    }
+    const T* read(int64_t n, int64_t c) {
+        if (!in_place_) plane_.read(n, c, compute_, memory_);
+        return target(n, c);
+    }
+    T* target(int64_t n, int64_t c) const { return in_place_ ? reinterpret_cast<T*>(plane_.at(n, c)) : memory_; }
+    void written(int64_t n, int64_t c) const {
+        if (!in_place_) plane_.write(n, c, compute_, memory_);
+    }
+
+private:
+    const Plane& plane_;
+    const Compute compute_;
+    const bool in_place_;
+    T* memory_ = nullptr;
+};
+template <class... Operands>
+void take_memory(Operands&... operands) {
+    thread_local Scratch scratch;
+    scratch.begin((operands.bytes() + ...));
+    (operands.take(scratch), ...);
+}
+
 template <class Run>    // run(n, c) for each plane
 int each_plane(const Args& args, Run&& run) {
     for (int64_t n = 0; n < args.sizes[0]; ++n)
@@ -43,27 +79,36 @@ int max_forward(const Args& args, Compute compute) {
         places(args, args.blocks[2], 2, rank);
     const Windows windows(x, y, args.params, rank);
     if (channels_beside(x, args.sizes[1])) return max_forward_of_channels(args, compute, x, y, places, windows);
-    thread_local Scratch scratch;
-    scratch.begin(padded(x.numel() * sizeof(T)) + padded(y.numel() * sizeof(T)) + padded(y.numel() * sizeof(int64_t)));
-    T *from = scratch.take<T>(x.numel()), *to = scratch.take<T>(y.numel());
-    auto* index = scratch.take<int64_t>(y.numel());
+    Dense<T> from(x, compute), to(y, compute);
+    Dense<int64_t> index(places, compute_i64);
+    take_memory(from, to, index);
+    const bool narrow = x.numel() <= std::numeric_limits<int32_t>::max();   // places fit the lanes of vectors
+    const auto max_of_rows = window_tables().table[compute].max_of_rows;
     return each_plane(args, [&](int64_t n, int64_t c) {
-        x.read(n, c, compute, from);
+        const T* image = from.read(n, c);
+        T* values = to.target(n, c);
+        int64_t* at = index.target(n, c);
         each_window(y, windows, [&](int64_t o, const Span& a, const Span& b, const Span& d) {
-            T largest = -std::numeric_limits<T>::infinity();
             int64_t place = (a.begin * x.sizes[1] + b.begin) * x.sizes[2] + d.begin;
+            if (narrow && d.step == 1 && d.end - d.begin >= long_row) {
+                const int64_t row = x.sizes[2], slice = row * x.sizes[1];
+                const Window window{{a.count, b.count, d.count}, {a.step * slice, b.step * row, 1}, place,
+                                    {a.step * slice, b.step * row, 1}};
+                return max_of_rows(image + place, window, values + o, at + o);
+            }
+            T largest = -std::numeric_limits<T>::infinity();
             each_element(x, a, b, d, [&](int64_t k) {
-                const T value = from[k];
+                const T value = image[k];
                 if (value > largest || value != value) {
                     largest = value;
                     place = k;
                 }
             });
-            to[o] = largest;
-            index[o] = place;
+            values[o] = largest;
+            at[o] = place;
         });
-        y.write(n, c, compute, to);
-        places.write(n, c, compute_i64, index);
+        to.written(n, c);
+        index.written(n, c);
         return 0;
     });
 }
@@ -76,19 +121,19 @@ int max_backward(const Args& args, Compute compute) {
     const int64_t count = dy.numel(), pixels = dx.numel();
     if (channels_beside(dx, args.sizes[1]))
         return max_backward_of_channels(args, compute, dy, places, dx);
-    thread_local Scratch scratch;
-    scratch.begin(padded(count * sizeof(T)) + padded(pixels * sizeof(T)) + padded(count * sizeof(int64_t)));
-    T *from = scratch.take<T>(count), *to = scratch.take<T>(pixels);
-    auto* index = scratch.take<int64_t>(count);
+    Dense<T> from(dy, compute), to(dx, compute);
+    Dense<int64_t> index(places, compute_i64);
+    take_memory(from, to, index);
     return each_plane(args, [&](int64_t n, int64_t c) {
-        dy.read(n, c, compute, from);
-        places.read(n, c, compute_i64, index);
-        std::fill_n(to, pixels, T(0));
+        const T* gradient = from.read(n, c);
+        const int64_t* at = index.read(n, c);
+        T* image = to.target(n, c);
+        std::fill_n(image, pixels, T(0));
         for (int64_t o = 0; o < count; ++o) {
-            if (index[o] < 0 || index[o] >= pixels) return refuse_place(args, index[o], pixels);
-            to[index[o]] += from[o];
+            if (at[o] < 0 || at[o] >= pixels) return refuse_place(args, at[o], pixels);
+            image[at[o]] += gradient[o];
         }
-        dx.write(n, c, compute, to);
+        to.written(n, c);
         return 0;
     });
 }
@@ -99,17 +144,17 @@ int average_forward(const Args& args, Compute compute) {
     const Plane x(args, args.blocks[0], 2 + rank, rank), y(args, args.blocks[1], 2, rank);
     const Windows windows(x, y, args.params.subspan(own_params), rank);
     if (channels_beside(x, args.sizes[1])) return average_of_channels(args, compute, x, y, windows, false);
-    thread_local Scratch scratch;
-    scratch.begin(padded(x.numel() * sizeof(T)) + padded(y.numel() * sizeof(T)));
-    T *from = scratch.take<T>(x.numel()), *to = scratch.take<T>(y.numel());
+    Dense<T> from(x, compute), to(y, compute);
+    take_memory(from, to);
     return each_plane(args, [&](int64_t n, int64_t c) {
-        x.read(n, c, compute, from);
+        const T* image = from.read(n, c);
+        T* means = to.target(n, c);
         each_window(y, windows, [&](int64_t o, const Span& a, const Span& b, const Span& d) {
             T sum = 0;
-            each_element(x, a, b, d, [&](int64_t k) { sum += from[k]; });
-            to[o] = sum / static_cast<T>(divisor_of(args, a, b, d));
+            each_element(x, a, b, d, [&](int64_t k) { sum += image[k]; });
+            means[o] = sum / static_cast<T>(divisor_of(args, a, b, d));
         });
-        y.write(n, c, compute, to);
+        to.written(n, c);
         return 0;
     });
 }
@@ -120,17 +165,17 @@ int average_backward(const Args& args, Compute compute) {
     const Plane dy(args, args.blocks[0], 2, rank), dx(args, args.blocks[1], 2 + rank, rank);
     const Windows windows(dx, dy, args.params.subspan(own_params), rank);
     if (channels_beside(dx, args.sizes[1])) return average_of_channels(args, compute, dx, dy, windows, true);
-    thread_local Scratch scratch;
-    scratch.begin(padded(dx.numel() * sizeof(T)) + padded(dy.numel() * sizeof(T)));
-    T *from = scratch.take<T>(dy.numel()), *to = scratch.take<T>(dx.numel());
+    Dense<T> from(dy, compute), to(dx, compute);
+    take_memory(from, to);
     return each_plane(args, [&](int64_t n, int64_t c) {
-        dy.read(n, c, compute, from);
-        std::fill_n(to, dx.numel(), T(0));
+        const T* gradient = from.read(n, c);
+        T* image = to.target(n, c);
+        std::fill_n(image, dx.numel(), T(0));
         each_window(dy, windows, [&](int64_t o, const Span& a, const Span& b, const Span& d) {
-            const T part = from[o] / static_cast<T>(divisor_of(args, a, b, d));
-            each_element(dx, a, b, d, [&](int64_t k) { to[k] += part; });
+            const T part = gradient[o] / static_cast<T>(divisor_of(args, a, b, d));
+            each_element(dx, a, b, d, [&](int64_t k) { image[k] += part; });
         });
-        dx.write(n, c, compute, to);
+        to.written(n, c);
         return 0;
     });
 }

@@ -51,6 +51,7 @@ struct Plane {
 // Elements of x that a window has along one dim: begin, end by step; and how many it would have with its padding.
 struct Span {
     int64_t begin, end, step, padded;
+    int64_t count = std::max<int64_t>((end - begin + step - 1) / step, 0);
 };
 
 class Windows {

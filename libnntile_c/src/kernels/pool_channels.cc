@@ -101,7 +101,7 @@ std::pair<Window, int64_t> window_at(const Plane& x, const int64_t* steps, const
     int64_t first = 0;
     for (int d = 0; d < most_rank; ++d) {
         const Span& span = windows(d, at[d]);
-        w.counts[d] = std::max<int64_t>((span.end - span.begin + span.step - 1) / span.step, 0);
+        w.counts[d] = span.count;
         w.steps[d] = span.step * steps[d];
         w.place_steps[d] = span.step * places[d];
         w.place += span.begin * places[d];

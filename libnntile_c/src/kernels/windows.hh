@@ -12,9 +12,13 @@ struct Window {
     int64_t place, place_steps[3];  // of the first pixel; nothing else of a plane is longer than an int32
 };
 
+inline constexpr int64_t long_row = 16;     // elements, at least a vector
+
 struct WindowLoops {
     // x: the first pixel; nan wins, and of equals the first.
     void (*max)(const void* x, const Window& window, int64_t n, void* y, int64_t* places);
+    // The same of one channel whose elements lie beside each other along the last dim, at least long_row of them.
+    void (*max_of_rows)(const void* x, const Window& window, void* y, int64_t* place);
     void (*average)(const void* x, const Window& window, int64_t n, double divisor, void* y);
     void (*spread)(const void* dy, const Window& window, int64_t n, double divisor, void* dx);  // dx += dy / divisor
     // dx[offsets[places[j]] + j] += dy[j]; how many, up to a place that is none of the pixels.

@@ -60,6 +60,42 @@ struct Windows {
         }
     }
 
+    // Vectors along the rows; the last one ends where the row does, and has some elements again.
+    static void max_of_rows(const void* from, const Window& w, void* to, int64_t* to_place) {
+        static_assert(lanes <= long_row);
+        const T* x = static_cast<const T*>(from);
+        const int64_t n = w.counts[2];
+        V largest = V{} - std::numeric_limits<T>::infinity();
+        I where = I{} + static_cast<Int>(w.place), lane;
+        for (int64_t k = 0; k < lanes; ++k) lane[k] = static_cast<Int>(k);
+        for (int64_t i = 0; i < w.counts[0]; ++i)
+            for (int64_t j = 0; j < w.counts[1]; ++j) {
+                const T* row = x + i * w.steps[0] + j * w.steps[1];
+                const int64_t place = w.place + i * w.place_steps[0] + j * w.place_steps[1];
+                for (int64_t done = 0; done < n; done += lanes) {
+                    const int64_t k = done + lanes <= n ? done : n - lanes;
+                    const V value = at(row + k);
+                    const I larger = (value > largest) | (value != value);
+                    largest = larger ? value : largest;
+                    where = larger ? lane + static_cast<Int>(place + k) : where;
+                }
+            }
+        // nan wins, the last one; else of equals the first.
+        T best = largest[0];
+        Int best_at = where[0];
+        for (int64_t k = 1; k < lanes; ++k) {
+            const T value = largest[k];
+            const bool is_nan = value != value, was_nan = best != best;
+            const bool wins = is_nan ? !was_nan || where[k] > best_at
+                                     : !was_nan && (value > best || (value == best && where[k] < best_at));
+            if (!wins) continue;
+            best = value;
+            best_at = where[k];
+        }
+        *static_cast<T*>(to) = best;
+        *to_place = best_at;
+    }
+
     static void average(const void* from, const Window& w, int64_t n, double by, void* to) {
         const T *x = static_cast<const T*>(from), divisor = static_cast<T>(by);
         T* y = static_cast<T*>(to);
@@ -101,7 +137,7 @@ struct Windows {
         return n;
     }
 
-    static constexpr WindowLoops loops = {max, average, spread, add_at};
+    static constexpr WindowLoops loops = {max, max_of_rows, average, spread, add_at};
 };
 
 }  // namespace
