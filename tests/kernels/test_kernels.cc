@@ -46,6 +46,13 @@ void test_copy() {
     e.random();
     CHECK(run("copy", {4, 100}, {&e, &z}) == 0);
     CHECK_VALUES("expanded", z, 0, 0, [&](const Index& at) { return e.get(at); });
+    for (DType dtype : all_types)       // pairs: of two rows alternating elements, and back
+        for (const Index& sizes : {Index{131, 2}, {2, 131}, {3, 70, 2}, {64, 2}}) {
+            Tensor from(dtype, sizes, Lie::reversed), to(dtype, sizes);
+            from.random(0, 9);
+            CHECK(run("copy", sizes, {&from, &to}) == 0);
+            CHECK_VALUES("pairs", to, 0, 0, [&](const Index& at) { return from.get(at); });
+        }
     for (DType dtype : all_types) {
         Tensor t(dtype, {9, 11}, Lie::gapped);
         CHECK(run("fill", {9, 11}, {&t}, {real(1)}) == 0);

@@ -86,6 +86,8 @@ def test_max_unpool(spatial: int) -> None:
     [
         {"kernel_size": 2},
         {"kernel_size": (2, 3), "stride": 2},
+        {"kernel_size": (7, 2), "stride": (7, 2)},
+        {"kernel_size": (3, 2), "stride": (3, 2), "padding": (1, 0)},
         {"kernel_size": 3, "padding": (1, 2), "dilation": 2, "stride": (1, 2)},
     ],
 )
@@ -97,6 +99,12 @@ def test_unfold_and_fold(how: dict[str, Any], dtype: torch.dtype) -> None:
     columns = F.unfold(x, **how)
     assert_parity(lambda c: F.fold(c, (7, 8), **how), [columns], length=16)
     assert_parity(lambda c: F.fold(c, (7, 8), **how), [columns[:0]])
+
+
+def test_a_fold_of_windows_beside_each_other_has_no_zero_below_zero() -> None:
+    columns = torch.full((1, 4, 4), -0.0)
+    cpu, ours = (F.fold(x, (4, 4), 2, stride=2) for x in (columns, columns.to("nntile")))
+    assert torch.equal(torch.signbit(ours.cpu()), torch.signbit(cpu))
 
 
 def test_unfold_refuses() -> None:
