@@ -2,6 +2,7 @@
 // Cross entropy of logits and classes. A row of logits is read from memory once each way: its passes find it in the
 // cache. What is kept of it is the logarithm of its sum of exponentials, from which the gradient is made anew. Where
 // rows lie beside each other, as the pixels of images, a panel of them goes from class to class.
+#include <algorithm>
 #include <cinttypes>
 #include <cmath>
 #include <cstring>
@@ -12,6 +13,7 @@
 #include "kernels/functions.hh"
 #include "kernels/panels.hh"
 #include "kernels/row.hh"
+#include "kernels/scratch.hh"
 
 namespace nntile::kernels {
 namespace {
@@ -230,6 +232,46 @@ int backward_of_panels(const Args& args) {
     });
 }
 
+constexpr size_t most_reordered = 8 << 20;      // bytes
+
+// Rows that are neighbours in x are none in dx: one of them would be walked by long strides, class after class.
+bool lies_across(const Args& args, const Block& x, const Block& dx) {
+    const auto nearest = [&](const Block& b) {
+        size_t best = args.sizes.size();
+        for (size_t d = 0; d + 1 < args.sizes.size(); ++d)
+            if (args.sizes[d] > 1 && b.strides[d] > 0 &&
+                (best == args.sizes.size() || b.strides[d] < b.strides[best]))
+                best = d;
+        return best;
+    };
+    size_t bytes = size_of(x.dtype);
+    for (int64_t n : args.sizes) bytes *= static_cast<size_t>(n);
+    return nearest(x) != nearest(dx) && bytes > 0 && bytes <= most_reordered;
+}
+int backward_in_order(const Args& args, size_t x, size_t dx) {
+    SmallVector<int64_t, 6> strides(args.sizes), order;     // dims, the nearest in dx first
+    for (size_t d = 0; d < strides.size(); ++d) order.push_back(static_cast<int64_t>(d));
+    std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+        return args.blocks[dx].strides[a] < args.blocks[dx].strides[b];
+    });
+    int64_t count = 1;
+    for (int64_t d : order) {
+        strides[static_cast<size_t>(d)] = count;
+        count *= args.sizes[static_cast<size_t>(d)];
+    }
+    std::vector<Block> blocks(args.blocks.begin(), args.blocks.end());
+    thread_local Scratch scratch;
+    const auto bytes = static_cast<size_t>(count * size_of(blocks[x].dtype));
+    scratch.begin(padded(bytes));
+    const Block moved[] = {blocks[x], {scratch.take(bytes), blocks[x].dtype, strides.data()}};
+    Args part = args;
+    part.blocks = moved;
+    if (int status = copy(part)) return status;
+    blocks[x] = moved[1];
+    part.blocks = blocks;
+    return cross_entropy_backward(part);
+}
+
 }  // namespace
 
 int cross_entropy(const Args& args) {
@@ -263,7 +305,9 @@ int cross_entropy(const Args& args) {
 }
 
 int cross_entropy_backward(const Args& args) {
-    if (by_panels(args, 1))
+    const bool panels = by_panels(args, 1);
+    if (panels && lies_across(args, args.blocks[1], args.blocks[6])) return backward_in_order(args, 1, 6);
+    if (panels)
         return args.blocks[1].dtype == DType::f64 ? backward_of_panels<double>(args) : backward_of_panels<float>(args);
     Rows rows;
     if (int status = rows.make(args, {0, 2, 4, 5})) return status;
