@@ -311,7 +311,8 @@ struct Tap {
 };
 
 void test_grid_sample() {       // bilinear, zeros, corners apart: other modes are compared with the CPU
-    const Index shapes[] = {{2, 3, 11, 5, 7, 2}, {1, 5, 300, 1, 4, 2}, {0, 2, 3, 4, 4, 2}, {2, 2, 0, 3, 3, 2}};
+    const Index shapes[] = {{2, 3, 11, 5, 7, 2}, {1, 5, 300, 1, 4, 2}, {0, 2, 3, 4, 4, 2}, {2, 2, 0, 3, 3, 2},
+                            {1, 69, 131, 4, 5, 2}};
     for (DType dtype : floats)
         for (const Index& sizes : shapes)
             for (Lie lie : lies)

@@ -10,6 +10,7 @@ inline constexpr int64_t grid_places = 128;     // so many at most; arrays of ta
 
 enum class GridMode : int64_t { bilinear, nearest, bicubic };
 enum class GridPadding : int64_t { zeros, border, reflection };
+inline constexpr int64_t most_grid_taps = 64;   // 4 along each of three dims
 constexpr int64_t taps_of(GridMode mode) {
     return mode == GridMode::nearest ? 1 : mode == GridMode::bilinear ? 2 : 4;
 }
@@ -20,6 +21,9 @@ struct GridLoops {
                  int32_t* elements, void* weights, void* slopes);
     // y[p] = sum over taps of weights * x[offsets], of which -1 is 0
     void (*sample)(const void* x, int64_t n, int64_t count, const int32_t* offsets, const void* weights, void* y);
+    // The same of images whose channels lie beside each other, pixels `step` elements apart: y[p * channels + channel].
+    void (*sample_channels)(const void* x, int64_t step, int64_t channels, int64_t n, int64_t count,
+                            const int32_t* offsets, const void* weights, void* y);
     // dx[offsets] += weights * dy[p]: the transpose of sample
     void (*spread)(const void* dy, int64_t n, int64_t count, const int32_t* offsets, const void* weights, void* dx);
     // along[tap][p] += dy[p] * x[offsets]

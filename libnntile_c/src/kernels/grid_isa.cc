@@ -2,6 +2,7 @@
 #include "kernels/grid.hh"
 
 #include "kernels/math_isa.hh"
+#include "kernels/vector_isa.hh"
 
 namespace nntile::kernels::NNTILE_ISA {
 namespace {
@@ -111,6 +112,41 @@ struct Grid {
             }
         }
     }
+    static void sample_channels(const void* from, int64_t step, int64_t channels, int64_t n, int64_t count,
+                                const int32_t* offsets, const void* weight, void* to) {
+        using V = typename Vector<T>::type;
+        constexpr int64_t lanes = vector_bytes / sizeof(T);
+        const T *x = static_cast<const T*>(from), *weights = static_cast<const T*>(weight);
+        T* y = static_cast<T*>(to);
+        for (int64_t p = 0; p < n; ++p, y += channels) {
+            const T* pixels[most_grid_taps];
+            T own[most_grid_taps], outside = 0;     // of what is outside of the image, which is 0: nan of a weight nan
+            int64_t inside = 0;
+            for (int64_t k = 0; k < count; ++k) {
+                const int64_t offset = offsets[k * grid_places + p];
+                const T w = weights[k * grid_places + p];
+                if (offset < 0) {
+                    outside += w * T(0);
+                } else {
+                    pixels[inside] = x + offset * step;
+                    own[inside++] = w;
+                }
+            }
+            // The first term is no sum, as in sample().
+            const bool all = inside == count;
+            int64_t j = 0;
+            for (; j + lanes <= channels; j += lanes) {
+                V total = all ? own[0] * *reinterpret_cast<const V*>(pixels[0] + j) : V{} + outside;
+                for (int64_t k = all; k < inside; ++k) total += own[k] * *reinterpret_cast<const V*>(pixels[k] + j);
+                *reinterpret_cast<V*>(y + j) = total;
+            }
+            for (; j < channels; ++j) {
+                T total = all ? own[0] * pixels[0][j] : outside;
+                for (int64_t k = all; k < inside; ++k) total += own[k] * pixels[k][j];
+                y[j] = total;
+            }
+        }
+    }
     static void spread(const void* from, int64_t n, int64_t count, const int32_t* offsets, const void* weight,
                        void* to) {
         const T *dy = static_cast<const T*>(from), *weights = static_cast<const T*>(weight);
@@ -128,7 +164,7 @@ struct Grid {
         }
     }
 
-    static constexpr GridLoops loops = {taps, sample, spread, along};
+    static constexpr GridLoops loops = {taps, sample, sample_channels, spread, along};
 };
 
 }  // namespace

@@ -12,12 +12,12 @@
 #include "kernels/grid.hh"
 #include "kernels/scratch.hh"
 #include "kernels/space.hh"
+#include "kernels/transpose.hh"
 
 namespace nntile::kernels {
 namespace {
 
 constexpr size_t most_spatial = 3;
-constexpr int64_t most_taps = 64;       // 4 along each of three dims
 
 template <class T>
 class Sampler {
@@ -91,6 +91,15 @@ public:
             if (sizes_[d] != 1 && b.strides[3 + d] != step) return false;
         return true;
     }
+    // How far apart the pixels of an image lie that has its channels beside each other; 0: it has not.
+    int64_t pixel_step(const Block& b, int64_t channels) const {
+        const int64_t first = b.strides[3 + spatial_ - 1];
+        if (b.dtype != dtype_of(compute) || channels < 4 || b.strides[1] != 1) return 0;
+        int64_t step = first;
+        for (size_t d = spatial_; d-- > 0; step *= sizes_[d])
+            if (sizes_[d] != 1 && b.strides[3 + d] != step) return 0;
+        return first;
+    }
     template <class Move>   // move(row of the block, first element of the dense plane)
     void rows(const Block& b, int64_t i, int64_t c, Move&& move) const {
         const int64_t at = i * b.strides[0] + c * b.strides[1], row = sizes_[spatial_ - 1];
@@ -108,8 +117,8 @@ public:
     }
 
     int64_t count, pixels;      // of taps of a place, and of a plane
-    alignas(64) int32_t offsets[most_taps * grid_places];
-    alignas(64) T weights[most_taps * grid_places];
+    alignas(64) int32_t offsets[most_grid_taps * grid_places];
+    alignas(64) T weights[most_grid_taps * grid_places];
 
 private:
     template <class Body>   // body(tap, its number along each dim)
@@ -155,9 +164,44 @@ int forward(const Args& args) {
     if (sampler->too_large()) return refuse(args);
     const GridLoops& loops = grid_tables().table[compute];
     const Convert store = storer(compute, y.dtype);
-    // Planes that are not dense are read once for all places.
+    // Sums of all channels of a place are vectors: an image that is asked for many of its pixels is turned for them.
+    const int64_t lies = sampler->pixel_step(x, channels);
+    constexpr int64_t most = 64;    // channels at a time
+    constexpr int64_t most_turned = (8 << 20) / static_cast<int64_t>(sizeof(T));     // elements
     const bool dense = sampler->dense(x);
+    const bool turns = !lies && channels >= 16 && places * 2 >= sampler->pixels && sampler->pixels * most <= most_turned;
     thread_local Scratch scratch;
+    if (lies || turns) {
+        std::vector<T> found(static_cast<size_t>(grid_places * most)), sums(found.size());
+        const size_t all = turns ? static_cast<size_t>(sampler->pixels * most) : 0, own = dense ? 0 : all;
+        scratch.begin(padded(all * sizeof(T)) + padded(own * sizeof(T)));
+        T *const image = scratch.take<T>(all), *const planes = scratch.take<T>(own);
+        for (int64_t i = 0; i < images; ++i)
+            for (int64_t c = 0; c < channels; c += most) {
+                const int64_t count = std::min(most, channels - c);
+                const T* from = reinterpret_cast<const T*>(x.data) + i * x.strides[0] + c * x.strides[1];
+                if (turns) {
+                    for (int64_t k = 0; !dense && k < count; ++k)
+                        sampler->read(x, i, c + k, planes + k * sampler->pixels);
+                    transpose_of(sizeof(T))(dense ? from : planes, dense ? x.strides[1] : sampler->pixels, image, count,
+                                            sampler->pixels, count);
+                    from = image;
+                }
+                for (int64_t first = 0; first < places; first += grid_places) {
+                    const int64_t n = std::min(grid_places, places - first);
+                    sampler->find(i, first, n);
+                    loops.sample_channels(from, turns ? count : lies, count, n, sampler->count, sampler->offsets,
+                                          sampler->weights, found.data());
+                    transpose_of(sizeof(T))(found.data(), count, sums.data(), grid_places, count, n);
+                    for (int64_t k = 0; k < count; ++k) {
+                        const int64_t at = i * y.strides[0] + (c + k) * y.strides[1] + first * y.strides[2];
+                        store(sums.data() + k * grid_places, y.data + at * size_of(y.dtype), y.strides[2], n);
+                    }
+                }
+            }
+        return 0;
+    }
+    // Planes that are not dense are read once for all places.
     scratch.begin(dense ? 0 : padded(static_cast<size_t>(channels * sampler->pixels) * sizeof(T)));
     T* const room = scratch.take<T>(dense ? 0 : static_cast<size_t>(channels * sampler->pixels));
     std::vector<const T*> planes(static_cast<size_t>(channels));
