@@ -83,8 +83,10 @@ def test_strided_logits() -> None:
 
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("order", [(0, 1, 3, 2), (1, 2, 3, 0), (3, 1, 0, 2)])
-def test_logits_in_another_order_than_their_gradient(order: tuple[int, ...], dtype: torch.dtype) -> None:
-    x, target, weight = case(5, CLASSES, 19, 33, dtype=dtype)
+def test_logits_in_another_order_than_their_gradient(
+    order: tuple[int, ...], dtype: torch.dtype
+) -> None:
+    x, target, weight = case(3, CLASSES, 9, 20, dtype=dtype)
     back = [order.index(k) for k in range(4)]
     x = x.permute(order).contiguous().permute(back)
     assert_parity(loss(label_smoothing=0.1), [x, target, weight], length=target.numel())

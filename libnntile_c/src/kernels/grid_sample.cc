@@ -169,7 +169,8 @@ int forward(const Args& args) {
     constexpr int64_t most = 64;    // channels at a time
     constexpr int64_t most_turned = (8 << 20) / static_cast<int64_t>(sizeof(T));     // elements
     const bool dense = sampler->dense(x);
-    const bool turns = !lies && channels >= 16 && places * 2 >= sampler->pixels && sampler->pixels * most <= most_turned;
+    const bool turns = !lies && channels >= 16 && places * 2 >= sampler->pixels &&
+                       sampler->pixels * most <= most_turned;
     thread_local Scratch scratch;
     if (lies || turns) {
         std::vector<T> found(static_cast<size_t>(grid_places * most)), sums(found.size());

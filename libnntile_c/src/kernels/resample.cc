@@ -292,7 +292,8 @@ private:
     // n elements of the axis, `step` apart, each `wide` numbers beside each other.
     void row(const Axis<V>& axis, const V* from, int64_t step, int64_t wide, V* to) const {
         if (step == wide && !axis.runs.empty()) {
-            for (const auto& run : axis.runs) std::copy_n(from + run.input * wide, run.count * wide, to + run.output * wide);
+            for (const auto& run : axis.runs)
+                std::copy_n(from + run.input * wide, run.count * wide, to + run.output * wide);
             return;
         }
         if (wide == 1 && step == 1) return loops_.of_row(from, axis.taps, to);

@@ -168,7 +168,7 @@ Pieces::Pieces(const Args& args, Space& space, Compute compute, std::span<const 
     std::swap(space.sizes[across_], space.sizes[last - 1]);
     for (int k = 0; k < space.operands; ++k) std::swap(space.strides[k][across_], space.strides[k][last - 1]);
     across_ = last - 1;
-    row_bytes_ = static_cast<int64_t>(padded(static_cast<size_t>(piece_ * size_of(compute)))) + 64;     // no power of two
+    row_bytes_ = static_cast<int64_t>(padded(static_cast<size_t>(piece_ * size_of(compute)))) + 64;
     for (size_t k : operands)
         if (lines[k] && space.strides[k][across_] == 1 && std::abs(space.strides[k][last]) > 1)
             panels_.push_back({k, nullptr});
