@@ -13,7 +13,8 @@ void test_turned_copies() {
         for (Lie from : {Lie::dense, Lie::reversed, Lie::apart})
             for (Lie to : {Lie::dense, Lie::reversed, Lie::apart})
                 for (const Index& sizes :
-                     {Index{64, 128}, {67, 131}, {1, 37}, {37, 1}, {0, 5}, {3, 17, 101}, {16, 5, 33}})
+                     {Index{64, 128}, {67, 131}, {1, 37}, {37, 1}, {0, 5}, {3, 17, 101}, {16, 5, 33}, {70, 2}, {2, 70},
+                      {131, 3}, {3, 131}, {37, 4}, {4, 37}})
                     for (int64_t turned = 0; turned <= int64_t(sizes.size()); ++turned) {
                         Tensor x(dtype, sizes, from), y(dtype, sizes, to);
                         x.random(0, 200);

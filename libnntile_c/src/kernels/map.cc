@@ -2,10 +2,12 @@
 // The map engine: a program of element-wise primitives, run chunk by chunk over a strided iteration
 // space. A chunk is what fits registers of 4 KiB, so that a fused chain stays in the L1 cache.
 #include <algorithm>
+#include <cstdlib>
 
 #include "base/error.hh"
 #include "kernels/functions.hh"
 #include "kernels/map_engine.hh"
+#include "kernels/transpose.hh"
 
 namespace nntile::kernels {
 
@@ -19,16 +21,50 @@ int MapEngine::run() {
     if (space.empty()) return 0;
     Walk walk(space, split - 1);
     const int64_t size = space.sizes[split - 1];
+    const int last = space.dims - 1;
+    const int64_t across = columns > 0 ? space.sizes[last] : 1, step = columns > 0 ? columns : 1;
     bool first = true;
     do {
-        for (int64_t at = 0; at < size; at += rows) {
-            for (int k = 0; k < space.operands; ++k)
-                position[k] = walk.offset[k] + at * space.strides[k][split - 1];
-            if (int status = run_chunk(std::min(rows, size - at), first)) return status;
-            first = false;
-        }
+        for (int64_t at = 0; at < size; at += rows)
+            for (int64_t c = 0; c < across; c += step) {
+                for (int k = 0; k < space.operands; ++k) {
+                    position[k] = walk.offset[k] + at * space.strides[k][split - 1];
+                    if (columns > 0) position[k] += c * space.strides[k][last];
+                }
+                if (columns > 0) {
+                    take_columns(std::min(step, across - c));
+                    prefetch(std::min(rows, size - at), across - c);
+                }
+                if (int status = run_chunk(std::min(rows, size - at), first)) return status;
+                first = false;
+            }
     } while (walk.next());
     return 0;
+}
+
+// The chunk beside this one: its lines lie too far from each other for the processor to see that it comes.
+void MapEngine::prefetch(int64_t count, int64_t left) const {
+    constexpr int64_t line = 64;
+    if (left <= columns) return;
+    const int last = space.dims - 1;
+    for (int k = 0; k < program.n_in + program.n_out; ++k) {
+        const int64_t bytes = size_of(args.blocks[k].dtype);
+        int64_t step = space.strides[k][last] * bytes, apart = space.strides[k][last - 1] * bytes;
+        int64_t m = count, n = std::min(columns, left - columns);
+        const std::byte* next = args.blocks[k].data + position[k] * bytes + columns * step;
+        if (std::abs(apart) < std::abs(step)) {
+            std::swap(step, apart);
+            std::swap(m, n);
+        }
+        if (step <= 0) continue;
+        for (int64_t i = 0; i < m; ++i)
+            for (int64_t at = 0; at < n * step; at += line) __builtin_prefetch(next + i * apart + at, 0, 2);
+    }
+}
+
+void MapEngine::take_columns(int64_t count) {
+    inner = count;
+    for (int k = 0; k < space.operands; ++k) footprints[k].sizes[footprints[k].dims - 1] = count;
 }
 
 int MapEngine::run_chunk(int64_t count, bool first) {
@@ -68,18 +104,34 @@ int MapEngine::run_chunk(int64_t count, bool first) {
 
 namespace {
 
-// Calls move(offset in the block, element of the chunk, n) for each run of equal stride.
+// m rows of n elements, where they lie in an operand.
+struct Plane {
+    int64_t m, n, row_step, step;
+    // In columns, where those are the longer runs or the shorter steps.
+    bool by_columns() const {
+        constexpr int64_t short_row = 16;
+        if (m == 1 || n == 1) return m > n;
+        return row_step != 0 && (std::abs(row_step) < std::abs(step) || (n < short_row && m > n && step != 1));
+    }
+};
+
+// Calls move(offset in the block, element of the chunk, plane) for each plane of the last two dims.
 template <class Move>
-void for_runs(const MapEngine::Footprint& f, int64_t count, Move&& move) {
+void for_planes(const MapEngine::Footprint& f, int64_t count, Move&& move) {
     const int last = f.dims - 1;
-    const int64_t n = f.sizes[last] * (last == 0 ? count : 1);
+    const auto size_of_dim = [&](int d) { return f.sizes[d] * (d == 0 ? count : 1); };
+    Plane plane{1, size_of_dim(last), 0, f.strides[last]};
+    if (last > 0) {
+        plane.m = size_of_dim(last - 1);
+        plane.row_step = f.strides[last - 1];
+    }
     int64_t at[max_dims] = {}, offset = 0, element = 0;
     for (;;) {
-        move(offset, element, n);
-        element += n;
-        int d = last - 1;
+        move(offset, element, plane);
+        element += plane.m * plane.n;
+        int d = last - 2;
         for (; d >= 0; --d) {
-            const int64_t size = f.sizes[d] * (d == 0 ? count : 1);
+            const int64_t size = size_of_dim(d);
             offset += f.strides[d];
             if (++at[d] < size) break;
             offset -= size * f.strides[d];
@@ -94,32 +146,55 @@ void for_runs(const MapEngine::Footprint& f, int64_t count, Move&& move) {
 void MapEngine::run_load(const Step& step, int64_t count) {
     const Slot& s = slots[step.slot];
     const Block& b = args.blocks[s.block];
-    const Footprint& f = footprints[s.block];
     const int64_t from = size_of(b.dtype), to = size_of(s.compute);
+    const bool same = b.dtype == dtype_of(s.compute);
     const std::byte* data = b.data + position[s.block] * from;
     if (s.uniform) return step.convert_run(data, s.at, 0, map_block);
-    for_runs(f, count, [&](int64_t offset, int64_t element, int64_t n) {
-        step.convert_run(data + offset * from, s.at + element * to, f.last_stride(), n);
+    for_planes(footprints[s.block], count, [&](int64_t offset, int64_t element, const Plane& p) {
+        const std::byte* x = data + offset * from;
+        std::byte* y = s.at + element * to;
+        if (!p.by_columns()) {
+            for (int64_t i = 0; i < p.m; ++i)
+                step.convert_run(x + i * p.row_step * from, y + i * p.n * to, p.step, p.n);
+            return;
+        }
+        const Transpose transpose = transpose_of(to);
+        if (same && p.row_step == 1) return transpose(x, p.step, y, p.n, p.m, p.n);
+        for (int64_t j = 0; j < p.n; ++j)
+            step.convert_run(x + j * p.step * from, turned + j * p.m * to, p.row_step, p.m);
+        transpose(turned, p.m, y, p.n, p.m, p.n);
     });
 }
 
 void MapEngine::run_index(const Step& step, int64_t count) {
     int64_t* index = reinterpret_cast<int64_t*>(slots[step.slot].at);
-    const Footprint& f = footprints[space.operands - 1];
     const int64_t start = args.index_offset + position[space.operands - 1];
-    for_runs(f, count, [&](int64_t offset, int64_t element, int64_t n) {
-        for (int64_t j = 0; j < n; ++j) index[element + j] = start + offset + j * f.last_stride();
+    for_planes(footprints[space.operands - 1], count, [&](int64_t offset, int64_t element, const Plane& p) {
+        for (int64_t i = 0; i < p.m; ++i)
+            for (int64_t j = 0; j < p.n; ++j)
+                index[element + i * p.n + j] = start + offset + i * p.row_step + j * p.step;
     });
 }
 
 void MapEngine::run_store(const Step& step, int64_t count) {
     const Slot& s = slots[step.slot];
     const Block& b = args.blocks[step.from];
-    const Footprint& f = footprints[step.from];
     const int64_t from = size_of(s.compute), to = size_of(b.dtype);
+    const bool same = b.dtype == dtype_of(s.compute);
     std::byte* data = b.data + position[step.from] * to;
-    for_runs(f, count, [&](int64_t offset, int64_t element, int64_t n) {
-        step.convert_run(s.at + element * from, data + offset * to, f.last_stride(), n);
+    for_planes(footprints[step.from], count, [&](int64_t offset, int64_t element, const Plane& p) {
+        const std::byte* x = s.at + element * from;
+        std::byte* y = data + offset * to;
+        if (!p.by_columns()) {
+            for (int64_t i = 0; i < p.m; ++i)
+                step.convert_run(x + i * p.n * from, y + i * p.row_step * to, p.step, p.n);
+            return;
+        }
+        const Transpose transpose = transpose_of(from);
+        if (same && p.row_step == 1) return transpose(x, p.n, y, p.step, p.n, p.m);
+        transpose(x, p.n, turned, p.m, p.n, p.m);
+        for (int64_t j = 0; j < p.n; ++j)
+            step.convert_run(turned + j * p.m * from, y + j * p.step * to, p.row_step, p.m);
     });
 }
 

@@ -19,7 +19,6 @@ public:
 
         bool plain() const { return dims == 1 && strides[0] == 1; }
         bool uniform() const { return dims == 1 && strides[0] == 0; }
-        int64_t last_stride() const { return strides[dims - 1]; }
     };
 
     explicit MapEngine(const Args& a) : args(a), program(*a.program) {}
@@ -60,6 +59,8 @@ private:
     };
 
     void choose_chunk();
+    void choose_plane(int64_t limit);
+    double lines(int operand, int dim, int64_t m, int64_t n) const;
     Footprint footprint_of(int operand) const;
     bool may_be_uniform(int reg) const;
     int plan();
@@ -73,6 +74,8 @@ private:
     bool writes_directly(int reg, const Instruction& instruction, int number) const;
     void release(int number);
 
+    void take_columns(int64_t count);
+    void prefetch(int64_t count, int64_t left) const;
     int run_chunk(int64_t count, bool first);
     void run_load(const Step& step, int64_t count);
     void run_index(const Step& step, int64_t count);
@@ -86,6 +89,7 @@ private:
     bool uses_index;
     int split;            // a chunk is `rows` of dim split - 1 with all dims from split on
     int64_t rows, inner;  // inner: elements of one row
+    int64_t columns = 0;  // not 0: a chunk has only so many elements of the last dim, which is then split
     Footprint footprints[max_operands];
     int64_t position[max_operands];  // of the chunk, in elements
 
@@ -100,6 +104,7 @@ private:
     Step steps[max_steps];
     alignas(64) std::byte buffers[max_buffers][register_bytes];
     alignas(64) std::byte narrowed[register_bytes];
+    alignas(64) std::byte turned[register_bytes];  // of a plane that is read or written in columns
 };
 
 }  // namespace nntile::kernels

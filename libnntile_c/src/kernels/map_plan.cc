@@ -2,6 +2,7 @@
 // Preparing a map task: the chunk, then the steps that every chunk takes and the buffers between
 // them.
 #include <algorithm>
+#include <cstdlib>
 
 #include "base/error.hh"
 #include "base/merge_dims.hh"
@@ -56,6 +57,8 @@ void MapEngine::choose_chunk() {
     const bool whole = plain && (last == 0 || by_rows);
     const int64_t limit = whole ? INT64_MAX : register_bytes / (wide ? 8 : 4);
 
+    if (space.dims > 1 && !whole) choose_plane(limit);
+    if (columns > 0) return;
     split = space.dims;
     inner = 1;
     while (!by_rows && split > 1 && space.sizes[split - 1] <= limit / inner) inner *= space.sizes[--split];
@@ -63,6 +66,54 @@ void MapEngine::choose_chunk() {
     const int64_t pieces = (size - 1) / most + 1;
     rows = (size - 1) / pieces + 1;
     if (inner == 1) rows = std::min(most, (rows - 1) / map_block * map_block + map_block);
+}
+
+// Cache lines of an operand in m elements of a dim by n of the last one.
+double MapEngine::lines(int operand, int dim, int64_t m, int64_t n) const {
+    constexpr double line = 64;
+    const double bytes = operand < program.n_in + program.n_out ? size_of(args.blocks[operand].dtype) : 0;
+    double along = std::abs(space.strides[operand][space.dims - 1]) * bytes;
+    double across = std::abs(space.strides[operand][dim]) * bytes;
+    double count = static_cast<double>(n), times = static_cast<double>(m);
+    if (across < along) {
+        std::swap(along, across);
+        std::swap(count, times);
+    }
+    return std::max(1.0, count * std::min(1.0, along / line)) * std::max(1.0, times * std::min(1.0, across / line));
+}
+
+// Where an operand lies along another dim than the first result does, a chunk along the last dim would take an element
+// of each cache line, and the line again for the next chunk. A chunk of some rows by some columns takes whole lines.
+void MapEngine::choose_plane(int64_t limit) {
+    constexpr int64_t side = 32;
+    constexpr double better = 0.75;
+    const int last = space.dims - 1;
+    const int64_t size = space.sizes[last];
+    if (std::all_of(space.strides, space.strides + space.operands, [&](auto& s) { return std::abs(s[last]) <= 1; }))
+        return;
+    const auto cost = [&](int dim, int64_t m, int64_t n) {
+        double sum = 0;
+        for (int k = 0; k < space.operands; ++k) sum += lines(k, dim, m, n);
+        return sum / static_cast<double>(m * n);
+    };
+    const int64_t row = std::min(size, limit);
+    double least = better * cost(last - 1, std::min(space.sizes[last - 1], limit / row), row);
+    int best = -1;
+    for (int dim = last; dim-- > 0;) {
+        const int64_t n = std::min(size, limit / std::min(space.sizes[dim], side));
+        const double now = cost(dim, std::min(space.sizes[dim], limit / n), n);
+        if (now >= least) continue;
+        least = now;
+        best = dim;
+        columns = n;
+    }
+    if (best < 0) return;
+    std::rotate(space.sizes + best, space.sizes + best + 1, space.sizes + last);
+    for (int k = 0; k < space.operands; ++k)
+        std::rotate(space.strides[k] + best, space.strides[k] + best + 1, space.strides[k] + last);
+    split = last;
+    inner = columns;
+    rows = std::min(space.sizes[last - 1], limit / columns);
 }
 
 // Whether all that reads an input goes through it in blocks, so that one block of equal elements is enough.
@@ -80,9 +131,13 @@ MapEngine::Footprint MapEngine::footprint_of(int operand) const {
     std::copy_n(space.sizes + split - 1, dims, f.sizes);
     std::copy_n(strides + split - 1, dims, f.strides);
     f.sizes[0] = 1;
+    if (columns > 0) f.sizes[1] = columns;
+    const auto nothing = [](int64_t s) { return s == 0; };
+    f.invariant = std::all_of(strides, strides + (columns > 0 ? space.dims : split), nothing);
+    f.dims = dims;
+    if (columns > 0 && !f.invariant) return f;      // sizes[1] changes from chunk to chunk: nothing can be merged
     int64_t* array = f.strides;
     f.dims = merge_dims({f.sizes, static_cast<size_t>(dims)}, {&array, 1});
-    f.invariant = std::all_of(strides, strides + split, [](int64_t s) { return s == 0; });
     return f;
 }
 

@@ -36,47 +36,31 @@ struct Square {
     }
 };
 
-// Pairs: two rows become one of alternating elements, and back.
-template <class T, int N>
-struct Pairs {
-    using V = typename Square<T, N>::V;
-
-    template <int... I>
-    [[gnu::always_inline]] static void join(const T* x, int64_t x_step, T* y, std::integer_sequence<int, I...> lanes) {
-        V a, b, c;
-        __builtin_memcpy(&a, x, sizeof(V));
-        __builtin_memcpy(&b, x + x_step, sizeof(V));
-        Square<T, N>::template interleave<0>(a, b, c, lanes);
-        __builtin_memcpy(y, &c, sizeof(V));
-        Square<T, N>::template interleave<N / 2>(a, b, c, lanes);
-        __builtin_memcpy(y + N, &c, sizeof(V));
-    }
-    template <int... I>
-    [[gnu::always_inline]] static void part(const T* x, T* y, int64_t y_step, std::integer_sequence<int, I...>) {
-        V a, b;
-        __builtin_memcpy(&a, x, sizeof(V));
-        __builtin_memcpy(&b, x + N, sizeof(V));
-        const V even = __builtin_shufflevector(a, b, 2 * I...), odd = __builtin_shufflevector(a, b, 2 * I + 1 ...);
-        __builtin_memcpy(y, &even, sizeof(V));
-        __builtin_memcpy(y + y_step, &odd, sizeof(V));
-    }
-};
+// A few columns or rows beside each other: known, so that the loops are ones of vectors.
+template <class T, int K>
+void interleave(const T* x, int64_t x_step, T* y, int64_t m) {
+#pragma GCC ivdep
+    for (int64_t i = 0; i < m; ++i)
+        for (int k = 0; k < K; ++k) y[i * K + k] = x[k * x_step + i];
+}
+template <class T, int K>
+void separate(const T* x, T* y, int64_t y_step, int64_t n) {
+#pragma GCC ivdep
+    for (int64_t j = 0; j < n; ++j)
+        for (int k = 0; k < K; ++k) y[k * y_step + j] = x[j * K + k];
+}
 
 template <class T, int N>
 void transpose(const void* from, int64_t x_step, void* to, int64_t y_step, int64_t m, int64_t n) {
-    constexpr auto lanes = std::make_integer_sequence<int, N>();
     const T* x = static_cast<const T*>(from);
     T* y = static_cast<T*>(to);
+    if (n == 2 && y_step == 2) return interleave<T, 2>(x, x_step, y, m);
+    if (n == 3 && y_step == 3) return interleave<T, 3>(x, x_step, y, m);
+    if (n == 4 && y_step == 4) return interleave<T, 4>(x, x_step, y, m);
+    if (m == 2 && x_step == 2) return separate<T, 2>(x, y, y_step, n);
+    if (m == 3 && x_step == 3) return separate<T, 3>(x, y, y_step, n);
+    if (m == 4 && x_step == 4) return separate<T, 4>(x, y, y_step, n);
     int64_t i = 0;
-    if (n == 2 && y_step == 2)
-        for (; i + N <= m; i += N) Pairs<T, N>::join(x + i, x_step, y + i * 2, lanes);
-    if (m == 2 && x_step == 2) {
-        int64_t j = 0;
-        for (; j + N <= n; j += N) Pairs<T, N>::part(x + j * 2, y + j, y_step, lanes);
-        for (; j < n; ++j)
-            for (int64_t k = 0; k < 2; ++k) y[k * y_step + j] = x[j * 2 + k];
-        return;
-    }
     for (; i + N <= m; i += N) {
         int64_t j = 0;
         for (; j + N <= n; j += N) Square<T, N>::run(x + j * x_step + i, x_step, y + i * y_step + j, y_step);
