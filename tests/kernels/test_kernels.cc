@@ -126,6 +126,11 @@ void test_reduce() {
             reduce_case(op, dtype, {1100, 5}, Lie::dense, {0}, true, out);  // rows in groups, and a part of one
             reduce_case(op, dtype, {2, 900, 7}, Lie::dense, {0, 1}, false, out);
             reduce_case(op, dtype, {3, 2500}, Lie::dense, {0}, false, out);     // more results than at once
+            for (bool accumulate : {false, true}) {    // two kept dims are as one in x, and lie the other way in y
+                reduce_case(op, dtype, {2, 1500, 9}, Lie::reversed, {2}, accumulate, out);
+                reduce_case(op, dtype, {5, 7, 333}, Lie::reversed, {2}, accumulate, out);
+                reduce_case(op, dtype, {2, 40, 6}, Lie::reversed, {1}, accumulate, out);
+            }
             if (op == 2 || op == 3) continue;
             reduce_case(op, dtype, {3, 0}, Lie::dense, {1}, false, out);
             reduce_case(op, dtype, {0, 3}, Lie::dense, {1}, false, out);

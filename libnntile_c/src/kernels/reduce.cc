@@ -10,12 +10,14 @@
 #include "kernels/functions.hh"
 #include "kernels/reader.hh"
 #include "kernels/space.hh"
+#include "kernels/transpose.hh"
 
 namespace nntile::kernels {
 namespace {
 
 constexpr int64_t totals = 2048;  // at once: rows of so many lie one behind the other in most matrices
-constexpr int64_t short_run = 48, few_results = 16;
+constexpr int64_t together_columns = 256;   // of short rows that are taken as one: their totals are joined at the end
+constexpr int64_t short_run = 48, few_results = 16, short_row = 16;
 
 struct Reduction {
     const Folds::Op& op;
@@ -47,7 +49,8 @@ struct Reduction {
                          [&](const void* row, int64_t j, int64_t m) { op.columns(row, 0, 1, m, total + j); });
         };
         // Short rows that lie one behind the other are taken as longer ones, whose parts are joined.
-        const int64_t group = std::min(totals / count, rows), apart = reduced.strides[0][last];
+        const int64_t group = std::min(std::max<int64_t>(together_columns / count, 1), rows);
+        const int64_t apart = reduced.strides[0][last];
         const bool together = group > 1 && apart == step * count;
         if (together) std::fill_n(total, group * count, op.identity);
         Walk walk(reduced, last);
@@ -58,13 +61,22 @@ struct Reduction {
             if (together && rows % group) add(offset + n * group * apart, 0, 1, rows % group * count);
         } while (walk.next());
         if (!together) return;
-        for (int64_t i = 1; i < group; ++i) op.join(total + i * count, count, total);
+        for (int64_t left = group, half; left > 1; left = half) {
+            half = (left + 1) / 2;
+            op.join(total + half * count, (left - half) * count, total);
+        }
+    }
+    // The last kept dim is short, and in x the one before goes on where it ends: both are as one there.
+    bool is_pair() const {
+        const int k = kept.dims - 1;
+        return k > 0 && kept.sizes[k] <= short_row && kept.strides[0][k - 1] == kept.sizes[k] * kept.strides[0][k];
     }
     // Also where runs are short and results many: their elements are then read with a stride.
     bool rows_first() const {
         const int k = kept.dims - 1, r = reduced.dims - 1;
-        if (kept.sizes[k] > few_results && reduced.sizes[r] < short_run) return true;
-        return kept.sizes[k] > 1 && std::abs(kept.strides[0][k]) < std::abs(reduced.strides[0][r]);
+        const int64_t results = kept.sizes[k] * (is_pair() ? kept.sizes[k - 1] : 1);
+        if (results > few_results && reduced.sizes[r] < short_run) return true;
+        return results > 1 && std::abs(kept.strides[0][k]) < std::abs(reduced.strides[0][r]);
     }
 };
 
@@ -86,24 +98,32 @@ int reduce(const Args& args) {
 
     const bool accumulate = args.params[1].i != 0, rows = r.rows_first(),
                nothing = r.reduced.empty();
-    const int last = r.kept.dims - 1;
+    const bool pair = r.is_pair();
+    const int inner = r.kept.dims - 1, last = pair ? inner - 1 : inner;
+    const int64_t width = pair ? r.kept.sizes[inner] : 1, y_width = pair ? r.kept.strides[1][inner] : 0;
     const int64_t x_step = r.kept.strides[0][last], y_step = r.kept.strides[1][last];
     const Convert load = loader(y.dtype, wide), store = storer(wide, y.dtype);
-    Total total[totals], before[totals];
+    const Transpose transpose = transpose_of(sizeof(Total));
+    Total total[totals], before[totals], turned[totals];
     Walk walk(r.kept, last);
     do {
-        for (int64_t j = 0; j < r.kept.sizes[last]; j += totals) {
-            const int64_t count = std::min(totals, r.kept.sizes[last] - j);
+        for (int64_t j = 0; j < r.kept.sizes[last]; j += totals / width) {
+            const int64_t rows_now = std::min(totals / width, r.kept.sizes[last] - j), count = rows_now * width;
             const std::byte* from = x.data + (walk.offset[0] + j * x_step) * size_of(x.dtype);
             std::byte* to = y.data + (walk.offset[1] + j * y_step) * size_of(y.dtype);
+            const auto place = [&](int64_t k) { return to + k * y_width * size_of(y.dtype); };
             std::fill_n(total, count, r.op.identity);
             if (!nothing && rows) r.along_rows(from, count, total);
             if (!nothing && !rows) r.along_runs(from, count, total);
             if (accumulate) {
-                load(to, before, y_step, count);
+                Total* own = pair ? turned : before;
+                for (int64_t k = 0; k < width; ++k) load(place(k), own + k * rows_now, y_step, rows_now);
+                if (pair) transpose(turned, rows_now, before, width, rows_now, width);
                 r.op.join(before, count, total);
             }
-            store(total, to, y_step, count);
+            if (pair) transpose(total, width, turned, rows_now, width, rows_now);
+            const Total* own = pair ? turned : total;
+            for (int64_t k = 0; k < width; ++k) store(own + k * rows_now, place(k), y_step, rows_now);
         }
     } while (walk.next());
     return 0;
