@@ -60,6 +60,28 @@ void test_copy() {
     }
 }
 
+// Every float16 there and back, in vectors and one by one; halves of floats between two of them, to the nearest.
+void test_halves() {
+    const int64_t n = 1 << 16;
+    for (Lie lie : {Lie::dense, Lie::gapped}) {
+        Tensor half(DType::f16, {n}, lie), single(DType::f32, {n}, lie), back(DType::f16, {n}, lie);
+        for (int64_t bits = 0; bits < n; ++bits) half.set({bits}, decode16(uint16_t(bits), 10, 15));
+        CHECK(run("copy", {n}, {&half, &single}) == 0);
+        CHECK_VALUES("of half", single, 0, 0, [&](const Index& at) { return half.get(at); });
+        CHECK(run("copy", {n}, {&single, &back}) == 0);
+        CHECK_VALUES("to half", back, 0, 0, [&](const Index& at) { return half.get(at); });
+        for (float aside : {0.f, -1.f, 1.f}) {       // a tie, and its neighbours
+            for (int64_t bits = 0; bits < n; ++bits) {
+                const double low = decode16(uint16_t(bits), 10, 15), high = decode16(uint16_t(bits + 1), 10, 15);
+                const float tie = std::isfinite(low) ? std::isfinite(high) ? float((low + high) / 2) : 65520.f : NAN;
+                single.set({bits}, aside == 0 ? tie : std::nextafter(tie, aside * INFINITY));
+            }
+            CHECK(run("copy", {n}, {&single, &back}) == 0);
+            CHECK_VALUES("nearest half", back, 0, 0, [&](const Index& at) { return stored(single.get(at), DType::f16); });
+        }
+    }
+}
+
 // ---- reduce
 struct Fold {
     const char* name;
@@ -289,6 +311,7 @@ void test_few_rows() {
 int main() {
     kernels::single_thread_blas();
     test_copy();
+    test_halves();
     test_reduce();
     test_argmax();
     test_gemm();

@@ -6,13 +6,37 @@
 namespace nntile::kernels::NNTILE_ISA {
 namespace {
 
+#if defined(__F16C__)
+// The compiler makes no vectors of these conversions.
+[[gnu::always_inline]] inline int64_t halves_of(const float* x, uint16_t* y, int64_t n) {
+    int64_t i = 0;
+    for (; i + 8 <= n; i += 8)
+        _mm_storeu_si128(reinterpret_cast<__m128i*>(y + i), _mm256_cvtps_ph(_mm256_loadu_ps(x + i), 0));
+    return i;
+}
+[[gnu::always_inline]] inline int64_t floats_of(const uint16_t* x, float* y, int64_t n) {
+    int64_t i = 0;
+    for (; i + 8 <= n; i += 8)
+        _mm256_storeu_ps(y + i, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(x + i))));
+    return i;
+}
+#else
+inline int64_t halves_of(const float*, uint16_t*, int64_t) { return 0; }
+inline int64_t floats_of(const uint16_t*, float*, int64_t) { return 0; }
+#endif
+
+template <DType D, class T>
+constexpr bool is_half = D == DType::f16 && std::is_same_v<T, float>;
+
 template <DType D, class T>
 void load(const void* from, void* to, int64_t stride, int64_t n) {
     using S = Storage<D>;
     const S* x = static_cast<const S*>(from);
     T* y = static_cast<T*>(to);
     if (stride == 1) {
-        for (int64_t i = 0; i < n; ++i) y[i] = Element<D>::template get<T>(x[i]);
+        int64_t i = 0;
+        if constexpr (is_half<D, T>) i = floats_of(x, y, n);
+        for (; i < n; ++i) y[i] = Element<D>::template get<T>(x[i]);
     } else if (stride == 0) {
         const T value = n ? Element<D>::template get<T>(x[0]) : T{};
         for (int64_t i = 0; i < n; ++i) y[i] = value;
@@ -27,7 +51,9 @@ void store(const void* from, void* to, int64_t stride, int64_t n) {
     const T* x = static_cast<const T*>(from);
     S* y = static_cast<S*>(to);
     if (stride == 1) {
-        for (int64_t i = 0; i < n; ++i) y[i] = Element<D>::put(x[i]);
+        int64_t i = 0;
+        if constexpr (is_half<D, T>) i = halves_of(x, y, n);
+        for (; i < n; ++i) y[i] = Element<D>::put(x[i]);
     } else {
         for (int64_t i = 0; i < n; ++i) y[i * stride] = Element<D>::put(x[i]);
     }

@@ -2,13 +2,23 @@
 // How one element of each dtype is read and written. Branch-free, so that loops over it vectorise.
 #pragma once
 
+#include <type_traits>
+
 #include "kernels/isa.hh"
+
+#if defined(__F16C__)
+#include <immintrin.h>
+#endif
 
 namespace nntile::kernels::NNTILE_ISA {
 
 inline uint32_t bits_of(float x) { return __builtin_bit_cast(uint32_t, x); }
 inline float float_of(uint32_t bits) { return __builtin_bit_cast(float, bits); }
 
+#if defined(__F16C__)
+inline float f32_of_f16(uint16_t h) { return _cvtsh_ss(h); }
+inline uint16_t f16_of_f32(float x) { return static_cast<uint16_t>(_cvtss_sh(x, 0)); }  // to nearest even
+#else
 inline float f32_of_f16(uint16_t h) {
     // Shifted in place the exponent is 112 too small; the product repairs it and normalises
     // subnormals.
@@ -30,6 +40,7 @@ inline uint16_t f16_of_f32(float x) {
     h = magnitude > 0x7f800000 ? 0x7e00 : h;
     return static_cast<uint16_t>(h | (bits >> 16 & 0x8000));
 }
+#endif
 
 inline float f32_of_bf16(uint16_t b) { return float_of(static_cast<uint32_t>(b) << 16); }
 

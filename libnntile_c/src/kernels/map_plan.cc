@@ -181,6 +181,12 @@ int MapEngine::plan_instruction(int number) {
     int16_t in[max_instruction_operands];
     for (size_t k = 0; k < instruction.in.size(); ++k)
         in[k] = static_cast<int16_t>(slot_for(instruction.in[k], compute));
+    // What is only converted is stored from where it is read.
+    if (program.code.size() == 1 && instruction.primitive == number_of_cast && !slots[in[0]].uniform) {
+        compute_of_register[instruction.out[0]] = compute;
+        slot_of[instruction.out[0]][compute] = in[0];
+        return 0;
+    }
     Step& step = new_step(Step::compute, 0, -1, nullptr);
     std::copy_n(in, instruction.in.size(), step.in);
     step.n_in = static_cast<uint8_t>(instruction.in.size());
