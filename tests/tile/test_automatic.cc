@@ -90,6 +90,14 @@ const std::vector<Case> cases = {
          g.set_output(add(g, "mul", {x, g.add_view(scales, {{1, 64, 1, 1}, {64, 1, 1, 1}, 0})}));
      },
      3, {0, 1, 1, 1}},
+    {"a batch that lies innermost is not cut: each half would read all",
+     [](Graph& g) {
+         const uint32_t x = g.add_view(input(g, {512, 1024, 2}), {{2, 512, 1024}, {1, 2048, 2}, 0});
+         std::vector<schema::Attr> attrs = schema::default_attrs(*schema::find_op("softmax"));
+         attrs[0].i = 1;
+         g.set_output(g.add(*schema::find_op("softmax"), std::vector<uint32_t>{x}, attrs)[0]);
+     },
+     2, {1, 1, 0}},
     {"softmax is never cut along its dim",
      [](Graph& g) {
          auto attrs = schema::default_attrs(*schema::find_op("softmax"));

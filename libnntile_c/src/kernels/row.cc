@@ -39,45 +39,53 @@ void Line::begin_panel(int64_t offset, int64_t row_stride, int64_t rows) {
 
 namespace {
 
-// Columns of a panel that are transposed before they are converted.
+// Columns of a panel that are converted before they are transposed.
 constexpr int64_t block = 64;
 constexpr int64_t most_rows = 64;
 
 }  // namespace
 
+// Rows one after the other, or, where they lie closer to each other than their elements do, in columns.
+bool Line::by_columns(int64_t rows) const { return rows > 1 && std::abs(row_stride_) < std::abs(stride_); }
+
 void Line::load_panel() {
     stale_ = false;
     const int64_t rows = row_stride_ == 0 ? 1 : rows_;
-    if (rows == 1 || row_stride_ != 1 || stride_ == 1) {
+    if (!by_columns(rows)) {
         for (int64_t r = 0; r < rows; ++r)
             load_(first_ + r * row_stride_ * bytes_, panel_ + r * row_bytes_, stride_, d_);
         return;
     }
-    const Transpose transpose = transpose_of(bytes_);
-    if (same_) return transpose(first_, stride_, panel_, row_bytes_ / bytes_, rows, d_);
+    if (same_ && row_stride_ == 1)
+        return transpose_of(bytes_)(first_, stride_, panel_, row_bytes_ / bytes_, rows, d_);
     alignas(64) std::byte raw[most_rows * block * sizeof(double)];
+    constexpr int64_t line = 64, ahead = 12;    // columns: too far from each other for the processor to see that they come
+    const int64_t span = rows * std::abs(row_stride_) * bytes_, low = row_stride_ < 0 ? line - span : 0;
     for (int64_t at = 0; at < d_; at += block) {
         const int64_t n = std::min(block, d_ - at);
-        transpose(first_ + at * stride_ * bytes_, stride_, raw, block, rows, n);
-        for (int64_t r = 0; r < rows; ++r)
-            load_(raw + r * block * bytes_, panel_ + r * row_bytes_ + at * compute_bytes_, 1, n);
+        for (int64_t j = 0; j < n; ++j) {
+            const std::byte* next = first_ + (at + j + ahead) * stride_ * bytes_ + low;
+            for (int64_t k = 0; at + j + ahead < d_ && k < span; k += line) __builtin_prefetch(next + k);
+            load_(first_ + (at + j) * stride_ * bytes_, raw + j * rows * compute_bytes_, row_stride_, rows);
+        }
+        transpose_of(compute_bytes_)(raw, rows, panel_ + at * compute_bytes_, row_bytes_ / compute_bytes_, rows, n);
     }
 }
 
 void Line::store_panel() {
-    if (rows_ == 1 || row_stride_ != 1 || stride_ == 1) {
+    if (!by_columns(rows_)) {
         for (int64_t r = 0; r < rows_; ++r)
             store_(panel_ + r * row_bytes_, first_ + r * row_stride_ * bytes_, stride_, d_);
         return;
     }
-    const Transpose transpose = transpose_of(bytes_);
-    if (same_) return transpose(panel_, row_bytes_ / bytes_, first_, stride_, d_, rows_);
+    if (same_ && row_stride_ == 1)
+        return transpose_of(bytes_)(panel_, row_bytes_ / bytes_, first_, stride_, d_, rows_);
     alignas(64) std::byte raw[most_rows * block * sizeof(double)];
     for (int64_t at = 0; at < d_; at += block) {
         const int64_t n = std::min(block, d_ - at);
-        for (int64_t r = 0; r < rows_; ++r)
-            store_(panel_ + r * row_bytes_ + at * compute_bytes_, raw + r * block * bytes_, 1, n);
-        transpose(raw, block, first_ + at * stride_ * bytes_, stride_, n, rows_);
+        transpose_of(compute_bytes_)(panel_ + at * compute_bytes_, row_bytes_ / compute_bytes_, raw, rows_, n, rows_);
+        for (int64_t j = 0; j < n; ++j)
+            store_(raw + j * rows_ * compute_bytes_, first_ + (at + j) * stride_ * bytes_, row_stride_, rows_);
     }
 }
 

@@ -110,6 +110,7 @@ public:
     }
 
 private:
+    bool by_columns(int64_t rows) const;
     void load_panel();
     void store_panel();
 

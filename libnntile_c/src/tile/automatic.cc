@@ -233,6 +233,7 @@ private:
             auto take = [&](Trial found) {
                 // The other operand of the next call has no such axis as the rows have.
                 if (small_ && found.dims[0] != leading) found.weight *= not_leading;
+                if (estimate_.is_within_lines(found.dims[0])) found.weight *= not_leading;
                 Trial& worse = best.dims.empty() || found.weight < best.weight ? best : found;
                 const Tried other = worse.dims.empty() ? Tried{} : tried(worse);
                 if (!worse.dims.empty() && (!next || other.seconds < next->seconds)) next = other;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <map>
 
 #include "graph/program.hh"
@@ -16,6 +17,7 @@ namespace {
 
 // Bytes that could be read in the time of a miss that no prefetch sees coming: 150 ns, measured with rows of 896 bytes.
 constexpr double bytes_of_miss = 1024;
+constexpr double bytes_of_line = 64;
 
 // Every tile of `wanted` lies in one tile of `stored`.
 bool refines(const Cut& wanted, const Cut& stored) {
@@ -95,7 +97,8 @@ Estimator::Operand Estimator::operand_of(uint32_t v, bool output) {
     if (!in.stored) return o;
     for (const Cut& cut : in.stored->cuts)
         if (!is_whole(cut)) o.stored = base;
-    o.in_one = o.stored < 0 && v == base;
+    o.in_one = o.stored < 0;
+    o.strides = g.layout_of(v).strides;
     return o;
 }
 
@@ -155,17 +158,27 @@ double Estimator::block(const Job& job, const Operand& operand, const std::vecto
 }
 
 // Tiles lie one behind the other, but a block of a tile is as many runs as its outer dims have elements.
-double Estimator::block_and_runs(const Job& job, const Operand& operand, const std::vector<AxisState>& axes) const {
-    const double bytes = block(job, operand, axes);
+double Estimator::with_runs(const Operand& operand, double bytes, const std::vector<AxisState>& axes) const {
     if (!operand.in_one) return bytes;
+    SmallVector<size_t, 8> order;       // innermost dims first
+    for (size_t d = operand.axes.size(); d-- > 0;)
+        if (operand.axes[d] >= 0 && operand.strides[d] != 0) order.push_back(d);
+    std::stable_sort(order.begin(), order.end(),
+                     [&](size_t a, size_t b) { return std::abs(operand.strides[a]) < std::abs(operand.strides[b]); });
     double run = operand.element;
-    for (size_t d = operand.axes.size(); d-- > 0;) {
-        const int axis = operand.axes[d];
-        if (axis < 0) continue;
-        run *= axes[axis].length;
-        if (axes[axis].segments > 1) return bytes + std::max(bytes / run, 1.0) * bytes_of_miss;
+    for (size_t d : order) {
+        const AxisState& axis = axes[operand.axes[d]];
+        run *= axis.length;
+        if (axis.segments <= 1) continue;
+        // Of a cache line that several blocks share each reads all.
+        const double apart = run < bytes_of_line ? run * static_cast<double>(axis.segments - 1) : bytes_of_miss;
+        return bytes + std::max(bytes / run, 1.0) * std::min(apart, bytes_of_miss);
     }
     return bytes;
+}
+
+double Estimator::block_and_runs(const Job& job, const Operand& operand, const std::vector<AxisState>& axes) const {
+    return with_runs(operand, block(job, operand, axes), axes);
 }
 
 double Estimator::length(const Label& l, const std::vector<AxisState>& axes) {
@@ -222,7 +235,8 @@ void Estimator::estimate_job(const Job& job, const Now& now, std::vector<Sum>& l
         return n;
     };
     auto copy = [&](const Operand& o, bool in_turn) {
-        const double n = tiles(o), work = cost_.copy(o.bytes / n) * n + n * machine.task_seconds;
+        const double n = tiles(o), block = o.bytes / n, read = with_runs(o, block, now.axes);
+        const double work = cost_.copy((block + read) / 2) * n + n * machine.task_seconds;
         level.work += work;
         level.longest = std::max(level.longest, in_turn ? work : work / n);
         all.copied += o.bytes;
@@ -314,11 +328,24 @@ std::vector<std::vector<int>> Estimator::candidates() const {
     return out;
 }
 
+// Whether all of an axis lies in a cache line of some data: tasks of its parts would each read the lines of all.
+bool Estimator::is_within_lines(int dim) const {
+    const int axis = axis_of_dim_[static_cast<size_t>(all_.find(dim))];
+    for (const Job& job : jobs_)
+        for (const Operand& o : job.operands)
+            for (size_t d = 0; o.in_one && d < o.axes.size(); ++d) {
+                const double step = o.element * static_cast<double>(std::abs(o.strides[d]));
+                if (o.axes[d] == axis && step > 0 && step * static_cast<double>(all_.extent(axes_[axis])) < bytes_of_line)
+                    return true;
+            }
+    return false;
+}
+
 int Estimator::leading() const {
     for (const Job& job : jobs_)
         for (const Operand& o : job.operands)
             for (int axis : o.axes)
-                if (o.output && axis >= 0) return axes_[axis];
+                if (o.output && axis >= 0 && !is_within_lines(axes_[axis])) return axes_[axis];
     return -1;
 }
 

@@ -41,8 +41,9 @@ public:
     // Uncut axes with work along them, by extent, most work first: axes of one extent often play one part, as the
     // rows of all layers do. In each the one with the most work comes first.
     std::vector<std::vector<int>> candidates() const;
-    // The first dim of the first result.
+    // The first dim of the first result, of those whose parts lie apart.
     int leading() const;
+    bool is_within_lines(int dim) const;
 
 private:
     struct Label {
@@ -55,9 +56,10 @@ private:
         double bytes = 0;               // of all of it
         SmallVector<int8_t, 8> labels;  // of its dims
         SmallVector<int, 4> axes;       // of its dims, into axes_; -1: an extent of 1
+        Dims strides;                   // of its dims, if it is in_one
         int link = -1;
         int64_t stored = -1;            // the input that it is (a view of), if that is stored cut
-        bool in_one = false;            // an input that is stored as one tile
+        bool in_one = false;            // (a view of) an input that is stored as one tile
         bool output = false;
         bool epilogue = false;          // read or written by a program after the product
     };
@@ -92,7 +94,8 @@ private:
     std::vector<AxisState> whole_axes() const;
     // Bytes of a task's block of an operand.
     double block(const Job& job, const Operand& operand, const std::vector<AxisState>& axes) const;
-    // Likewise, and for each run of elements what could be read while it begins.
+    // Likewise, and for each run of elements what could be read while it begins; of so many bytes of an operand.
+    double with_runs(const Operand& operand, double bytes, const std::vector<AxisState>& axes) const;
     double block_and_runs(const Job& job, const Operand& operand, const std::vector<AxisState>& axes) const;
     double task_seconds(const Job& job, const std::vector<AxisState>& axes) const;  // without its price
     double epilogue_seconds(const Job& job, const std::vector<AxisState>& axes) const;  // with the last part of a sum
