@@ -3,6 +3,7 @@
 // space. A chunk is what fits registers of 4 KiB, so that a fused chain stays in the L1 cache.
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 
 #include "base/error.hh"
 #include "kernels/functions.hh"
@@ -153,6 +154,12 @@ void MapEngine::run_load(const Step& step, int64_t count) {
     for_planes(footprints[s.block], count, [&](int64_t offset, int64_t element, const Plane& p) {
         const std::byte* x = data + offset * from;
         std::byte* y = s.at + element * to;
+        if (p.row_step == 0 && p.m > 1) {       // one row, then twice as many at each copy
+            step.convert_run(x, y, p.step, p.n);
+            const int64_t row = p.n * to, all = p.m * row;
+            for (int64_t done = row; done < all; done *= 2) std::memcpy(y + done, y, std::min(done, all - done));
+            return;
+        }
         if (!p.by_columns()) {
             for (int64_t i = 0; i < p.m; ++i)
                 step.convert_run(x + i * p.row_step * from, y + i * p.n * to, p.step, p.n);
