@@ -90,7 +90,9 @@ void Recorder::op(const OpRow& row, std::span<const Operand> operands, size_t n_
                   std::vector<Attr> attrs, DType compute, Place place) {
     std::lock_guard lock(mutex_);
     for (const Operand& o : operands) check_operand(row.name, o, this);
-    begin_call(row.rule == schema::Rule::contract || row.rule == schema::Rule::compose);
+    // What a composition has of passes is one graph: a mean runs with what made its operand.
+    const bool passes = row.rule == schema::Rule::compose && !scopes_.has(Scope::composition);
+    begin_call(row.rule == schema::Rule::contract || passes);
     graph_.place = place;
     const int64_t result_bytes = bytes_of(operands.subspan(n_inputs));
     if (copy_bytes(row.name, operands)) return finish_call(result_bytes);
