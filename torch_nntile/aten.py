@@ -117,11 +117,15 @@ FUNCTIONS = (
     Row("_prelu_kernel_backward", "prelu_backward", "grad_output:dy self:x weight:w"),
     _own("elu_backward", "grad_output:dy self:x by alpha scale input_scale"),
     _own("binary_cross_entropy", "self:x target:t"),
+    _own("binary_cross_entropy_backward", "grad_output:dy self:x target:t count"),
+    _own("glu", "self:a gate"),
+    _own("glu_gate_backward", "grad_output:dy self:a gate"),
     *_same("nntile::smooth_l1 nntile::huber", "self:a target:b width"),
     *_same(
         "nntile::smooth_l1_backward nntile::huber_backward",
         "grad_output:dy self:a target:b norm width",
     ),
+    _own("mse", "self:a target:b"),
     _own("mse_backward", "grad_output:dy self:a target:b norm"),
     # The slope is positive where self may be the result, so both have one sign.
     *_same("leaky_relu_backward", "grad_output:dy self:x negative_slope self_is_result:-"),

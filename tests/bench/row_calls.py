@@ -169,6 +169,12 @@ CALLS: dict[str, Call] = {
         for name, loss in (("smooth_l1", F.smooth_l1_loss), ("huber", F.huber_loss))
         for way, make in (("", Call), ("_backward", backward_of))
     },
+    "binary_cross_entropy_backward": backward_of(
+        "binary_cross_entropy", [real(N, N), real(N, N)], F.binary_cross_entropy
+    ),
+    "glu": Call("glu(1024x1024)", SQUARE, F.glu),
+    "glu_gate_backward": backward_of("glu", SQUARE, F.glu),
+    "mse": Call("mse_loss", [real(N, N), real(N, N) / 2], F.mse_loss),
     "mse_backward": backward_of("mse_loss", [real(N, N), real(N, N) / 2], F.mse_loss),
     "sgd": Call("SGD", [real(N, N), real(N, N)], step(torch.optim.SGD, fused=True)),
     "sgd_momentum": Call(

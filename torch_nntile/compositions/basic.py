@@ -153,10 +153,11 @@ def vector_norm(
     if not self.numel():
         torch.linalg.vector_norm(torch.empty(self.shape), ord, dim)  # PyTorch's error
     result_dtype = dtype or self.dtype
-    x, dims = train.wide(self.to(result_dtype)), _dims(self, dim)
+    x = self if self.dtype == result_dtype else self.to(result_dtype)
+    x, dims = train.wide(x), _dims(self, dim)
     norm: Tensor
     if ord == 2:
-        norm = torch.ops.nntile.sumsq(x, dims, keepdim).sqrt()
+        norm = torch.ops.nntile.sumsq.default(x, dims, keepdim).sqrt()
     elif ord == 1:
         norm = x.abs().sum(dims, keepdim=keepdim)
     elif ord == math.inf:
@@ -167,14 +168,19 @@ def vector_norm(
         norm = (x != 0).to(x.dtype).sum(dims, keepdim=keepdim)
     else:
         norm = x.abs().pow(ord).sum(dims, keepdim=keepdim).pow(1 / ord)
-    return norm.to(result_dtype)
+    return norm if norm.dtype == result_dtype else norm.to(result_dtype)
 
 
 @composition("_foreach_norm.Scalar")
 def foreach_norm(
     self: list[Tensor], ord: Number = 2, dtype: torch.dtype | None = None
 ) -> list[Tensor]:
-    return [torch.linalg.vector_norm(tensor, ord, dtype=dtype) for tensor in self]
+    return [
+        vector_norm(x, ord, dtype=dtype)
+        if x.is_floating_point() and dtype is None
+        else torch.linalg.vector_norm(x, ord, dtype=dtype)
+        for x in self
+    ]
 
 
 @composition("max.dim")

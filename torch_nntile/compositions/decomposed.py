@@ -17,8 +17,8 @@ __all__ = ["DECOMPOSED"]
 DECOMPOSED: tuple[str, ...] = (
     *("addr", "vdot", "deg2rad", "rad2deg", "frac", "nan_to_num", "sinc"),
     *("trace", "eye", "eye.m", "renorm"),
-    *("mish", "mish_backward", "celu", "glu", "glu_backward", "logit", "special_entr", "mse_loss"),
-    *("binary_cross_entropy_backward", "binary_cross_entropy_with_logits"),
+    *("mish", "mish_backward", "celu", "logit", "special_entr"),
+    "binary_cross_entropy_with_logits",
     *(
         "logsumexp",
         "std.correction",

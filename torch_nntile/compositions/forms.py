@@ -2,8 +2,8 @@
 """Functions of Python as kernels of the device, in all forms of an overload.
 
 A composition is written for real floating operands. What the CPU's kernel does besides, one table says
-(csrc/shapes/habits.cc), which rows and host functions use too; `Composition` applies it. Of dtypes that are not all
-floating the CPU is asked once: it takes them, or its error is the user's.
+(csrc/shapes/habits.cc), which rows and host functions use too; `Composition` applies it. Of dtypes that
+are not all floating the CPU is asked once: it takes them, or its error is the user's.
 """
 
 from __future__ import annotations

@@ -148,6 +148,22 @@ def binary_cross_entropy(
     return reduced(loss, reduction)
 
 
+@composition("binary_cross_entropy_backward")
+def binary_cross_entropy_backward(
+    grad_output: Tensor,
+    self: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    reduction: int = _MEAN,
+) -> Tensor:
+    backward = torch.ops.nntile.binary_cross_entropy_backward
+    count = float(self.numel()) if reduction == _MEAN else 1.0
+    if weight is None:
+        return backward(grad_output, self, target, count)  # type: ignore[no-any-return]
+    result: Tensor = backward(wide(grad_output), wide(self), wide(target), 1.0) * weight / count
+    return result.to(self.dtype)
+
+
 _OPTIONS = "int reduction, int ignore_index, float label_smoothing"
 own_op(
     f"cross_entropy(Tensor self, Tensor target, Tensor? weight, {_OPTIONS})"
@@ -158,6 +174,11 @@ own_op(
     "cross_entropy_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight, "
     f"Tensor logsumexp, Tensor total_weight, {_OPTIONS}) -> Tensor",
     lambda grad_output, self, *_: self.new_empty(self.shape),
+)
+own_op(
+    "binary_cross_entropy_backward(Tensor grad_output, Tensor self, Tensor target, float count)"
+    " -> Tensor",
+    lambda grad_output, self, target, _: grad_output * self * target,
 )
 own_op(
     "binary_cross_entropy(Tensor self, Tensor target) -> Tensor", lambda self, target: self * target

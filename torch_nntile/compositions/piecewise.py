@@ -89,6 +89,11 @@ def huber_loss_backward(
     return result
 
 
+@composition("mse_loss")
+def mse_loss(self: Tensor, target: Tensor, reduction: int = MEAN) -> Tensor:
+    return reduced(torch.ops.nntile.mse(self, target), reduction)
+
+
 @composition("mse_loss_backward")
 def mse_loss_backward(grad_output: Tensor, self: Tensor, target: Tensor, reduction: int) -> Tensor:
     norm = 2 * norm_of(self, reduction)
@@ -96,6 +101,37 @@ def mse_loss_backward(grad_output: Tensor, self: Tensor, target: Tensor, reducti
     return result
 
 
+def _halves(self: Tensor, dim: int) -> tuple[Tensor, Tensor]:
+    if self.dim() == 0:
+        raise RuntimeError("glu does not support 0-dimensional tensors")
+    size = self.size(dim)
+    if size % 2:
+        raise RuntimeError(
+            f"Halving dimension must be even, but dimension {dim % self.dim()} is size {size}"
+        )
+    return self.narrow(dim, 0, size // 2), self.narrow(dim, size // 2, size // 2)
+
+
+@composition("glu")
+def glu(self: Tensor, dim: int = -1) -> Tensor:
+    result: Tensor = torch.ops.nntile.glu(*_halves(self, dim))
+    return result
+
+
+@composition("glu_backward")
+def glu_backward(grad_output: Tensor, self: Tensor, dim: int) -> Tensor:
+    """Each half is a pass of its own, which writes its part of the result."""
+    a, gate = _halves(self, dim)
+    da = torch.ops.nntile.glu(grad_output, gate)
+    return torch.cat((da, torch.ops.nntile.glu_gate_backward(grad_output, a, gate)), dim)
+
+
+own_op("mse(Tensor self, Tensor target) -> Tensor", lambda self, target: self * target)
+own_op("glu(Tensor self, Tensor gate) -> Tensor", lambda self, gate: self * gate)
+own_op(
+    "glu_gate_backward(Tensor grad_output, Tensor self, Tensor gate) -> Tensor",
+    lambda grad_output, self, gate: grad_output * self * gate,
+)
 own_op(
     "elu_backward(Tensor grad_output, Tensor self, str by, Scalar alpha, Scalar scale, "
     "Scalar input_scale) -> Tensor",
