@@ -142,6 +142,24 @@ void test_scatter_layouts() {
                 }
 }
 
+// A number goes to each place, as a value of f64 that all share.
+void test_scatter_of_a_number() {
+    for (DType dtype : {DType::f32, DType::f64, DType::bf16})
+        for (int64_t more : {1, 300}) {
+            const Index sizes{5, more, 700};
+            Tensor y(dtype, sizes, Lie::dense, {1}), x(DType::f64, sizes, Lie::dense, {0, 1, 2});
+            Tensor index(DType::i64, sizes, Lie::dense, {2});
+            y.fill([] { return 3.0; }), x.fill([] { return 0.5; }), index.random(0, 699);
+            CHECK(run("scatter", sizes, {&y, &x, &index, &y},
+                      {integer(1), integer(0), integer(1), integer(0), integer(1), real(1)}) == 0);
+            CHECK_VALUES(text_of("scatter of a number ", name_of(dtype)), y, 0, 0, [&](const Index& at) {
+                for (int64_t j = 0; j < more; ++j)
+                    if (index.get({at[0], j, 0}) == double(at[2])) return 0.5;
+                return 3.0;
+            });
+        }
+}
+
 // Rows are packed where x, y or both lie apart; in place too.
 void test_panels_of_rows() {
     for (DType dtype : {DType::f32, DType::f64, DType::f16, DType::bf16})
@@ -172,6 +190,7 @@ int main() {
     test_triangles();
     test_scans();
     test_scatter_layouts();
+    test_scatter_of_a_number();
     test_panels_of_rows();
     return result();
 }

@@ -110,14 +110,15 @@ void made_first() {
 
 // Parts of the same rows are one task; what overlaps, or reads what is written, is a task by itself.
 void parts_of_rows() {
-    const auto kernels_of = [](const char* first, const char* second, bool reads) {
+    const auto kernels_of = [](const char* first, const char* second, bool reads, const char* from = "(3, 1)") {
         std::string text;
         const std::string graph =
-            text_of("graph {\n  %0 : f32[4, 6] = input overwritable\n  %1 : f32[4, 3] = input\n",
-                    "  %2 : f32[4, 3] = input\n  %3 : f32[4, 6] = view_write(%0, %1) {strides = ", first, "}\n",
-                    "  %4 : f32[4, 3] = view of %3 sizes (4, 3) strides (6, 1) offset 0\n",
-                    "  %5 : f32[4, 6] = view_write(%3, ", reads ? "%4" : "%2", ") {strides = ", second,
-                    "}\n  return %5\n}\n");
+            text_of("graph {\n  %0 : f32[4, 6] = input overwritable\n  %1 : f32[4, 6] = input\n",
+                    "  %2 : f32[4, 3] = view of %1 sizes (4, 3) strides ", from, " offset 0\n",
+                    "  %3 : f32[4, 3] = input\n  %4 : f32[4, 6] = view_write(%0, %2) {strides = ", first, "}\n",
+                    "  %5 : f32[4, 3] = view of %4 sizes (4, 3) strides (6, 1) offset 0\n",
+                    "  %6 : f32[4, 6] = view_write(%4, ", reads ? "%5" : "%3", ") {strides = ", second,
+                    "}\n  return %6\n}\n");
         for (const Task& t : lowered(graph.c_str()).tiles.tasks) text += text_of(t.kernel->name, " ");
         return text;
     };
@@ -127,6 +128,8 @@ void parts_of_rows() {
     CHECK(kernels_of("(6, 2), offset = 0", "(6, 2), offset = 1", false) == "copies ");
     CHECK(kernels_of(left, "(6, 1), offset = 2", false) == "copy copy ");
     CHECK(kernels_of("(6, 2), offset = 0", "(6, 2), offset = 0", false) == "copy copy ");
+    CHECK(kernels_of(left, right, false, "(6, 2)") == "copy copy ");        // of which no dim is read well
+    CHECK(kernels_of(left, right, false, "(1, 4)") == "copies ");           // turned
     CHECK(kernels_of(left, right, true) == "copy copy copy ");    // the base is kept as it was
 }
 

@@ -229,22 +229,19 @@ struct Scatter {
         return run(index_step, stride, step, out_step);
     }
 
+    // n elements of x from `from` on, where the index is one or one for each of them; advances `at`, of the index.
     template <int mode>
-    int plain_line(const int64_t* at, const Space& s, int dim, bool one) {
-        const int64_t n = s.sizes[dim], to = s.strides[0][dim], from = s.strides[1][dim];
-        const T* values_of_x = reinterpret_cast<const T*>(x.data) + at[1];
-        T* out = reinterpret_cast<T*>(y.data) + at[0];
+    int plain_run(const T* from, int64_t step, T* to, int64_t out_step, int64_t* at, int64_t index_step, int64_t n) {
         int64_t place = 0;
-        if (one) {
-            if (int status = indices.lead(at + 2, &place)) return status;
-            join_run<mode>(values_of_x, out + place, alpha, from, to, n);
+        if (index_step == 0) {
+            if (int status = indices.lead(at, &place)) return status;
+            join_run<mode>(from, to + place, alpha, step, out_step, n);
             return 0;
         }
-        const int64_t* index = reinterpret_cast<const int64_t*>(indices.blocks[0].data) + at[2];
-        const int64_t step = s.strides[2][dim];
-        const int64_t done = join_by_one<mode>(indices, index, step, values_of_x, from, out, to, alpha, n);
-        const int64_t wrong = at[2] + done * step;
-        return done == n ? 0 : indices.lead(&wrong, &place);
+        const int64_t* index = reinterpret_cast<const int64_t*>(indices.blocks[0].data) + *at;
+        const int64_t done = join_by_one<mode>(indices, index, index_step, from, step, to, out_step, alpha, n);
+        *at += done * index_step;
+        return done == n ? 0 : indices.lead(at, &place);
     }
 
     template <int mode>
@@ -254,20 +251,28 @@ struct Scatter {
         bool one = true;
         for (size_t k = 0; k < count; ++k) one = one && (n == 1 || s.strides[2 + k][dim] == 0);
         const bool plain = y.dtype == dtype_of(compute);
-        if (plain && x.dtype == y.dtype && (one || (count == 1 && indices.blocks[0].dtype == DType::i64)))
-            return plain_line<mode>(offsets, s, dim, one);
+        int64_t at[max_operands];
+        std::copy_n(offsets + 2, count, at);
+        const int64_t index_step = one ? 0 : s.strides[2][dim];
+        const bool run = plain && (one || (count == 1 && indices.blocks[0].dtype == DType::i64));
+        T* const out = reinterpret_cast<T*>(y.data);
+        if (run && x.dtype == y.dtype)      // read where they are
+            return plain_run<mode>(reinterpret_cast<const T*>(x.data) + offsets[1], from, out + offsets[0], to, at,
+                                   index_step, n);
         const Convert load = loader(x.dtype, compute), read = loader(y.dtype, compute),
                       store = storer(compute, y.dtype);
         const int64_t bytes = size_of(y.dtype);
-        int64_t at[max_operands];
-        std::copy_n(offsets + 2, count, at);
         int64_t place = 0;
         if (one)
             if (int status = indices.lead(at, &place)) return status;
         for (int64_t first = 0; first < n; first += piece) {
             const int64_t some = std::min(piece, n - first);
             load(x.data + (offsets[1] + first * from) * size_of(x.dtype), values, from, some);
-            T* out = reinterpret_cast<T*>(y.data);
+            if (run) {
+                if (int status = plain_run<mode>(values, 1, out + offsets[0] + first * to, to, at, index_step, some))
+                    return status;
+                continue;
+            }
             for (int64_t j = 0; j < some; ++j) {
                 if (!one) {
                     if (int status = indices.lead(at, &place)) return status;

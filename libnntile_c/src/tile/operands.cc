@@ -110,6 +110,9 @@ bool Lowering::join_copy(const Task& copy) {
     if (x.dtype != y.dtype || with.dtype != y.dtype || last.operands[0].dtype != y.dtype) return false;
     if (with.strides != y.strides || memory_of(with.tile) != memory_of(y.tile)) return false;
     if (memory_of(x.tile) == memory_of(y.tile) || memory_of(last.operands[0].tile) == memory_of(y.tile)) return false;
+    // Columns that lie apart are turned if rows do not; the kernel of one copy finds the best two dims.
+    for (const Operand* own : {&x, static_cast<const Operand*>(last.operands.data())})
+        if (own->strides.back() != 1 && (rank == 1 || own->strides[rank - 2] != 1)) return false;
     for (size_t d = 0; d + 1 < rank; ++d)
         if (last.sizes[d] != copy.sizes[d] || y.strides[d] < y.strides.back()) return false;
     if (y.strides.back() < 1 || (rank == 1 && y.strides.back() == 1)) return false;    // runs: nothing to gain
