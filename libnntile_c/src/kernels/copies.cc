@@ -26,6 +26,7 @@ struct Copies {
     };
     T* y;
     int64_t y_step;                     // from column to column
+    int64_t at_once;                    // columns: all, where rows are runs
     SmallVector<Part, 8> parts;
 
     // Element by element into y, which takes one of each part in turn.
@@ -48,7 +49,7 @@ struct Copies {
         int64_t widest = 0;
         for (size_t k = 0; k < parts.size(); ++k) {
             Part& p = parts[k];
-            const int64_t n = std::min(p.columns - column, most_columns);
+            const int64_t n = std::min(p.columns - column, at_once);
             if (n <= 0) continue;
             widest = std::max(widest, n);
             const T* from = p.x + offsets[k] + column * p.step;
@@ -64,7 +65,7 @@ struct Copies {
             T* row = out + i * y_row + column * y_step;
             if (y_step != 1) in_turn(row, widest);
             for (Part& p : parts) {
-                const int64_t n = std::min(p.columns - column, most_columns);
+                const int64_t n = std::min(p.columns - column, at_once);
                 if (n <= 0) continue;
                 if (y_step == 1) copy_run(row + p.to, p.row, static_cast<size_t>(n) * sizeof(T));
                 p.row += p.held_step;
@@ -83,7 +84,7 @@ int copies_of(const Args& args) {
     Args rows = args;
     rows.sizes = sizes;
     SmallVector<const int64_t*, 8> strides{y.strides};
-    Copies<T> all{reinterpret_cast<T*>(y.data), y.strides[last], {}};
+    Copies<T> all{reinterpret_cast<T*>(y.data), y.strides[last], most_columns, {}};
     int64_t columns = 0;
     for (size_t k = 0; k < count; ++k) {
         const Block& x = args.blocks[k];
@@ -98,6 +99,7 @@ int copies_of(const Args& args) {
     const auto across = [](const auto& p) { return p.step != 1 && p.columns > 1; };
     scratch.begin(padded(most_rows * most_columns * sizeof(T)) *
                   static_cast<size_t>(std::count_if(all.parts.begin(), all.parts.end(), across)));
+    if (all.y_step == 1 && std::none_of(all.parts.begin(), all.parts.end(), across)) all.at_once = columns;
     for (auto& p : all.parts)
         if (across(p)) p.held = scratch.take<T>(most_rows * most_columns);
     const int d = s.dims - 1;
@@ -109,7 +111,7 @@ int copies_of(const Args& args) {
             const int64_t some = std::min(most_rows, s.sizes[d] - i);
             for (size_t k = 0; k < count; ++k) offsets[k] = walk.offset[1 + k] + i * x_rows[k];
             T* out = all.y + walk.offset[0] + i * s.strides[0][d];
-            for (int64_t column = 0; column < columns; column += most_columns)
+            for (int64_t column = 0; column < columns; column += all.at_once)
                 all.block(out, offsets, x_rows, s.strides[0][d], some, column);
         }
     while (walk.next());

@@ -99,6 +99,7 @@ static bool are_apart(const Dims& sizes, const Dims& strides, std::span<const st
 
 bool Lowering::join_copy(const Task& copy) {
     constexpr size_t most = 8;
+    constexpr int64_t long_row = 16'384;    // bytes: nothing to gain
     if (out_.tiles.tasks.empty()) return false;
     Task& last = out_.tiles.tasks.back();
     if (last.kernel != copy_ && last.kernel != copies_) return false;
@@ -115,7 +116,9 @@ bool Lowering::join_copy(const Task& copy) {
         if (own->strides.back() != 1 && (rank == 1 || own->strides[rank - 2] != 1)) return false;
     for (size_t d = 0; d + 1 < rank; ++d)
         if (last.sizes[d] != copy.sizes[d] || y.strides[d] < y.strides.back()) return false;
-    if (y.strides.back() < 1 || (rank == 1 && y.strides.back() == 1)) return false;    // runs: nothing to gain
+    const bool runs = y.strides.back() == 1;
+    if (y.strides.back() < 1 || (runs && rank == 1)) return false;
+    if (runs && std::max(copy.sizes.back(), last.sizes.back()) * size_of(y.dtype) > long_row) return false;
     std::vector<std::pair<int64_t, int64_t>> places;        // columns of each part, and where they begin
     const int64_t begin = std::min(with.offset, y.offset);
     if (last.kernel == copy_) places.emplace_back(last.sizes.back(), with.offset - begin);
