@@ -57,6 +57,23 @@ SHAPES: dict[str, tuple[Callable[[str], object], tuple[str, ...]]] = {
     ),
     "view": (lambda d: torch.ones(2, 3, device=d).view(4), ("4",)),
     "copy_": (lambda d: torch.ones(2, 3, device=d).copy_(torch.ones(4, device=d)), ("3", "4")),
+    "glu": (lambda d: F.glu(torch.ones(2, 3, device=d)), ("dimension 1", "3")),
+    "glu of a number": (lambda d: F.glu(torch.ones((), device=d)), ("scalars",)),
+    "glu_backward": (
+        lambda d: torch.ops.aten.glu_backward(
+            torch.ones(2, 1, device=d), torch.ones(2, 3, device=d), -1
+        ),
+        ("dimension 1", "3"),
+    ),
+    "glu_backward of a number": (
+        lambda d: torch.ops.aten.glu_backward(torch.ones((), device=d), torch.ones((), device=d), 0),
+        ("0-dimensional",),
+    ),
+    "glu of no dim": (lambda d: F.glu(torch.ones(2, 4, device=d), 2), ("2",)),
+    "mse_loss": (
+        lambda d: F.mse_loss(torch.ones(2, 3, device=d), torch.ones(2, 2, device=d)),
+        ("3", "2"),
+    ),
     "addmm": (
         lambda d: torch.addmm(
             torch.ones(7, device=d), torch.ones(2, 3, device=d), torch.ones(3, 5, device=d)

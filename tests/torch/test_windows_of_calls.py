@@ -154,6 +154,20 @@ def test_no_window_ends_within_a_composition() -> None:
     )  # results: 62, this one and statistics
 
 
+def test_a_mean_within_a_composition_is_of_its_graph() -> None:
+    x = torch.randn(4, 6).to(DEVICE).requires_grad_()
+    y = torch.randn(4, 6).to(DEVICE)
+    dy = torch.randn(4, 3).to(DEVICE)
+    kept: list[object] = [F.mse_loss(x.detach(), y)]
+    wait()
+    assert counted(lambda: kept.append(F.mse_loss(x.detach(), y)))[0] == 1
+    z = F.glu(x)
+    wait()
+    assert counted(lambda: kept.append(torch.autograd.grad(z, x, dy)))[0] == 1
+    assert explain("graph").count("view_write") == 2  # a half each: no pass of its own made them
+    assert explain("tiles").count(" : map ") == 2
+
+
 def test_what_a_composition_left_begins_soon() -> None:
     """Also if its last call was long ago when it ended: the watcher looks again."""
     from torch_nntile import _c
