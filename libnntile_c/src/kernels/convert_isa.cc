@@ -40,6 +40,8 @@ void load(const void* from, void* to, int64_t stride, int64_t n) {
     } else if (stride == 0) {
         const T value = n ? Element<D>::template get<T>(x[0]) : T{};
         for (int64_t i = 0; i < n; ++i) y[i] = value;
+    } else if (stride == 2) {  // known, so that the loop is one of vectors
+        for (int64_t i = 0; i < n; ++i) y[i] = Element<D>::template get<T>(x[i * 2]);
     } else {
         for (int64_t i = 0; i < n; ++i) y[i] = Element<D>::template get<T>(x[i * stride]);
     }

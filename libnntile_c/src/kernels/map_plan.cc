@@ -85,7 +85,7 @@ double MapEngine::lines(int operand, int dim, int64_t m, int64_t n) const {
 // Where an operand lies along another dim than the first result does, a chunk along the last dim would take an element
 // of each cache line, and the line again for the next chunk. A chunk of some rows by some columns takes whole lines.
 void MapEngine::choose_plane(int64_t limit) {
-    constexpr int64_t side = 32;
+    constexpr int64_t side = 16;
     constexpr double better = 0.75;
     const int last = space.dims - 1;
     const int64_t size = space.sizes[last];
