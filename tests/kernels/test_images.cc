@@ -285,7 +285,8 @@ void test_sums() {
                                     for (Tensor* t : {&x, &y, &shift, &first, &second}) t->random();
                                     const Tensor before = first, before_it = second;
                                     Tensor* const by = shifted ? &shift : nullptr;
-                                    CHECK(run("channel_sums", sizes, {&x, &y, by, &first, &second}, {integer(more)}) == 0);
+                                    CHECK(run("channel_sums", sizes, {&x, &y, by, &first, &second},
+                                              {integer(more)}) == 0);
                                     const auto sum = [&](Index at, const Tensor& old, auto&& term) {
                                         double total = more ? old.get(at) : 0;
                                         for (at[0] = of_images ? at[0] : 0; at[0] < sizes[0]; ++at[0]) {
