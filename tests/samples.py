@@ -343,6 +343,14 @@ _BY_REDUCTION = {
 
 # Base name of the overload -> calls that reach it.
 SAMPLES: dict[str, list[Sample]] = {
+    **{
+        name: [
+            Sample(getattr(torch, name), (randn(5, 7),)),
+            Sample(lambda x, f=getattr(torch, name): f(x, 2), (randn(3, 7, 5),)),
+            Sample(lambda x, f=getattr(torch, name): f(x, -9), (randn(1, 4),)),
+        ]
+        for name in ("tril", "triu")
+    },
     **{name: _reductions(name, dtypes) for name, dtypes in _BY_REDUCTION.items()},
     **_products(),
     **_networks(),
