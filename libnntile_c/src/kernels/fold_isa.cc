@@ -3,6 +3,8 @@
 // sum.
 #include "kernels/fold.hh"
 
+#include <type_traits>
+
 #include "kernels/math_isa.hh"
 
 namespace nntile::kernels::NNTILE_ISA {
@@ -154,23 +156,29 @@ void rows(const void* from, int64_t step, int64_t count, int64_t n, Total* total
 }
 
 // A few rows are joined as they are before they meet the totals.
+template <class Op, class T, int few_rows>
+void columns_of(const T* x, int64_t step, int64_t n, Total* total) {
+    for (int64_t j = 0; j < n; ++j) {
+        T own = Op::take(x[j]);
+        for (int64_t k = 1; k < few_rows; ++k) own = Op::join(own, Op::take(x[k * step + j]));
+        Wide<T>& t = value_of<T>(total[j]);
+        t = Op::join(t, static_cast<Wide<T>>(own));
+    }
+}
+
 template <class Op, class T>
 void columns(const void* from, int64_t step, int64_t count, int64_t n, Total* total) {
-    constexpr int64_t group = 8;
     const T* x = static_cast<const T*>(from);
-    int64_t r = 0;
-    for (; r + group <= count; r += group, x += group * step)
-        for (int64_t j = 0; j < n; ++j) {
-            T own = Op::take(x[j]);
-            for (int64_t k = 1; k < group; ++k) own = Op::join(own, Op::take(x[k * step + j]));
-            Wide<T>& t = value_of<T>(total[j]);
-            t = Op::join(t, static_cast<Wide<T>>(own));
-        }
-    for (; r < count; ++r, x += step)
-        for (int64_t j = 0; j < n; ++j) {
-            Wide<T>& t = value_of<T>(total[j]);
-            t = Op::join(t, static_cast<Wide<T>>(Op::take(x[j])));
-        }
+    for (; count >= 8; count -= 8, x += 8 * step) columns_of<Op, T, 8>(x, step, n, total);
+    const auto rest = [&]<int few_rows>(std::integral_constant<int, few_rows>) {
+        if (count < few_rows) return;
+        columns_of<Op, T, few_rows>(x, step, n, total);
+        count -= few_rows;
+        x += few_rows * step;
+    };
+    rest(std::integral_constant<int, 4>());
+    rest(std::integral_constant<int, 2>());
+    rest(std::integral_constant<int, 1>());
 }
 
 template <class Op, class T>
