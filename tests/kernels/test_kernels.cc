@@ -77,7 +77,8 @@ void test_halves() {
                 single.set({bits}, aside == 0 ? tie : std::nextafter(tie, aside * INFINITY));
             }
             CHECK(run("copy", {n}, {&single, &back}) == 0);
-            CHECK_VALUES("nearest half", back, 0, 0, [&](const Index& at) { return stored(single.get(at), DType::f16); });
+            CHECK_VALUES("nearest half", back, 0, 0,
+                         [&](const Index& at) { return stored(single.get(at), DType::f16); });
         }
     }
 }

@@ -66,7 +66,9 @@ SHAPES: dict[str, tuple[Callable[[str], object], tuple[str, ...]]] = {
         ("dimension 1", "3"),
     ),
     "glu_backward of a number": (
-        lambda d: torch.ops.aten.glu_backward(torch.ones((), device=d), torch.ones((), device=d), 0),
+        lambda d: torch.ops.aten.glu_backward(
+            torch.ones((), device=d), torch.ones((), device=d), 0
+        ),
         ("0-dimensional",),
     ),
     "glu of no dim": (lambda d: F.glu(torch.ones(2, 4, device=d), 2), ("2",)),

@@ -59,7 +59,8 @@ void Line::load_panel() {
     if (same_ && row_stride_ == 1)
         return transpose_of(bytes_)(first_, stride_, panel_, row_bytes_ / bytes_, rows, d_);
     alignas(64) std::byte raw[most_rows * block * sizeof(double)];
-    constexpr int64_t line = 64, ahead = 12;    // columns: too far from each other for the processor to see that they come
+    // Columns lie too far from each other for the processor to see that they come.
+    constexpr int64_t line = 64, ahead = 12;
     const int64_t span = rows * std::abs(row_stride_) * bytes_, low = row_stride_ < 0 ? line - span : 0;
     for (int64_t at = 0; at < d_; at += block) {
         const int64_t n = std::min(block, d_ - at);

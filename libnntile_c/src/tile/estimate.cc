@@ -334,9 +334,9 @@ bool Estimator::is_within_lines(int dim) const {
     for (const Job& job : jobs_)
         for (const Operand& o : job.operands)
             for (size_t d = 0; o.in_one && d < o.axes.size(); ++d) {
-                const double step = o.element * static_cast<double>(std::abs(o.strides[d]));
-                if (o.axes[d] == axis && step > 0 && step * static_cast<double>(all_.extent(axes_[axis])) < bytes_of_line)
-                    return true;
+                if (o.axes[d] != axis || o.strides[d] == 0) continue;
+                const auto span = static_cast<double>(std::abs(o.strides[d]) * all_.extent(dim));
+                if (o.element * span < bytes_of_line) return true;
             }
     return false;
 }
