@@ -2,41 +2,62 @@
 # Each target first sees to its set-up; the second time that takes no time.
 PYTHON = .venv/bin/python
 
-.PHONY: setup mnist test test-all fuzz bench lint abi sanitize docs wheel clean
+.PHONY: help setup build debug mnist test test-all one fuzz bench lint format stats goldens abi sanitize docs wheel clean
 
-mnist: setup
+help:  ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
+
+mnist: setup  ## train the example on 60,000 images, and compare it with CPU PyTorch
 	$(PYTHON) -m torch_nntile.train_mnist --compare-torch --output-dir runs/mnist
 
-test: setup
+test: setup  ## the tests that take seconds each
 	$(PYTHON) -m pytest -m "not slow and not bench"
 
-test-all: setup
+one: setup  ## one file or test: TEST=tests/torch/test_rows.py or TEST="tests/torch -k gelu"
+	$(PYTHON) -m pytest -x -q $(TEST)
+
+test-all: setup  ## the slow ones too: wheel, sanitizers, all of op_db
 	$(PYTHON) -m pytest -m "not bench"
 
 SECONDS = 600
-fuzz: setup
+fuzz: setup  ## random programs against CPU PyTorch: SECONDS=600 SEED=
 	PYTHONPATH=tests $(PYTHON) -m fuzz --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
 
-bench: setup
+bench: setup  ## times beside CPU PyTorch, on a quiet machine
 	$(PYTHON) -m pytest -m bench -s
 
-lint: setup
+lint: setup  ## style, types, the rules of the house
 	@sh tools/lint.sh
 
-abi: setup
+abi: setup  ## the C ABI is what the headers say and what it was
 	@sh tools/abi_gate.sh
 
-sanitize: setup
+sanitize: setup  ## C++ tests with AddressSanitizer and ThreadSanitizer
 	@sh tools/sanitize.sh
 
-docs: setup
+docs: setup  ## the pages as a site in build/site
 	@sh tools/docs.sh
 
-wheel: setup
+wheel: setup  ## a wheel in dist/
 	PATH="$(CURDIR)/.venv/bin:$$PATH" $(PYTHON) -m pip wheel --no-build-isolation --no-deps -w dist .
 
-setup:
+build: setup  ## compile what has changed
+	ninja -C build/dev --quiet
+
+debug: setup  ## the core and its C++ tests without optimisation, in build/debug, for a debugger
+	@sh tools/debug.sh
+
+format: setup  ## write Python and C++ in the format that lint wants
+	@sh tools/format.sh
+
+stats: setup  ## sizes of the house: lines, circles, files on the way of a call
+	@$(PYTHON) tools/house_stats.py
+
+goldens: setup  ## write all files that tests compare with: docs, tables, texts, the ABI baseline
+	@sh tools/goldens.sh
+
+setup:  ## system packages, .venv, PyTorch, StarPU, the build; at once where nothing has changed
 	@sh tools/setup.sh
 
-clean:
+clean:  ## remove what was built
 	rm -rf build dist .venv runs

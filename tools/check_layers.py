@@ -135,7 +135,7 @@ def at_import(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def main() -> None:
-    found = []
+    found: list[str] = []
     for of in (CORE, STUB):
         found += problems(of, files := tree(of))
         found += circle(units(files))

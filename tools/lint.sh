@@ -21,7 +21,7 @@ no_match() {  # no_match "rule" REGEX FILE...: prints what matches
 files() { git ls-files --cached --others --exclude-standard -- "$@"; }
 
 check "Python style: ruff check" ruff check --quiet .
-check "Python format: ruff format" ruff format --check --quiet .
+check "format: make format" sh tools/format.sh --check
 check "Python types: mypy" mypy --no-error-summary
 check "includes go one way" python tools/check_layers.py
 

@@ -113,3 +113,8 @@ __all__ = [
     "training",
     "wait",
 ]
+
+
+def __dir__() -> list[str]:
+    """What a user calls: completion in a notebook does not show the modules inside."""
+    return [*__all__, "__version__"]
