@@ -345,11 +345,11 @@ _BY_REDUCTION = {
 SAMPLES: dict[str, list[Sample]] = {
     **{
         name: [
-            Sample(getattr(torch, name), (randn(5, 7),)),
-            Sample(lambda x, f=getattr(torch, name): f(x, 2), (randn(3, 7, 5),)),
-            Sample(lambda x, f=getattr(torch, name): f(x, -9), (randn(1, 4),)),
+            Sample(op, (randn(5, 7),)),
+            Sample(lambda x, op=op: op(x, 2), (randn(3, 7, 5),)),
+            Sample(lambda x, op=op: op(x, -9), (randn(1, 4),)),
         ]
-        for name in ("tril", "triu")
+        for name, op in (("tril", torch.tril), ("triu", torch.triu))
     },
     **{name: _reductions(name, dtypes) for name, dtypes in _BY_REDUCTION.items()},
     **_products(),
