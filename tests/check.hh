@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// CHECK counts failures and goes on; main() ends with `return nntile::test::result();`. One that forgets it fails.
+// CHECK counts failures and goes on; main() ends with `return nntile::test::result();`. One that
+// forgets it fails.
 #pragma once
 
 #include <cstdio>

@@ -6,8 +6,8 @@
 #include "check.h"
 
 int main(void) {
-    nntile_error *error = NULL; /* a failing call puts an object here, which the caller destroys */
-    nntile_graph *graph;
+    nntile_error* error = NULL; /* a failing call puts an object here, which the caller destroys */
+    nntile_graph* graph;
     OK(nntile_graph_create(&graph, &error));
 
     /* Inputs are values with a name, a dtype and a shape. Values are numbers that belong to their
@@ -45,11 +45,11 @@ int main(void) {
     OK(nntile_graph_cut_axis(graph, "batch", &half, 1, &error));
 
     /* The printed graph is also a file format. */
-    char *text;
+    char* text;
     OK(nntile_graph_print(graph, &text, &error));
     printf("%s\n", text);
-    nntile_graph *again;
-    char *text_again;
+    nntile_graph* again;
+    char* text_again;
     OK(nntile_graph_parse(text, &again, &error));
     OK(nntile_graph_print(again, &text_again, &error));
     REQUIRE(strcmp(text, text_again) == 0);
@@ -58,7 +58,7 @@ int main(void) {
     nntile_graph_destroy(again);
 
     /* Lowering makes tiles (dense pieces of values) and tasks (kernels on tiles). */
-    nntile_tile *tile;
+    nntile_tile* tile;
     OK(nntile_graph_lower(graph, &tile, &error));
     nntile_graph_destroy(graph); /* the tile graph does not need it */
     OK(nntile_tile_print(tile, &text, &error));
@@ -67,7 +67,7 @@ int main(void) {
 
     double flops = 0;
     for (size_t t = 0; t < nntile_tile_task_count(tile); ++t) {
-        const char *kernel;
+        const char* kernel;
         double task_flops, bytes;
         OK(nntile_tile_task_get(tile, t, &kernel, &task_flops, &bytes, &error));
         printf("task %zu: %-6s %6.1f Mflop %5.2f MB\n", t, kernel, task_flops * 1e-6, bytes * 1e-6);

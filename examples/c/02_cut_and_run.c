@@ -5,10 +5,10 @@
 enum { BATCH = 6, IN = 8, OUT = 4 };
 
 /* relu(x @ w) on a graph whose batch is cut into `n` given segments. */
-static void relu_matmul(const float *x, const float *w, const int64_t *segments, size_t n,
-                        float *y) {
-    nntile_error *error = NULL;
-    nntile_graph *graph;
+static void relu_matmul(const float* x, const float* w, const int64_t* segments, size_t n,
+                        float* y) {
+    nntile_error* error = NULL;
+    nntile_graph* graph;
     const int64_t x_sizes[] = {BATCH, IN}, w_sizes[] = {IN, OUT};
     uint32_t operands[3] = {0, 0, NNTILE_NO_VALUE}, matmul, relu, product, result;
     OK(nntile_graph_create(&graph, &error));
@@ -24,7 +24,7 @@ static void relu_matmul(const float *x, const float *w, const int64_t *segments,
      */
     OK(nntile_graph_name_axis(graph, operands[0], 0, "batch", &error));
     OK(nntile_graph_cut_axis(graph, "batch", segments, n, &error));
-    nntile_tile *tile;
+    nntile_tile* tile;
     OK(nntile_graph_lower(graph, &tile, &error));
     nntile_graph_destroy(graph);
     printf("batch in %zu segments: %zu tiles, %zu tasks, %zu edges\n", n, nntile_tile_count(tile),
@@ -54,7 +54,7 @@ int main(void) {
 
     /* Workers start here. Zero fields of the settings mean defaults: two CPU workers, 256 MiB for
      * tiles. */
-    nntile_error *error = NULL;
+    nntile_error* error = NULL;
     const nntile_context_config config = {
         .struct_size = sizeof config, .ncpu = 2, .memory_bytes = (int64_t)256 << 20};
     OK(nntile_context_create(&config, &error));

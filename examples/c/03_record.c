@@ -8,7 +8,7 @@ enum { N = 5, STEPS = 3 };
 static const int64_t sizes[] = {N}, strides[] = {1};
 
 /* A tensor is a layout (sizes, strides, offset) on a buffer; here always the whole buffer. */
-static nntile_operand tensor(nntile_buffer *buffer) {
+static nntile_operand tensor(nntile_buffer* buffer) {
     const nntile_operand t = {.kind = NNTILE_OPERAND_TENSOR,
                               .dtype = NNTILE_F32,
                               .ndim = 1,
@@ -20,9 +20,9 @@ static nntile_operand tensor(nntile_buffer *buffer) {
 
 /* out = a - alpha * b. alpha is a run-time scalar: another value reuses the plan. out may be a: in
  * place. */
-static void subtract(nntile_record *record, nntile_buffer *a, nntile_buffer *b, double alpha,
-                     nntile_buffer *out) {
-    nntile_error *error = NULL;
+static void subtract(nntile_record* record, nntile_buffer* a, nntile_buffer* b, double alpha,
+                     nntile_buffer* out) {
+    nntile_error* error = NULL;
     uint32_t sub;
     OK(nntile_op_find("sub", &sub, &error));
     const nntile_operand operands[] = {tensor(a), tensor(b), tensor(out)};
@@ -30,9 +30,9 @@ static void subtract(nntile_record *record, nntile_buffer *a, nntile_buffer *b, 
     OK(nntile_record_op(record, sub, operands, 2, 1, attrs, 1, NNTILE_NONE, "03_record.c", &error));
 }
 
-static void descend(nntile_mode mode, float *w_host) {
-    nntile_error *error = NULL;
-    nntile_record *record;
+static void descend(nntile_mode mode, float* w_host) {
+    nntile_error* error = NULL;
+    nntile_record* record;
     nntile_buffer *w, *target, *gradient;
     const float zeros[N] = {0}, targets[N] = {1, 2, 3, 4, 5};
     OK(nntile_record_create(&record, &error));
@@ -63,9 +63,9 @@ static void descend(nntile_mode mode, float *w_host) {
            (long long)stats.ops, (long long)stats.graphs, (long long)stats.lowerings);
     REQUIRE(stats.ops == 2 * STEPS);
     if (mode == NNTILE_GRAPH)
-        REQUIRE(stats.lowerings < stats.graphs); /* equal graphs find their plan, although lr changes */
-    else
-        REQUIRE(stats.graphs == 1); /* nothing was read: all steps waited for the one behind */
+        REQUIRE(stats.lowerings <
+                stats.graphs);       /* equal graphs find their plan, although lr changes */
+    else REQUIRE(stats.graphs == 1); /* nothing was read: all steps waited for the one behind */
     nntile_buffer_destroy(gradient);
     nntile_buffer_destroy(target);
     nntile_buffer_destroy(w);
@@ -73,7 +73,7 @@ static void descend(nntile_mode mode, float *w_host) {
 }
 
 int main(void) {
-    nntile_error *error = NULL;
+    nntile_error* error = NULL;
     float expected[N], eager[N], graph[N];
     for (int i = 0; i < N; ++i) {
         float w = 0;

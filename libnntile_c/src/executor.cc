@@ -14,7 +14,7 @@ namespace nntile {
 
 namespace {
 
-constexpr size_t most_cached_tasks = 1'000'000;     // 0.1 to 0.4 KB each
+constexpr size_t most_cached_tasks = 1'000'000;  // 0.1 to 0.4 KB each
 constexpr size_t most_cached_plans = 4096;
 constexpr size_t most_logged = 64, most_logged_nodes = 20'000;  // some 300 bytes each
 
@@ -29,7 +29,8 @@ Hash key_of(const Hash& hash, const graph::Graph& graph, const graph::AxisCuts& 
             for (const graph::Factor& f : cut) key.add(f.extent).add_all(f.positions);
         }
         key.add(in.stored->hints);
-        for (size_t d = 0; d < in.stored->names.size(); ++d)    // none at all is the same as an empty one for each dim
+        // None at all is the same as an empty one for each dim
+        for (size_t d = 0; d < in.stored->names.size(); ++d)
             if (!in.stored->names[d].empty()) key.add(d).add(in.stored->names[d]);
     }
     for (const auto& [name, sizes] : cuts) key.add(name).add_all(sizes);
@@ -53,10 +54,12 @@ std::shared_ptr<runtime::Storage> whole_storage(DType dtype, std::span<const int
 }
 
 std::string text_of_cuts(const tile::Tiling& tiling) {
-    std::vector<std::pair<tile::AxisGroup, size_t>> rows;   // axes without a name that are cut alike are one row
+    // Axes without a name that are cut alike are one row
+    std::vector<std::pair<tile::AxisGroup, size_t>> rows;
     for (const tile::AxisGroup& a : tiling.axes) {
         const auto same = std::find_if(rows.begin(), rows.end(), [&](const auto& row) {
-            return a.name.empty() && row.first.name.empty() && row.first.cut == a.cut && row.first.origin == a.origin;
+            return a.name.empty() && row.first.name.empty() && row.first.cut == a.cut &&
+                   row.first.origin == a.origin;
         });
         if (same == rows.end()) {
             rows.emplace_back(a, 1);
@@ -67,8 +70,9 @@ std::string text_of_cuts(const tile::Tiling& tiling) {
     }
     std::string out;
     for (const auto& [a, axes] : rows)
-        out += text_of(a.name.empty() ? "_" : a.name, " = ", a.cut, a.origin.empty() ? "" : "  (" + a.origin + ")",
-                       "  in ", a.dims, " dims", axes > 1 ? text_of(" of ", axes, " axes") : "", "\n");
+        out += text_of(a.name.empty() ? "_" : a.name, " = ", a.cut,
+                       a.origin.empty() ? "" : "  (" + a.origin + ")", "  in ", a.dims, " dims",
+                       axes > 1 ? text_of(" of ", axes, " axes") : "", "\n");
     for (const std::string& c : tiling.choices) out += c + "\n";
     for (const std::string& r : tiling.retiles) out += "retile: " + r + "\n";
     return out;
@@ -76,22 +80,24 @@ std::string text_of_cuts(const tile::Tiling& tiling) {
 
 graph::Graph without_data(graph::Graph graph) {
     for (graph::Input& in : graph.inputs)
-        if (in.stored) in.stored = std::make_shared<graph::Stored>(*in.stored);     // what is known of it, no tiles
+        // What is known of it, no tiles
+        if (in.stored) in.stored = std::make_shared<graph::Stored>(*in.stored);
     return graph;
 }
 
 }  // namespace
 
 int64_t PlanExecutor::most_waiting_bytes() {
-    constexpr int64_t parts = 64;               // of the budget
+    constexpr int64_t parts = 64;  // of the budget
     if (budget_of_ != runtime::generation()) {
         budget_of_ = runtime::generation();
         budget_ = runtime::stats().budget_bytes;
     }
-    return runtime::traced() ? -1 : budget_ / parts;    // a profiler wants each op by itself
+    return runtime::traced() ? -1 : budget_ / parts;  // a profiler wants each op by itself
 }
 
-PlanExecutor::Entry& PlanExecutor::find(const graph::Graph& graph, const Hash& hash, const graph::AxisCuts& cuts) {
+PlanExecutor::Entry& PlanExecutor::find(const graph::Graph& graph, const Hash& hash,
+                                        const graph::AxisCuts& cuts) {
     const Hash key = key_of(hash, graph, cuts);
     if (auto known = by_key_.find(key); known != by_key_.end()) {
         ++plan_hits;
@@ -102,8 +108,16 @@ PlanExecutor::Entry& PlanExecutor::find(const graph::Graph& graph, const Hash& h
     const auto compiled = nntile::compile(graph, cuts, saved_for(hash));
     ++lowerings;
     log_lowering(graph, hash, cuts);
-    Entry entry{key, compiled->plan, {}, compiled->outputs, {}, compiled->copies, compiled->host_calls, hash,
-                compiled->graph.nodes.size(), std::move(compiled->tiling.automatic)};
+    Entry entry{key,
+                compiled->plan,
+                {},
+                compiled->outputs,
+                {},
+                compiled->copies,
+                compiled->host_calls,
+                hash,
+                compiled->graph.nodes.size(),
+                std::move(compiled->tiling.automatic)};
     for (uint32_t v : compiled->inputs) {
         entry.inputs.push_back(compiled->graph.value(v).source);
         if (compiled->tiling.named) entry.names.push_back(compiled->tiling.values[v].names);
@@ -112,7 +126,8 @@ PlanExecutor::Entry& PlanExecutor::find(const graph::Graph& graph, const Hash& h
     cached_tasks_ += entry.plan->task_count();
     entries_.push_front(std::move(entry));
     by_key_[key] = entries_.begin();
-    while (entries_.size() > 1 && (cached_tasks_ > most_cached_tasks || entries_.size() > most_cached_plans)) {
+    while (entries_.size() > 1 &&
+           (cached_tasks_ > most_cached_tasks || entries_.size() > most_cached_plans)) {
         cached_tasks_ -= entries_.back().plan->task_count();
         by_key_.erase(entries_.back().key);
         entries_.pop_back();
@@ -122,8 +137,9 @@ PlanExecutor::Entry& PlanExecutor::find(const graph::Graph& graph, const Hash& h
 }
 
 record::Executor::Result PlanExecutor::run(const graph::Graph& graph, const Hash& hash,
-                                           std::vector<record::HostCall>& calls, const graph::AxisCuts& cuts,
-                                           bool& lowered, bool awaited) {
+                                           std::vector<record::HostCall>& calls,
+                                           const graph::AxisCuts& cuts, bool& lowered,
+                                           bool awaited) {
     runtime::ensure_started();
     Entry& entry = find(graph, hash, cuts);
     lowered = true;
@@ -134,7 +150,8 @@ record::Executor::Result PlanExecutor::run(const graph::Graph& graph, const Hash
     for (const record::HostCall& call : calls) host.push_back({call.name, call.function});
     entry.plan->launch({inputs, outputs, graph.scalars, std::move(host), graph.where, awaited});
     calls.clear();
-    // An input that an op related to a named axis keeps the name: a gradient that meets its parameter.
+    // An input that an op related to a named axis keeps the name: a gradient that meets its
+    // parameter.
     for (size_t k = 0; k < entry.names.size(); ++k) {
         inputs[k]->names.resize(inputs[k]->sizes.size());
         for (size_t d = 0; d < entry.names[k].size(); ++d)
@@ -152,9 +169,10 @@ record::Executor::Result PlanExecutor::run(const graph::Graph& graph, const Hash
     return result;
 }
 
-graph::StoredRef PlanExecutor::write(DType dtype, std::span<const int64_t> sizes, const void* host) {
+graph::StoredRef PlanExecutor::write(DType dtype, std::span<const int64_t> sizes,
+                                     const void* host) {
     runtime::ensure_started();
-    auto storage = whole_storage(dtype, sizes);     // the first graph that reads it knows better
+    auto storage = whole_storage(dtype, sizes);  // the first graph that reads it knows better
     runtime::allocate(*storage);
     runtime::write(*storage, host);
     return storage;
@@ -167,9 +185,12 @@ static const runtime::Storage& open_storage(const graph::Stored& stored) {
     return storage;
 }
 
-void PlanExecutor::read(const graph::Stored& stored, void* host) { runtime::read(open_storage(stored), host); }
+void PlanExecutor::read(const graph::Stored& stored, void* host) {
+    runtime::read(open_storage(stored), host);
+}
 
-bool PlanExecutor::read_view(const graph::Stored& stored, DType dtype, const Layout& view, void* host) {
+bool PlanExecutor::read_view(const graph::Stored& stored, DType dtype, const Layout& view,
+                             void* host) {
     return runtime::read_view(open_storage(stored), dtype, view, host);
 }
 
@@ -187,7 +208,7 @@ const tile::SavedGraph* PlanExecutor::saved_for(const Hash& hash) const {
 std::string PlanExecutor::save_cuts(const graph::AxisCuts& cuts) {
     tile::SavedCuts all{cuts, {}, {}};
     std::unordered_map<Hash, bool> seen;
-    for (const Entry& e : entries_)             // the latest plan of a graph says how it is cut now
+    for (const Entry& e : entries_)  // the latest plan of a graph says how it is cut now
         if (!e.automatic.empty() && seen.emplace(e.hash, true).second)
             all.graphs.push_back({e.hash, e.nodes, e.automatic});
     for (const auto& [hash, graph] : saved_)
@@ -202,11 +223,12 @@ graph::AxisCuts PlanExecutor::load_cuts(std::string_view text,
         const auto known = extents.find(name);
         int64_t sum = 0;
         for (int64_t s : cut) sum += cut.size() > 1 ? s : 0;
-        check(cut.size() < 2 || known == extents.end() || known->second.count(sum), Status::invalid_argument,
-              "cuts, line ", cuts.lines[name], ": the segments of axis '", name, "' sum to ", sum,
+        check(cut.size() < 2 || known == extents.end() || known->second.count(sum),
+              Status::invalid_argument, "cuts, line ", cuts.lines[name], ": the segments of axis '",
+              name, "' sum to ", sum,
               known == extents.end() ? "" : text_of(", its extent is ", *known->second.rbegin()));
     }
-    drop_plans();                               // under other cuts
+    drop_plans();  // under other cuts
     for (tile::SavedGraph& g : cuts.graphs) saved_[g.hash] = std::move(g);
     return std::move(cuts.axes);
 }
@@ -222,25 +244,31 @@ Place place_of_last(const graph::Graph& graph) {
 
 }  // namespace
 
-std::string PlanExecutor::reason_for(const graph::Graph& graph, const Hash& hash, const graph::AxisCuts& cuts) const {
+std::string PlanExecutor::reason_for(const graph::Graph& graph, const Hash& hash,
+                                     const graph::AxisCuts& cuts) const {
     const Place place = place_of_last(graph);
-    const Lowering* same = nullptr;     // the latest one of the same line
+    const Lowering* same = nullptr;  // the latest one of the same line
     for (auto before = lowerings_log_.rbegin(); before != lowerings_log_.rend(); ++before) {
         if (before->hash == hash) {
             if (before->cuts != cuts) return "planned again: named axes are cut otherwise";
-            if (before->cost != tile::cost_version()) return "planned again: the cost module has other constants";
+            if (before->cost != tile::cost_version())
+                return "planned again: the cost module has other constants";
             return "planned again: what it reads is cut otherwise, or its plan was dropped";
         }
         if (!same && place && place_of_last(before->graph) == place) same = &*before;
     }
-    return same ? "planned again: " + graph::difference(same->graph, graph) : "planned for the first time";
+    return same ? "planned again: " + graph::difference(same->graph, graph)
+                : "planned for the first time";
 }
 
-void PlanExecutor::log_lowering(const graph::Graph& graph, const Hash& hash, const graph::AxisCuts& cuts) {
+void PlanExecutor::log_lowering(const graph::Graph& graph, const Hash& hash,
+                                const graph::AxisCuts& cuts) {
     std::string why = reason_for(graph, hash, cuts);
     logged_nodes_ += graph.nodes.size();
-    lowerings_log_.push_back({without_data(graph), hash, cuts, tile::cost_version(), std::move(why)});
-    while (lowerings_log_.size() > 1 && (lowerings_log_.size() > most_logged || logged_nodes_ > most_logged_nodes)) {
+    lowerings_log_.push_back(
+        {without_data(graph), hash, cuts, tile::cost_version(), std::move(why)});
+    while (lowerings_log_.size() > 1 &&
+           (lowerings_log_.size() > most_logged || logged_nodes_ > most_logged_nodes)) {
         logged_nodes_ -= lowerings_log_.front().graph.nodes.size();
         lowerings_log_.pop_front();
     }
@@ -251,23 +279,30 @@ std::string PlanExecutor::text(std::string_view stage) {
         std::string out;
         for (const Lowering& l : lowerings_log_) {
             const std::string place = text_of_place(place_of_last(l.graph));
-            const std::string name = l.graph.nodes.empty() ? "" : graph::name_of(l.graph, l.graph.nodes.back());
+            const std::string name =
+                l.graph.nodes.empty() ? "" : graph::name_of(l.graph, l.graph.nodes.back());
             out += text_of(place.empty() ? "(no line)" : place, ": ", name,
-                           l.graph.nodes.size() > 1 ? text_of(" and ", l.graph.nodes.size() - 1, " before it") : "",
+                           l.graph.nodes.size() > 1
+                               ? text_of(" and ", l.graph.nodes.size() - 1, " before it")
+                               : "",
                            ": ", l.why, "\n");
         }
         return out;
     }
-    check(last_.has_value(), Status::invalid_state,
-          "text: nothing has run yet that could be shown: run an op first, or a step in graph mode");
+    check(
+        last_.has_value(), Status::invalid_state,
+        "text: nothing has run yet that could be shown: run an op first, or a step in graph mode");
     if (stage == "plan") return last_->plan->text();
     if (stage == "passes") return passes_text(last_->graph);
-    check(stage == "graph" || stage == "tiles" || stage == "cuts", Status::invalid_argument,
-          "text: stage must be 'pending', 'passes', 'graph', 'cuts', 'tiles', 'plan' or 'why', got '", stage, "'");
+    check(
+        stage == "graph" || stage == "tiles" || stage == "cuts", Status::invalid_argument,
+        "text: stage must be 'pending', 'passes', 'graph', 'cuts', 'tiles', 'plan' or 'why', got '",
+        stage, "'");
     graph::Graph graph = last_->graph;
     run_passes(graph);
     if (stage == "graph") return graph::print(graph);
-    const tile::Tiling tiling = tile::choose_tiling(graph, last_->cuts, true, saved_for(last_->hash));
+    const tile::Tiling tiling =
+        tile::choose_tiling(graph, last_->cuts, true, saved_for(last_->hash));
     if (stage == "cuts") return text_of_cuts(tiling);
     return tiling.text() + tile::print(tile::lower(graph, tiling).tiles);
 }

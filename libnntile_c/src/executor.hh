@@ -25,7 +25,8 @@ public:
                const graph::AxisCuts& cuts, bool& lowered, bool awaited) override;
     graph::StoredRef write(DType dtype, std::span<const int64_t> sizes, const void* host) override;
     void read(const graph::Stored& stored, void* host) override;
-    bool read_view(const graph::Stored& stored, DType dtype, const Layout& view, void* host) override;
+    bool read_view(const graph::Stored& stored, DType dtype, const Layout& view,
+                   void* host) override;
     std::string axes(const graph::Graph& graph, const graph::AxisCuts& cuts) override;
     std::string save_cuts(const graph::AxisCuts& cuts) override;
     graph::AxisCuts load_cuts(std::string_view text,
@@ -34,35 +35,38 @@ public:
     void reset() override;
 
     // Counters, since the recorder was made.
-    std::atomic<int64_t> graphs{0}, lowerings{0}, plan_hits{0}, plans{0}, tasks{0}, copies{0}, host_calls{0};
+    std::atomic<int64_t> graphs{0}, lowerings{0}, plan_hits{0}, plans{0}, tasks{0}, copies{0},
+        host_calls{0};
 
 private:
     // What a launch needs of a Compiled; equal graphs share it.
     struct Entry {
         Hash key;
         std::shared_ptr<runtime::Plan> plan;
-        std::vector<uint32_t> inputs;               // index into graph.inputs, by position in the plan
+        std::vector<uint32_t> inputs;  // index into graph.inputs, by position in the plan
         std::vector<Compiled::Kept> outputs;
-        std::vector<std::vector<std::string>> names;    // of the inputs' dims, as this graph found them; empty: of none
+        // Of the inputs' dims, as this graph found them; empty: of none
+        std::vector<std::vector<std::string>> names;
         size_t copies, host_calls;
-        Hash hash;                                  // of the graph alone
+        Hash hash;  // of the graph alone
         size_t nodes;
         std::vector<tile::SavedCut> automatic;
     };
-    using Entries = std::list<Entry>;               // least recently used last
+    using Entries = std::list<Entry>;  // least recently used last
     Entry& find(const graph::Graph& graph, const Hash& hash, const graph::AxisCuts& cuts);
     void drop_plans();
     const tile::SavedGraph* saved_for(const Hash& hash) const;
 
-    uint64_t budget_of_ = 0;                        // generation of the context
+    uint64_t budget_of_ = 0;  // generation of the context
     int64_t budget_ = 0;
     Entries entries_;
     std::unordered_map<Hash, Entries::iterator> by_key_;
     size_t cached_tasks_ = 0;
     std::unordered_map<Hash, tile::SavedGraph> saved_;  // that were loaded
-    // What texts of the last lowering are made from: tiling and lowering are pure, so they can be repeated.
+    // What texts of the last lowering are made from: tiling and lowering are pure, so they can be
+    // repeated.
     struct Last {
-        graph::Graph graph;                         // as recorded, without the data of its inputs
+        graph::Graph graph;  // as recorded, without the data of its inputs
         graph::AxisCuts cuts;
         std::shared_ptr<runtime::Plan> plan;
         Hash hash;
@@ -70,13 +74,14 @@ private:
     std::optional<Last> last_;
     // The latest lowerings, with the reason of each.
     struct Lowering {
-        graph::Graph graph;                         // without data
+        graph::Graph graph;  // without data
         Hash hash;
         graph::AxisCuts cuts;
-        uint64_t cost;                              // version of the cost module
+        uint64_t cost;  // version of the cost module
         std::string why;
     };
-    std::string reason_for(const graph::Graph& graph, const Hash& hash, const graph::AxisCuts& cuts) const;
+    std::string reason_for(const graph::Graph& graph, const Hash& hash,
+                           const graph::AxisCuts& cuts) const;
     void log_lowering(const graph::Graph& graph, const Hash& hash, const graph::AxisCuts& cuts);
     std::deque<Lowering> lowerings_log_;
     size_t logged_nodes_ = 0;

@@ -19,10 +19,8 @@ struct Pass {
 
 // In this order: each sees what the ones before it left.
 constexpr std::array passes{
-    Pass{"remove_dead", graph::remove_dead},
-    Pass{"own_outputs", graph::own_outputs},
-    Pass{"fuse_maps", graph::fuse_maps},
-    Pass{"fuse_writes", graph::fuse_writes},
+    Pass{"remove_dead", graph::remove_dead},       Pass{"own_outputs", graph::own_outputs},
+    Pass{"fuse_maps", graph::fuse_maps},           Pass{"fuse_writes", graph::fuse_writes},
     Pass{"fuse_epilogues", graph::fuse_epilogues},
 };
 
@@ -53,7 +51,7 @@ std::shared_ptr<Compiled> compile(const graph::Graph& recorded, const tile::Axis
     run_passes(c->graph);
     if (settings().print_passes) std::fputs(passes_text(recorded).c_str(), stderr);
     c->tiling = tile::choose_tiling(c->graph, cuts, false, saved);  // how every value is cut
-    tile::Lowered lowered = tile::lower(c->graph, c->tiling);   // tasks on tiles
+    tile::Lowered lowered = tile::lower(c->graph, c->tiling);       // tasks on tiles
     c->tiles = std::move(lowered.tiles);
     c->inputs = lowered.inputs;
     c->copies = lowered.copies;
@@ -61,8 +59,8 @@ std::shared_ptr<Compiled> compile(const graph::Graph& recorded, const tile::Axis
     for (uint32_t v : lowered.outputs) {
         const graph::Value& value = c->graph.value(v);
         const tile::ValueTiling& tiling = c->tiling.values[v];
-        c->outputs.push_back({v, value.source, value.dtype, value.sizes, tiling.cuts, tiling.names,
-                              tiling.hints});
+        c->outputs.push_back(
+            {v, value.source, value.dtype, value.sizes, tiling.cuts, tiling.names, tiling.hints});
     }
     c->plan = runtime::make_plan(c->tiles, lowered.inputs, lowered.outputs);
     return c;

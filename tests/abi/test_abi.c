@@ -14,7 +14,7 @@ static void base_and_errors(void) {
     CHECK(nntile_error_status(NULL) == NNTILE_OK && strcmp(nntile_error_message(NULL), "") == 0);
     nntile_error_destroy(NULL);
     char text[] = "mine";
-    nntile_error *own = nntile_error_create(NNTILE_RUNTIME, text);
+    nntile_error* own = nntile_error_create(NNTILE_RUNTIME, text);
     text[0] = 'f'; /* copied */
     CHECK(nntile_error_status(own) == NNTILE_RUNTIME &&
           strcmp(nntile_error_message(own), "mine") == 0);
@@ -57,7 +57,7 @@ static void op_table(void) {
     CHECK(nntile_op_find("geluu", &op, NULL) == NNTILE_NOT_FOUND); /* an error that nobody wants */
 }
 
-static void attributes(nntile_graph *graph, uint32_t x) {
+static void attributes(nntile_graph* graph, uint32_t x) {
     uint32_t add, gelu, sum, y;
     OK(nntile_op_find("add", &add, &error));
     OK(nntile_op_find("gelu", &gelu, &error));
@@ -100,7 +100,7 @@ static void attributes(nntile_graph *graph, uint32_t x) {
 
 static void graphs(void) {
     nntile_graph *graph, *again = NULL;
-    nntile_tile *tile = NULL;
+    nntile_tile* tile = NULL;
     uint32_t x, v, s;
     char *text, *second;
     const int64_t sizes[] = {4, 6}, strides[] = {1, 4}, negative[] = {4, -6}, halves[] = {2, 2},
@@ -127,7 +127,7 @@ static void graphs(void) {
     OK(nntile_graph_add_scalar(graph, NNTILE_F32, 2.5, 0, &s, &error));
     CHECK(nntile_graph_value_count(graph) == 3 && nntile_graph_node_count(graph) == 0);
     nntile_dtype dtype;
-    const int64_t *got;
+    const int64_t* got;
     int32_t ndim;
     OK(nntile_graph_value_get(graph, x, &dtype, &got, &ndim, &error));
     CHECK(dtype == NNTILE_F32 && ndim == 2 && got[0] == 4 && got[1] == 6);
@@ -171,7 +171,7 @@ static void graphs(void) {
     CHECK(nntile_tile_count(tile) > 0 && nntile_tile_task_count(tile) > 0 &&
           nntile_tile_count(NULL) == 0);
     OK(nntile_tile_print(tile, &text, &error));
-    nntile_tile *parsed = NULL;
+    nntile_tile* parsed = NULL;
     OK(nntile_tile_parse(text, &parsed, &error));
     CHECK(nntile_tile_count(parsed) == nntile_tile_count(tile));
     CHECK(nntile_tile_task_count(parsed) == nntile_tile_task_count(tile));
@@ -234,7 +234,7 @@ static void context(void) {
 
 /* An input without use, and outputs that are an input, a view and one value twice. */
 static void run(void) {
-    const char *text =
+    const char* text =
         "graph {\n"
         "  %0 : f32[rows=4, 2] = input \"x\"\n"
         "  %1 : f32[3] = input \"unused\"\n"
@@ -245,8 +245,8 @@ static void run(void) {
         "}\n";
     const float x[8] = {0, 1, 2, 3, 4, 5, 6, 7}, unused[3] = {0};
     float y[8];
-    nntile_graph *graph;
-    nntile_tile *tile;
+    nntile_graph* graph;
+    nntile_tile* tile;
     OK(nntile_graph_parse(text, &graph, &error));
     OK(nntile_graph_lower(graph, &tile, &error));
     nntile_graph_destroy(graph);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * nntile_capture_*: a graph that is kept, run again on other buffers and numbers; what is refused changes nothing. */
+ * nntile_capture_*: a graph that is kept, run again on other buffers and numbers; what is refused
+ * changes nothing. */
 #include "check.h"
 
 enum { SIZE = 4 };
@@ -51,15 +52,18 @@ int main(void) {
 
     FAILS(NNTILE_INVALID_STATE, "none records", nntile_capture_end(record, &capture, &error));
     OK(nntile_capture_begin(record, 0, 0, &error));
-    FAILS(NNTILE_INVALID_STATE, "another capture records", nntile_capture_begin(record, 0, 0, &error));
+    FAILS(NNTILE_INVALID_STATE, "another capture records",
+          nntile_capture_begin(record, 0, 0, &error));
     OK(nntile_buffer_create(record, sizeof(float[SIZE]), &y, &error));
     add(x, own, y, 2);
     CHECK(nntile_record_pending(record) == 1);
     float data[SIZE];
     const nntile_operand read = operand_of(y);
-    FAILS(NNTILE_INVALID_STATE, "captured function", nntile_record_read(record, &read, data, sizeof data, &error));
+    FAILS(NNTILE_INVALID_STATE, "captured function",
+          nntile_record_read(record, &read, data, sizeof data, &error));
     FAILS(NNTILE_INVALID_STATE, "captured function", nntile_record_run(record, &error));
-    FAILS(NNTILE_INVALID_STATE, "captured function", nntile_record_mode_set(record, NNTILE_GRAPH, &error));
+    FAILS(NNTILE_INVALID_STATE, "captured function",
+          nntile_record_mode_set(record, NNTILE_GRAPH, &error));
     int64_t bits[2] = {0};
     CHECK(nntile_capture_pending_numbers(record, 0, bits, 2) == 1);
     double number;
@@ -73,7 +77,8 @@ int main(void) {
     for (size_t k = 0; k < 3; ++k) {
         nntile_capture_slot slot = {.struct_size = sizeof slot};
         OK(nntile_capture_slot_get(capture, k, &slot, &error));
-        CHECK(slot.reads == (slot.buffer != y) && slot.writes == (slot.buffer == y) && slot.made == (slot.buffer == y));
+        CHECK(slot.reads == (slot.buffer != y) && slot.writes == (slot.buffer == y) &&
+              slot.made == (slot.buffer == y));
         if (slot.buffer == x) slot_x = (uint32_t)k;
         if (slot.buffer == y) slot_y = (uint32_t)k;
     }
@@ -92,21 +97,26 @@ int main(void) {
     const nntile_capture_binding twice[] = {{slot_x, own}}, far[] = {{7, own}};
     FAILS(NNTILE_NOT_FOUND, "also uses in another way",
           nntile_capture_replay(capture, twice, 1, NULL, 0, 0, 0, &error));
-    FAILS(NNTILE_INVALID_ARGUMENT, "slot 7 of 3", nntile_capture_replay(capture, far, 1, NULL, 0, 0, 0, &error));
+    FAILS(NNTILE_INVALID_ARGUMENT, "slot 7 of 3",
+          nntile_capture_replay(capture, far, 1, NULL, 0, 0, 0, &error));
     const nntile_capture_number none = {.number = 3};
-    FAILS(NNTILE_INVALID_ARGUMENT, "number 3 of 1", nntile_capture_replay(capture, NULL, 0, &none, 1, 0, 0, &error));
-    FAILS(NNTILE_INVALID_ARGUMENT, "capture is NULL", nntile_capture_replay(NULL, NULL, 0, NULL, 0, 0, 0, &error));
+    FAILS(NNTILE_INVALID_ARGUMENT, "number 3 of 1",
+          nntile_capture_replay(capture, NULL, 0, &none, 1, 0, 0, &error));
+    FAILS(NNTILE_INVALID_ARGUMENT, "capture is NULL",
+          nntile_capture_replay(NULL, NULL, 0, NULL, 0, 0, 0, &error));
     nntile_buffer* small = NULL;
     OK(nntile_buffer_create(record, 8, &small, &error));
     const nntile_capture_binding short_one[] = {{slot_x, small}};
-    FAILS(NNTILE_NOT_FOUND, "shape (4,)", nntile_capture_replay(capture, short_one, 1, NULL, 0, 0, 0, &error));
+    FAILS(NNTILE_NOT_FOUND, "shape (4,)",
+          nntile_capture_replay(capture, short_one, 1, NULL, 0, 0, 0, &error));
     CHECK(second_of(y) == 1 + 11 * 0.5);
 
     /* buffers that have ended: one that is written is left out, one that is read is missed */
     nntile_buffer_destroy(y);
     OK(nntile_capture_replay(capture, both, 1, NULL, 0, 0, 0, &error));
     nntile_buffer_destroy(own);
-    FAILS(NNTILE_NOT_FOUND, "no longer there", nntile_capture_replay(capture, NULL, 0, NULL, 0, 0, 0, &error));
+    FAILS(NNTILE_NOT_FOUND, "no longer there",
+          nntile_capture_replay(capture, NULL, 0, NULL, 0, 0, 0, &error));
 
     /* two of the same: equal digests */
     nntile_capture* more[2];

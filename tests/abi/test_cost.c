@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * nntile_cost_set, nntile_cost_text, and NNTILE_COST: what is refused, and that the process goes on. */
+ * nntile_cost_set, nntile_cost_text, and NNTILE_COST: what is refused, and that the process goes
+ * on. */
 #define _POSIX_C_SOURCE 200809L /* setenv */
 #include "check.h"
 
@@ -26,7 +27,8 @@ static void environment(void) {
     const char* path = "nntile_test_cost.txt";
     setenv("NNTILE_COST", "no/such/file", 1);
     for (int k = 0; k < 2; ++k) {
-        FAILS(NNTILE_NOT_FOUND, "NNTILE_COST: cannot read 'no/such/file'", nntile_cost_text(&text, &error));
+        FAILS(NNTILE_NOT_FOUND, "NNTILE_COST: cannot read 'no/such/file'",
+              nntile_cost_text(&text, &error));
         FAILS(NNTILE_NOT_FOUND, "no/such/file", nntile_context_create(NULL, &error));
         CHECK(!nntile_context_active());
     }

@@ -41,15 +41,19 @@ int main(void) {
     CHECK(report.tasks == 2 && report.launches >= 1);
     CHECK(report.seconds > 3.99 && report.seconds < 4.01);
     CHECK(report.work_seconds == report.critical_seconds);
-    report = (nntile_estimate_report){.struct_size = offsetof(nntile_estimate_report, seconds), .seconds = -1};
+    report = (nntile_estimate_report){.struct_size = offsetof(nntile_estimate_report, seconds),
+                                      .seconds = -1};
     OK(nntile_estimate_play(estimate, 1, &report, &error));
     CHECK(report.tasks == 2 && report.seconds == -1);
     FAILS(NNTILE_INVALID_ARGUMENT, "workers must be in [1, 65536], got 0",
           nntile_estimate_play(estimate, 0, &report, &error));
-    FAILS(NNTILE_INVALID_ARGUMENT, "report is NULL", nntile_estimate_play(estimate, 1, NULL, &error));
-    FAILS(NNTILE_INVALID_ARGUMENT, "estimate is NULL", nntile_estimate_play(NULL, 1, &report, &error));
+    FAILS(NNTILE_INVALID_ARGUMENT, "report is NULL",
+          nntile_estimate_play(estimate, 1, NULL, &error));
+    FAILS(NNTILE_INVALID_ARGUMENT, "estimate is NULL",
+          nntile_estimate_play(NULL, 1, &report, &error));
     report.struct_size = 0;
-    FAILS(NNTILE_INVALID_ARGUMENT, "struct_size is 0", nntile_estimate_play(estimate, 1, &report, &error));
+    FAILS(NNTILE_INVALID_ARGUMENT, "struct_size is 0",
+          nntile_estimate_play(estimate, 1, &report, &error));
     nntile_estimate_destroy(estimate);
     nntile_estimate_destroy(NULL);
 

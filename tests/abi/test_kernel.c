@@ -85,8 +85,9 @@ static void errors(const int64_t* axes) {
           nntile_record_kernel(record, "f", 1, place, NULL, 1, all, 2, 1, 0, NULL, NULL, &error));
     FAILS(NNTILE_INVALID_ARGUMENT, "f: 2 changed operands of 2 inputs and 1 outputs",
           nntile_record_kernel(record, "f", 1, place, NULL, 0, all, 2, 1, 2, NULL, NULL, &error));
-    FAILS(NNTILE_INVALID_ARGUMENT, "f: changed operand 0 has another shape or dtype as an output",
-          nntile_record_kernel(record, "f", 1, place, NULL, 0, all + 1, 1, 1, 1, NULL, NULL, &error));
+    FAILS(
+        NNTILE_INVALID_ARGUMENT, "f: changed operand 0 has another shape or dtype as an output",
+        nntile_record_kernel(record, "f", 1, place, NULL, 0, all + 1, 1, 1, 1, NULL, NULL, &error));
     float found[ROWS * COLUMNS];
     OK(call(13, axes)); /* it fails in a task */
     FAILS(NNTILE_INDEX_ERROR, "place: no 13 [here]",

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * nntile_trace_set: a function that is called after each task, with the mark of who launched it. nntile_trace_place:
- * the caller's place, which errors of tasks show. */
+ * nntile_trace_set: a function that is called after each task, with the mark of who launched it.
+ * nntile_trace_place: the caller's place, which errors of tasks show. */
 #include <stdatomic.h>
 
 #include "check.h"
@@ -43,7 +43,8 @@ static void fail_at(const char* where, const char* expected) {
     OK(nntile_record_host(record, "fails", 1, fails, NULL, NULL, operands, 1, 1, where, &error));
     if (nntile_record_pending(record)) OK(nntile_record_run(record, &error));
     CHECK(nntile_context_wait(&error) == NNTILE_RUNTIME);
-    if (strcmp(nntile_error_message(error), expected) != 0) printf("%s\n", nntile_error_message(error));
+    if (strcmp(nntile_error_message(error), expected) != 0)
+        printf("%s\n", nntile_error_message(error));
     CHECK(strcmp(nntile_error_message(error), expected) == 0);
     nntile_error_destroy(error);
     error = NULL;

@@ -91,7 +91,8 @@ static void interrupts(void) {
     float value = -1;
     nntile_wait_interrupted(yes);
     begin_task();
-    FAILS(NNTILE_INTERRUPTED, "goes on", nntile_record_read(record, &y, &value, sizeof value, &error));
+    FAILS(NNTILE_INTERRUPTED, "goes on",
+          nntile_record_read(record, &y, &value, sizeof value, &error));
     FAILS(NNTILE_INTERRUPTED, "goes on", nntile_context_wait(&error));
     FAILS(NNTILE_INTERRUPTED, "goes on", copy_x_to_z(&error));
     CHECK(asks == 3 && value == -1);
@@ -136,7 +137,8 @@ static void* run_with_lock(void* status) {
     return NULL;
 }
 
-/* This thread waits with the recorder's lock and asks for the interpreter's; the other one has that. */
+/* This thread waits with the recorder's lock and asks for the interpreter's; the other one has
+ * that. */
 static void two_locks(void) {
     nntile_status found = NNTILE_INTERNAL, own = NNTILE_INTERNAL;
     pthread_t first, second;
@@ -164,12 +166,14 @@ static void abandoned(void) {
     OK(nntile_record_op(record, copy, both, 1, 1, NULL, 0, NNTILE_F32, NULL, &error));
     nntile_context_abandon();
     sem_post(&go);
-    FAILS(NNTILE_RUNTIME, "never computed", nntile_record_read(record, &s, &value, sizeof value, &error));
+    FAILS(NNTILE_RUNTIME, "never computed",
+          nntile_record_read(record, &s, &value, sizeof value, &error));
 }
 
 int main(void) {
     static float data[COUNT];
-    const int64_t sizes[] = {ROWS, SIDE}, t_sizes[] = {SIDE, SIDE}, strides[] = {SIDE, 1}, t_strides[] = {1, SIDE};
+    const int64_t sizes[] = {ROWS, SIDE}, t_sizes[] = {SIDE, SIDE}, strides[] = {SIDE, 1},
+                  t_strides[] = {1, SIDE};
     const nntile_context_config config = {
         .struct_size = sizeof config, .ncpu = 1, .memory_bytes = 11 << 18};
     sem_init(&begun, 0, 0);

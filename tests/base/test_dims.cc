@@ -37,12 +37,13 @@ void merging_keeps_the_loop() {
         const size_t alone = random() % 5;
         SmallVector<int, 8> first(sizes.size());
         int64_t* const arrays[] = {a.data(), b.data()};
-        const auto left = static_cast<size_t>(merge_dims({sizes.data(), sizes.size()}, arrays, [&](int d) {
-            return static_cast<size_t>(d) != alone;
-        }, first.data()));
+        const auto left = static_cast<size_t>(merge_dims(
+            {sizes.data(), sizes.size()}, arrays,
+            [&](int d) { return static_cast<size_t>(d) != alone; }, first.data()));
         CHECK(left <= sizes.size());
         merged += left < sizes.size();
-        const bool stands_alone = alone >= sizes.size() || std::count(first.begin(), first.begin() + left, alone) == 1;
+        const bool stands_alone =
+            alone >= sizes.size() || std::count(first.begin(), first.begin() + left, alone) == 1;
         CHECK(stands_alone);
         for (Dims* dims : {&sizes, &a, &b}) dims->resize(left);
         CHECK(visited(sizes, a, b) == before);
@@ -64,7 +65,8 @@ void bounds() {
     CHECK(in_bounds({{2, 3}, {0, 1}, 3}, 6) && !in_bounds({{2, 3}, {4, 1}, 0}, 6));
     CHECK(in_bounds({{}, {}, 5}, 6) && !in_bounds({{}, {}, 6}, 6));
     CHECK(in_bounds({{2, 0}, {100, 1}, 100}, 6) && in_bounds({{0}, {1}, 0}, 0));
-    CHECK(!in_bounds({{2}, {-1}, 3}, 6) && !in_bounds({{-2}, {1}, 0}, 6) && !in_bounds({{2}, {1}, -1}, 6));
+    CHECK(!in_bounds({{2}, {-1}, 3}, 6) && !in_bounds({{-2}, {1}, 0}, 6) &&
+          !in_bounds({{2}, {1}, -1}, 6));
     CHECK(!in_bounds({{3}, {huge}, 0}, 6) && !in_bounds({{2, 2}, {huge, huge}, 1}, 6));
     CHECK(!in_bounds({{0}, {-1}, 0}, 6));
 }

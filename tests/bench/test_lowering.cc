@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What it costs to make a plan, by stage. `test_lowering N` repeats N times and prints; without N it only has to work.
+// What it costs to make a plan, by stage. `test_lowering N` repeats N times and prints; without N
+// it only has to work.
 #include <time.h>
 
 #include <cstdio>
@@ -36,7 +37,8 @@ uint32_t input(Graph& g, const Dims& sizes, DType dtype = DType::f32) {
     return g.add_input(dtype, sizes, {}, stored(dtype, sizes));
 }
 
-uint32_t add(Graph& g, const char* op, std::vector<uint32_t> inputs, std::vector<graph::Attr> attrs = {}) {
+uint32_t add(Graph& g, const char* op, std::vector<uint32_t> inputs,
+             std::vector<graph::Attr> attrs = {}) {
     return g.add(*schema::find_op(op), inputs, std::move(attrs))[0];
 }
 
@@ -58,7 +60,8 @@ Graph chain(int64_t n, int length) {
     Graph g;
     uint32_t x = input(g, {n, 64});
     const uint32_t w = input(g, {64, 64});
-    for (int i = 0; i < length; ++i) x = i % 2 ? add(g, "matmul", {x, w, graph::no_value}) : add(g, "relu", {x});
+    for (int i = 0; i < length; ++i)
+        x = i % 2 ? add(g, "matmul", {x, w, graph::no_value}) : add(g, "relu", {x});
     g.set_output(x);
     return g;
 }
@@ -85,8 +88,8 @@ void measure(const char* name, const Graph& recorded, int repeats) {
     }
     const double each = 1.0 / repeats;
     if (repeats > 1)
-        std::printf("%s tasks %zu tiling %.2f lower %.2f plan %.2f all %.2f us, %.2f us a task\n", name, tasks,
-                    tiling_us * each, lower_us * each, plan_us * each, all_us * each,
+        std::printf("%s tasks %zu tiling %.2f lower %.2f plan %.2f all %.2f us, %.2f us a task\n",
+                    name, tasks, tiling_us * each, lower_us * each, plan_us * each, all_us * each,
                     all_us * each / static_cast<double>(tasks));
 }
 

@@ -33,7 +33,7 @@ inline std::vector<uint32_t> add(graph::Graph& g, const schema::OpRow& row, cons
 // Shapes that go together, and what lists of integers may be; none: their defaults.
 struct Family {
     std::vector<Dims> shapes, lists;
-    std::vector<Dims> sizes = {};       // attribute `sizes`, where that is another one
+    std::vector<Dims> sizes = {};  // attribute `sizes`, where that is another one
 };
 
 // The first accepted one of all combinations of a few shapes; optional inputs are given.
@@ -52,7 +52,8 @@ inline std::optional<Sample> sample_of(const schema::OpRow& row, const Family& f
         for (size_t k = 0; k < row.attrs.size(); ++k) {
             if (row.attrs[k].kind == schema::AttrKind::integers) {
                 if (!family.lists.empty()) sample.attrs[k].ints = family.lists[c % ways];
-                else if (row.attrs[k].name == "sizes") sample.attrs[k].ints = family.sizes[c % ways];
+                else if (row.attrs[k].name == "sizes")
+                    sample.attrs[k].ints = family.sizes[c % ways];
             }
             if (row.attrs[k].name.starts_with("num_")) sample.attrs[k].i = 4;
         }
@@ -62,15 +63,19 @@ inline std::optional<Sample> sample_of(const schema::OpRow& row, const Family& f
     return std::nullopt;
 }
 inline std::optional<Sample> sample_of(const schema::OpRow& row) {
-    const Family families[] = {{{{2, 4, 4}, {2, 4}, {4}}, {{1}, {}}},                                        // batches
-                               {{{4, 4}, {4}, {}, {4, 1}}, {{4, 4}, {4, 1}, {0}, {}}},
-                               {{{2, 2, 4, 4}, {2, 2, 1, 1}, {2}}, {}, {{2, 2, 4, 4}, {2, 2, 1, 1}}},    // images
-                               {{{4, 3, 8}, {8, 2}, {3, 2}, {4, 3, 2}}, {}, {{}}},                       // LSTM
-                               {{{4, 3, 6}, {6, 2}, {6}, {3, 2}, {4, 3, 2}, {4, 3, 8}}, {}, {{}}},       // GRU
-                               {{{4, 3, 2}, {2, 2}, {3, 2}}, {}, {{}}},                                  // plain
-                               {{{2, 2, 3, 4}, {2, 3}, {2, 2}}, {}, {{}}},                               // group norm
-                               {{{3, 6}, {3, 2}, {6}, {3, 10}}, {}, {{}}},                               // cells
-                               {{{2, 2, 4, 4}, {2, 3, 2}, {2, 2, 3}}, {}, {{}}}};  // pixels of a grid
+    const Family families[] = {
+        {{{2, 4, 4}, {2, 4}, {4}}, {{1}, {}}},  // batches
+        {{{4, 4}, {4}, {}, {4, 1}}, {{4, 4}, {4, 1}, {0}, {}}},
+        // Images
+        {{{2, 2, 4, 4}, {2, 2, 1, 1}, {2}}, {}, {{2, 2, 4, 4}, {2, 2, 1, 1}}},
+        {{{4, 3, 8}, {8, 2}, {3, 2}, {4, 3, 2}}, {}, {{}}},  // LSTM
+        // GRU
+        {{{4, 3, 6}, {6, 2}, {6}, {3, 2}, {4, 3, 2}, {4, 3, 8}}, {}, {{}}},
+        {{{4, 3, 2}, {2, 2}, {3, 2}}, {}, {{}}},     // plain
+        {{{2, 2, 3, 4}, {2, 3}, {2, 2}}, {}, {{}}},  // group norm
+        {{{3, 6}, {3, 2}, {6}, {3, 10}}, {}, {{}}},  // cells
+        // Pixels of a grid
+        {{{2, 2, 4, 4}, {2, 3, 2}, {2, 2, 3}}, {}, {{}}}};
     for (const Family& family : families)
         if (auto found = sample_of(row, family)) return found;
     return std::nullopt;

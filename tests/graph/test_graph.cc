@@ -131,9 +131,10 @@ void rows_of_numbers() {  // softmax, loss, embedding, layer norm
     CHECK(gives(infer("attention", {q, k, v, mask}), {f32({2, 5, 6}), f32({2, 5})}));
     const Given order = list("order", {1, 0, 2, 1, 0});
     CHECK(gives(infer("attention", {q, k, v, absent}, {order}), {f32({5, 2, 6}), f32({5, 2})}));
-    CHECK_ERROR(invalid_argument, "attention_backward: order (1, 0, 2, 1, 0) has no permutation of 3 dims at 3",
-                infer("attention_backward", {f32({2, 5, 6}), q, k, v, absent, f32({2, 5, 6}), f32({2, 5})},
-                      {order}));
+    CHECK_ERROR(invalid_argument,
+                "attention_backward: order (1, 0, 2, 1, 0) has no permutation of 3 dims at 3",
+                infer("attention_backward",
+                      {f32({2, 5, 6}), q, k, v, absent, f32({2, 5, 6}), f32({2, 5})}, {order}));
     CHECK_ERROR(invalid_argument, "attention: k must have shape (2, 3, 4), got (2, 3, 5)",
                 infer("attention", {q, f32({2, 3, 5}), v, absent}));
     CHECK_ERROR(invalid_argument, "attention: mask (5, 2) does not broadcast to (2, 5, 3)",

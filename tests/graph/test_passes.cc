@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Each pass against the texts of tests/graph/passes, and graphs that verify() refuses. With the argument "write" the
-// texts after the passes are written as they are now; read the difference before you keep it.
+// Each pass against the texts of tests/graph/passes, and graphs that verify() refuses. With the
+// argument "write" the texts after the passes are written as they are now; read the difference
+// before you keep it.
 #include <fstream>
 #include <functional>
 #include <random>
@@ -74,10 +75,8 @@ void texts(bool write) {
         void (*run)(Graph&);
         size_t at_least;
     } passes[] = {
-        {"remove_dead", graph::remove_dead, 8},
-        {"own_outputs", graph::own_outputs, 5},
-        {"fuse_maps", graph::fuse_maps, 30},
-        {"fuse_writes", graph::fuse_writes, 25},
+        {"remove_dead", graph::remove_dead, 8},        {"own_outputs", graph::own_outputs, 5},
+        {"fuse_maps", graph::fuse_maps, 30},           {"fuse_writes", graph::fuse_writes, 25},
         {"fuse_epilogues", graph::fuse_epilogues, 24},
     };
     for (const auto& pass : passes) {
@@ -87,7 +86,9 @@ void texts(bool write) {
         if (!write) continue;
         std::ofstream file(path_of(pass.name));
         for (const Case& c : cases)
-            file << (&c == &cases[0] ? "" : "\n") << "== " << c.title << "\n" << c.before << "-- after\n" << c.after;
+            file << (&c == &cases[0] ? "" : "\n") << "== " << c.title << "\n"
+                 << c.before << "-- after\n"
+                 << c.after;
     }
 }
 
@@ -113,12 +114,14 @@ void wrong_graphs() {
         {"%2 is no result of its node", [](Graph& g) { g.values[2].source = 0; }},
         {"%2 comes from 2 of 2", [](Graph& g) { g.values[2].source = 2; }},
         {"%1 is no result of its node", [](Graph& g) { g.values[1].output = 1; }},
-        {"node 1 gives %0, which another one makes", [](Graph& g) { g.nodes[1].outputs.push_back(0); }},
+        {"node 1 gives %0, which another one makes",
+         [](Graph& g) { g.nodes[1].outputs.push_back(0); }},
         {"%0 is no input", [](Graph& g) { g.inputs[0].value = 1; }},
         {"the graph reads %3 of 3", [](Graph& g) { g.outputs[0].value = 3; }},
         {"a name of %0", [](Graph& g) { g.marks[0].dim = 1; }},
         {"a name of %9", [](Graph& g) { g.marks[0].value = 9; }},
-        {"%3 is a view of %3", [](Graph& g) {
+        {"%3 is a view of %3",
+         [](Graph& g) {
              g.add_view(1, {{2}, {1}, 0});
              g.views[0].base = 3;
              g.nodes[1].inputs[0] = 3;
@@ -127,7 +130,8 @@ void wrong_graphs() {
     for (const auto& c : cases) {
         Graph g = two_nodes();
         c.spoil(g);
-        test::check_error(__FILE__, __LINE__, Status::internal, std::string("a pass left a wrong graph: ") + c.part,
+        test::check_error(__FILE__, __LINE__, Status::internal,
+                          std::string("a pass left a wrong graph: ") + c.part,
                           [&] { graph::verify(g); });
     }
 }
@@ -140,12 +144,15 @@ void wrong_programs() {
         std::function<void(Program&)> spoil;
     } cases[] = {
         {"map: neg reads r1, which is never written", [](Program& p) { p.code[0].out[0] = 2; }},
-        {"map: exp writes r0, which is no register of its own", [](Program& p) { p.code[0].out[0] = 0; }},
+        {"map: exp writes r0, which is no register of its own",
+         [](Program& p) { p.code[0].out[0] = 0; }},
         {"map: exp reads r3, which is never written", [](Program& p) { p.code[0].in[0] = 3; }},
         {"map: output r2 is never written", [](Program& p) { p.code.pop_back(); }},
         {"map: exp takes 1 operands and gives 1", [](Program& p) { p.code[0].in.push_back(0); }},
-        {"map: neg has parameters of another instruction", [](Program& p) { p.code[1].first_param = 1; }},
-        {"map: a program of 2 inputs and 1 outputs for 1 and 1 values", [](Program& p) { p.n_in = 2; }},
+        {"map: neg has parameters of another instruction",
+         [](Program& p) { p.code[1].first_param = 1; }},
+        {"map: a program of 2 inputs and 1 outputs for 1 and 1 values",
+         [](Program& p) { p.n_in = 2; }},
     };
     for (const auto& c : cases) {
         Graph g = two_nodes();
@@ -154,7 +161,8 @@ void wrong_programs() {
         auto program = std::make_shared<Program>(*g.nodes[0].program);
         c.spoil(*program);
         g.nodes[0].program = program;
-        test::check_error(__FILE__, __LINE__, Status::invalid_argument, c.part, [&] { graph::verify(g); });
+        test::check_error(__FILE__, __LINE__, Status::invalid_argument, c.part,
+                          [&] { graph::verify(g); });
     }
 }
 
@@ -165,11 +173,16 @@ void wrong_epilogues() {
         const char* part;
         std::function<void(graph::Node&, Program&)> spoil;
     } cases[] = {
-        {"matmul: add reads r4, which is never written", [](auto&, Program& p) { p.code[0].in[0] = 4; }},
-        {"matmul: a program of 1 inputs and 1 outputs for 2 and 1 values", [](auto&, Program& p) { p.n_in = 1; }},
-        {"matmul: 3 parameters for 1", [](graph::Node& n, auto&) { n.attrs.resize(5, n.attrs[0]); }},
-        {"matmul: relu gives bf16, but its value is f32", [](auto&, Program& p) { p.code[1].result = DType::bf16; }},
-        {"matmul: an input is absent", [](graph::Node& n, auto&) { n.inputs[3] = graph::no_value; }},
+        {"matmul: add reads r4, which is never written",
+         [](auto&, Program& p) { p.code[0].in[0] = 4; }},
+        {"matmul: a program of 1 inputs and 1 outputs for 2 and 1 values",
+         [](auto&, Program& p) { p.n_in = 1; }},
+        {"matmul: 3 parameters for 1",
+         [](graph::Node& n, auto&) { n.attrs.resize(5, n.attrs[0]); }},
+        {"matmul: relu gives bf16, but its value is f32",
+         [](auto&, Program& p) { p.code[1].result = DType::bf16; }},
+        {"matmul: an input is absent",
+         [](graph::Node& n, auto&) { n.inputs[3] = graph::no_value; }},
         {"matmul: an input of shape (3, 5) for outputs of shape (4, 5)",
          [](graph::Node& n, auto&) { n.inputs[3] = 1; }},
         {"matmul: the program is too long", [](auto&, Program& p) { p.n_registers = 63; }},
@@ -188,7 +201,8 @@ void wrong_epilogues() {
         auto program = std::make_shared<Program>(*g.nodes[0].program);
         c.spoil(g.nodes[0], *program);
         g.nodes[0].program = program;
-        test::check_error(__FILE__, __LINE__, Status::invalid_argument, c.part, [&] { graph::verify(g); });
+        test::check_error(__FILE__, __LINE__, Status::invalid_argument, c.part,
+                          [&] { graph::verify(g); });
     }
 }
 
@@ -199,9 +213,11 @@ void wrong_prologues() {
         const char* part;
         std::function<void(graph::Node&, Program&)> spoil;
     } cases[] = {
-        {"view_write: exp reads r2, which is never written", [](auto&, Program& p) { p.code[0].in[0] = 2; }},
+        {"view_write: exp reads r2, which is never written",
+         [](auto&, Program& p) { p.code[0].in[0] = 2; }},
         {"view_write: 1 parameters for 0", [](graph::Node& n, auto&) { n.attrs.push_back({}); }},
-        {"view_write: an input is absent", [](graph::Node& n, auto&) { n.inputs[1] = graph::no_value; }},
+        {"view_write: an input is absent",
+         [](graph::Node& n, auto&) { n.inputs[1] = graph::no_value; }},
         {"view_write: an input of shape (8,) for outputs of shape (4,)",
          [](graph::Node& n, auto&) { n.inputs[1] = 0; }},
         {"view_write: a program of 1 inputs and 1 outputs for 1 and 0 values",
@@ -229,16 +245,18 @@ void wrong_prologues() {
 // Programs are a part of the hash.
 void hashes() {
     const auto of = [](const std::string& row, const std::string& code) {
-        return parse("graph {\n  %0 : f32[4, 4] = input\n  %1 : f32[4, 4], %2 : f32[4, 4] = " + row +
-                     "(%0, %0, %0) " + code + "\n  return %2\n}\n")
+        return parse("graph {\n  %0 : f32[4, 4] = input\n  %1 : f32[4, 4], %2 : f32[4, 4] = " +
+                     row + "(%0, %0, %0) " + code + "\n  return %2\n}\n")
             .hash();
     };
     CHECK(of("matmul", "[r1 = relu(r0) : f32]") == of("matmul", "[r1 = relu(r0) : f32]"));
     CHECK(of("matmul", "[r1 = relu(r0) : f32]") != of("matmul", "[r1 = exp(r0) : f32]"));
     CHECK(of("matmul", "[r1 = relu(r0) : f32]") != of("addmm", "[r1 = relu(r0) : f32]"));
     const auto of_write = [](const std::string& code) {
-        return parse("graph {\n  %0 : f32[8] = input\n  %1 : f32[8], %2 : f32[8] = view_write(%0, %0) " + code +
-                     "\n  return %1\n}\n")
+        return parse(
+                   "graph {\n  %0 : f32[8] = input\n  %1 : f32[8], %2 : f32[8] = view_write(%0, "
+                   "%0) " +
+                   code + "\n  return %1\n}\n")
             .hash();
     };
     const std::string whole = "{strides = (1,), offset = 0} ";
@@ -311,30 +329,40 @@ void bad_programs() {
         {in(chain), "map: the program is too long"},
         {blocks, "map: the program is too long"},
         {in("r1 = exp(r0) : f99"), "line 3: no dtype f99"},
-        {in("r1 = exp(r0) : bf16 in bf16"), "line 3: exp is computed in f32, f64 or i64, not in bf16"},
+        {in("r1 = exp(r0) : bf16 in bf16"),
+         "line 3: exp is computed in f32, f64 or i64, not in bf16"},
         {in("r1 = exp(r0) : f32 {alpha = 1}"), "line 3: exp has no attribute alpha"},
         {in("r1 = exp(r0)"), "line 3: expected ':'"},
         {in(""), "line 3: expected a word"},
-        {in("r1 = exp(r0) : f32; r2 = neg(r0) : f32", "%1 : f32[4], %2 : f32[5]"), "map: outputs of several shapes"},
-        {in("r1 = exp(r0) : f32", "%1 : f32[5]"), "map: an input of shape (4,) for outputs of shape (5,)"},
-        {in("r1 = exp(r0) : f32", "%1 : f32[]"), "map: an input of shape (4,) for outputs of shape ()"},
+        {in("r1 = exp(r0) : f32; r2 = neg(r0) : f32", "%1 : f32[4], %2 : f32[5]"),
+         "map: outputs of several shapes"},
+        {in("r1 = exp(r0) : f32", "%1 : f32[5]"),
+         "map: an input of shape (4,) for outputs of shape (5,)"},
+        {in("r1 = exp(r0) : f32", "%1 : f32[]"),
+         "map: an input of shape (4,) for outputs of shape ()"},
         {in("r1 = exp(r0) : i64"), "map: exp is not computed in i64"},
         {in("r1 = exp(r0) : f32", "%1 : bf16[4]"), "map: exp gives f32, but its value is bf16"},
-        {"graph {\n  %0 : f32[4] = map(none) [r1 = exp(r0) : f32]\n}\n", "map: no value %4294967295"},
+        {"graph {\n  %0 : f32[4] = map(none) [r1 = exp(r0) : f32]\n}\n",
+         "map: no value %4294967295"},
         {"graph {\n  %0 : f32[4, 4] = input\n  %1 : f32[4] = sum(%0) [r1 = exp(r0) : f32]\n}\n",
          "line 3: sum takes no program"},
-        {"graph {\n  %0 : f32[4, 4] = input\n  %1 : f32[4, 4] = matmul(%0, %0) [r1 = exp(r0) : f32]\n}\n",
+        {"graph {\n  %0 : f32[4, 4] = input\n  %1 : f32[4, 4] = matmul(%0, %0) [r1 = exp(r0) : "
+         "f32]\n}\n",
          "matmul: a program of 1 inputs and 0 outputs for 1 and 0 values"},
         {"graph {\n  %0 : f32[4, 4] = input\n  matmul(%0, %0) [r1 = exp(r0) : f32]\n}\n",
          "line 3: matmul takes no program"},
         {write("%1 : f32[8]"), "view_write: no program can make 1 results with it"},
-        {write("%1 : f32[8], %2 : f32[4], %3 : f32[4]"), "view_write: no program can make 3 results with it"},
-        {write("%1 : f32[8], %2 : f32[9]"), "view_write: the view ends beyond the 8 elements of base (8,)"},
-        {write("%1 : f32[8], %2 : f32[2, 2]"), "view_write: data (2, 2) and strides (1,) differ in rank"},
+        {write("%1 : f32[8], %2 : f32[4], %3 : f32[4]"),
+         "view_write: no program can make 3 results with it"},
+        {write("%1 : f32[8], %2 : f32[9]"),
+         "view_write: the view ends beyond the 8 elements of base (8,)"},
+        {write("%1 : f32[8], %2 : f32[2, 2]"),
+         "view_write: data (2, 2) and strides (1,) differ in rank"},
         {write("%1 : f32[8], %2 : bf16[4]"), "view_write: exp gives f32, but its value is bf16"},
         {write("%1 : f32[8], %2 : f32[4]", "none, %0"), "view_write: input base is missing"},
         {write("%1 : f32[8], %2 : f32[4]", "%0, none"), "view_write: no value %4294967295"},
-        {write("%1 : f32[8], %2 : f32[4]", "%0"), "view_write: exp reads r0, which is never written"},
+        {write("%1 : f32[8], %2 : f32[4]", "%0"),
+         "view_write: exp reads r0, which is never written"},
     };
     for (const auto& c : cases) {
         const std::string message = test::error_of([&] { parse(c.text); });

@@ -72,7 +72,8 @@ void documented_form() {
         g.add_host("aten::foo", 0x1f, std::vector<uint32_t>{h, no_value}, out, "model.py:15");
     g.add_host("aten::print_", 7, std::vector<uint32_t>{host[0]}, {});
     const uint8_t batched[] = {1, 0, 1};
-    g.add_host("aten::bar", 8, std::vector<uint32_t>{h, w}, {{{DType::f32, {24, 2}, false}}}, {}, batched);
+    g.add_host("aten::bar", 8, std::vector<uint32_t>{h, w}, {{{DType::f32, {24, 2}, false}}}, {},
+               batched);
     g.name_axis(x, 0, "batch");
     g.name_axis(h, 0, "batch");
     g.name_axis(h, 1, "my axis");

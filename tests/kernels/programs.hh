@@ -17,9 +17,10 @@ inline kernels::Program program(std::vector<kernels::Instruction> code, uint8_t 
     return {std::move(code), n_in, n_out, n_registers};
 }
 
-inline kernels::Instruction instruction(const char* name, DType compute, std::initializer_list<uint8_t> in,
-                        std::initializer_list<uint8_t> out, uint16_t first_param = 0,
-                        DType result = DType::none) {
+inline kernels::Instruction instruction(const char* name, DType compute,
+                                        std::initializer_list<uint8_t> in,
+                                        std::initializer_list<uint8_t> out,
+                                        uint16_t first_param = 0, DType result = DType::none) {
     const int row = kernels::find_map(name);
     CHECK(row >= 0);
     kernels::Instruction i;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Functions that models call seldom, by formulas of their own: series, bisection, the standard library's.
+// Functions that models call seldom, by formulas of their own: series, bisection, the standard
+// library's.
 #pragma once
 
 #include <cmath>
@@ -27,10 +28,12 @@ inline double trigamma(double x) {
     long double result = 0, at = x;
     for (; at < 40; at += 1) result += 1 / (at * at);
     const long double z = 1 / (at * at);
-    return static_cast<double>(result + (1 + 1 / (2 * at) + z * (1.0L / 6 - z * (1.0L / 30 - z / 42))) / at);
+    return static_cast<double>(result +
+                               (1 + 1 / (2 * at) + z * (1.0L / 6 - z * (1.0L / 30 - z / 42))) / at);
 }
 
-// Sum of (q + k) ** -x for k = 0, 1, ..: terms, and what an integral and half a term make of the rest.
+// Sum of (q + k) ** -x for k = 0, 1, ..: terms, and what an integral and half a term make of the
+// rest.
 inline double zeta(double x, double q) {
     const long double power = -x;
     long double result = 0, at = q;

@@ -48,49 +48,30 @@ inline double decode(const void* p, DType dtype) {
         return value;
     };
     switch (dtype) {
-        case DType::f32:
-            return as(float{});
-        case DType::f64:
-            return as(double{});
-        case DType::f16:
-            return decode16(as(uint16_t{}), 10, 15);
-        case DType::bf16:
-            return decode16(as(uint16_t{}), 7, 127);
-        case DType::i64:
-            return static_cast<double>(as(int64_t{}));
-        case DType::i32:
-            return as(int32_t{});
-        case DType::i16:
-            return as(int16_t{});
-        case DType::i8:
-            return as(int8_t{});
-        default:
-            return as(uint8_t{});
+        case DType::f32: return as(float{});
+        case DType::f64: return as(double{});
+        case DType::f16: return decode16(as(uint16_t{}), 10, 15);
+        case DType::bf16: return decode16(as(uint16_t{}), 7, 127);
+        case DType::i64: return static_cast<double>(as(int64_t{}));
+        case DType::i32: return as(int32_t{});
+        case DType::i16: return as(int16_t{});
+        case DType::i8: return as(int8_t{});
+        default: return as(uint8_t{});
     }
 }
 inline void encode(double x, void* p, DType dtype) {
     auto put = [p](auto value) { std::memcpy(p, &value, sizeof(value)); };
     switch (dtype) {
-        case DType::f32:
-            return put(static_cast<float>(x));
-        case DType::f64:
-            return put(x);
-        case DType::f16:
-            return put(encode16(x, 10, 15));
-        case DType::bf16:
-            return put(encode16(x, 7, 127));
-        case DType::i64:
-            return put(static_cast<int64_t>(x));
-        case DType::i32:
-            return put(static_cast<int32_t>(x));
-        case DType::i16:
-            return put(static_cast<int16_t>(x));
-        case DType::i8:
-            return put(static_cast<int8_t>(x));
-        case DType::boolean:
-            return put(static_cast<uint8_t>(x != 0));
-        default:
-            return put(static_cast<uint8_t>(static_cast<int64_t>(x)));
+        case DType::f32: return put(static_cast<float>(x));
+        case DType::f64: return put(x);
+        case DType::f16: return put(encode16(x, 10, 15));
+        case DType::bf16: return put(encode16(x, 7, 127));
+        case DType::i64: return put(static_cast<int64_t>(x));
+        case DType::i32: return put(static_cast<int32_t>(x));
+        case DType::i16: return put(static_cast<int16_t>(x));
+        case DType::i8: return put(static_cast<int8_t>(x));
+        case DType::boolean: return put(static_cast<uint8_t>(x != 0));
+        default: return put(static_cast<uint8_t>(static_cast<int64_t>(x)));
     }
 }
 inline double epsilon(DType dtype) {

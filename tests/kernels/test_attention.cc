@@ -18,10 +18,18 @@ struct Operands {
     Tensor q, k, v, mask, y, logs, dy, dq, dk, dv;
 
     Operands(const Case& c, DType dtype, Lie lie)
-        : dtype(dtype), logs_dtype(dtype == DType::f64 ? dtype : DType::f32),
-          q(dtype, c.sizes, lie, {2, 4}), k(dtype, c.sizes, lie, {1, 4}), v(dtype, c.sizes, lie, {1, 3}),
-          mask(c.choice ? DType::boolean : dtype, c.sizes, lie, {0, 3, 4}), y(dtype, c.sizes, lie, {2, 3}),
-          logs(logs_dtype, c.sizes, lie, {2, 3, 4}), dy(y), dq(q), dk(k), dv(v) {
+        : dtype(dtype),
+          logs_dtype(dtype == DType::f64 ? dtype : DType::f32),
+          q(dtype, c.sizes, lie, {2, 4}),
+          k(dtype, c.sizes, lie, {1, 4}),
+          v(dtype, c.sizes, lie, {1, 3}),
+          mask(c.choice ? DType::boolean : dtype, c.sizes, lie, {0, 3, 4}),
+          y(dtype, c.sizes, lie, {2, 3}),
+          logs(logs_dtype, c.sizes, lie, {2, 3, 4}),
+          dy(y),
+          dq(q),
+          dk(k),
+          dv(v) {
         q.random(), k.random(), v.random(), dy.random();
         if (c.choice) mask.random(0, 1);
         else mask.random();
@@ -87,7 +95,8 @@ void test_case(const Case& c, DType dtype, Lie lie) {
             double mean = 0;
             for (int64_t j = 0; j < keys; ++j) {
                 double s = 0;
-                for (int64_t e = 0; e < values; ++e) s += o.dy.get({h, i, 0, 0, e}) * o.v.get({h, 0, j, 0, e});
+                for (int64_t e = 0; e < values; ++e)
+                    s += o.dy.get({h, i, 0, 0, e}) * o.v.get({h, 0, j, 0, e});
                 weight[place(h, i, j)] = weights[static_cast<size_t>(j)];
                 slope[place(h, i, j)] = s;
                 mean += weights[static_cast<size_t>(j)] * s;
@@ -121,8 +130,10 @@ void test_default_scale() {
     const Case c{{1, 3, 4, 16, 2}};
     Operands o(c, DType::f32, Lie::dense);
     Tensor again = o.y;
-    CHECK(run("attention", c.sizes, {&o.q, &o.k, &o.v, nullptr, &o.y, &o.logs}, {integer(0), real(NAN)}) == 0);
-    CHECK(run("attention", c.sizes, {&o.q, &o.k, &o.v, nullptr, &again, &o.logs}, {integer(0), real(0.25)}) == 0);
+    CHECK(run("attention", c.sizes, {&o.q, &o.k, &o.v, nullptr, &o.y, &o.logs},
+              {integer(0), real(NAN)}) == 0);
+    CHECK(run("attention", c.sizes, {&o.q, &o.k, &o.v, nullptr, &again, &o.logs},
+              {integer(0), real(0.25)}) == 0);
     CHECK_VALUES("default scale", o.y, 0, 0, [&](const Index& at) { return again.get(at); });
 }
 
@@ -131,11 +142,18 @@ void test_default_scale() {
 int main() {
     for (DType dtype : {DType::f32, DType::f64, DType::f16, DType::bf16})
         for (Lie lie : {Lie::dense, Lie::reversed, Lie::gapped})
-            for (const Case& c :
-                 {Case{{2, 5, 7, 4, 3}}, {{2, 5, 7, 4, 3}, true}, {{3, 4, 6, 2, 5}, false, true},
-                  {{2, 6, 5, 4, 4}, false, true, true}, {{1, 6, 9, 3, 2}, true, true, true},
-                  {{1, 4, 9, 3, 2}, true, false, false, 3}, {{2, 1, 1, 1, 1}}, {{1, 3, 0, 4, 2}},
-                  {{2, 0, 3, 4, 2}}, {{1, 3, 2, 4, 0}}, {{0, 2, 2, 2, 2}}, {{1, 130, 300, 3, 4}, true}})
+            for (const Case& c : {Case{{2, 5, 7, 4, 3}},
+                                  {{2, 5, 7, 4, 3}, true},
+                                  {{3, 4, 6, 2, 5}, false, true},
+                                  {{2, 6, 5, 4, 4}, false, true, true},
+                                  {{1, 6, 9, 3, 2}, true, true, true},
+                                  {{1, 4, 9, 3, 2}, true, false, false, 3},
+                                  {{2, 1, 1, 1, 1}},
+                                  {{1, 3, 0, 4, 2}},
+                                  {{2, 0, 3, 4, 2}},
+                                  {{1, 3, 2, 4, 0}},
+                                  {{0, 2, 2, 2, 2}},
+                                  {{1, 130, 300, 3, 4}, true}})
                 test_case(c, dtype, lie);
     test_case(Case{{1, 300, 270, 8, 12}, false, true, true}, DType::f32, Lie::dense);
     test_default_scale();

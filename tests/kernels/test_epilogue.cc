@@ -10,8 +10,11 @@ namespace {
 
 // r3 = the product * r0 + r1; r4 = gelu(r3); the second result, if wanted, is r4 * the product.
 Program program_of(DType dtype, bool two) {
-    const DType compute = dtype == DType::f64 ? DType::f64 : is_floating(dtype) ? DType::f32 : DType::i64;
-    const auto instruction = [&](const char* name, std::initializer_list<uint8_t> in, uint8_t out, uint16_t param) {
+    const DType compute = dtype == DType::f64  ? DType::f64
+                          : is_floating(dtype) ? DType::f32
+                                               : DType::i64;
+    const auto instruction = [&](const char* name, std::initializer_list<uint8_t> in, uint8_t out,
+                                 uint16_t param) {
         kernels::Instruction i;
         i.primitive = static_cast<uint16_t>(kernels::find_map(name));
         i.compute = compute;
@@ -34,7 +37,7 @@ Program program_of(DType dtype, bool two) {
 
 struct Case {
     DType dtype;
-    Index sizes;            // batch.., m, n, k
+    Index sizes;  // batch.., m, n, k
     Lie a = Lie::dense, b = Lie::dense;
     double alpha = 1, beta = 0;
     bool accumulate = false, two = false;
@@ -43,19 +46,20 @@ struct Case {
 void check(const Case& c) {
     const auto dims = static_cast<int64_t>(c.sizes.size());
     const auto m = dims - 3, n = dims - 2, k = dims - 1;
-    Tensor a(c.dtype, c.sizes, c.a, {n}), b(c.dtype, c.sizes, c.b, {m}), add(c.dtype, c.sizes, Lie::dense, {k}),
-        scale(c.dtype, c.sizes, Lie::gapped, {m, k}), residual(c.dtype, c.sizes, Lie::reversed, {k}),
-        y(c.dtype, c.sizes, Lie::dense, {k}), z(c.dtype, c.sizes, Lie::dense, {k}),
-        u(c.dtype, c.sizes, Lie::gapped, {k});
+    Tensor a(c.dtype, c.sizes, c.a, {n}), b(c.dtype, c.sizes, c.b, {m}),
+        add(c.dtype, c.sizes, Lie::dense, {k}), scale(c.dtype, c.sizes, Lie::gapped, {m, k}),
+        residual(c.dtype, c.sizes, Lie::reversed, {k}), y(c.dtype, c.sizes, Lie::dense, {k}),
+        z(c.dtype, c.sizes, Lie::dense, {k}), u(c.dtype, c.sizes, Lie::gapped, {k});
     for (Tensor* t : {&a, &b, &add, &scale, &residual, &y, &z, &u}) t->random();
     Tensor y2 = y, z2 = z, u2 = u;
     const Program program = program_of(c.dtype, c.two);
     const std::vector<kernels::Param> own = {real(c.alpha), real(c.beta), integer(c.accumulate)};
-    std::vector<kernels::Param> more = is_floating(c.dtype) ? std::vector{real(0.5), integer(1)}
-                                                            : std::vector{real(2)};
+    std::vector<kernels::Param> more =
+        is_floating(c.dtype) ? std::vector{real(0.5), integer(1)} : std::vector{real(2)};
     std::vector<kernels::Param> all = own;
     all.insert(all.end(), more.begin(), more.end());
-    std::vector<Tensor*> operands = {&a, &b, &add, &scale, &residual, &y, &z}, map = {&scale, &residual, &y2, &z2};
+    std::vector<Tensor*> operands = {&a, &b, &add, &scale, &residual, &y, &z},
+                         map = {&scale, &residual, &y2, &z2};
     if (c.two) {
         operands.push_back(&u);
         map.push_back(&u2);
@@ -73,7 +77,8 @@ void check(const Case& c) {
 // The result in the memory of the product.
 void in_place(DType dtype) {
     const Index sizes{70, 50, 30};
-    Tensor a(dtype, sizes, Lie::dense, {1}), b(dtype, sizes, Lie::dense, {0}), y(dtype, sizes, Lie::dense, {2}), z = y;
+    Tensor a(dtype, sizes, Lie::dense, {1}), b(dtype, sizes, Lie::dense, {0}),
+        y(dtype, sizes, Lie::dense, {2}), z = y;
     a.random(), b.random();
     Program p;
     p.n_in = p.n_out = 1;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Kernels of images against plain loops: pools, resampling, blends of channels, places of a grid. Images lie in any
-// way, of which channels that are the last dim have loops of their own.
+// Kernels of images against plain loops: pools, resampling, blends of channels, places of a grid.
+// Images lie in any way, of which channels that are the last dim have loops of their own.
 #include "tensor.hh"
 
 using namespace nntile;
@@ -33,17 +33,19 @@ Tensor laid(DType dtype, const Index& sizes, const Index& own, int64_t last, Lie
 }
 
 struct Pool {
-    Index sizes;                    // n, c, y's, x's
+    Index sizes;  // n, c, y's, x's
     int64_t size, stride, padding, dilation;
     bool adaptive = false;
 };
 const Pool pools[] = {
-    {{2, 19, 3, 4, 6, 8}, 2, 2, 0, 1},  {{1, 37, 4, 4, 7, 7}, 3, 2, 1, 1}, {{2, 3, 5, 5, 5, 5}, 3, 1, 1, 1},
-    {{1, 70, 3, 3, 7, 7}, 3, 2, 1, 2},  {{2, 1, 2, 2, 5, 5}, 2, 2, 0, 1},  {{0, 5, 2, 2, 4, 4}, 2, 2, 0, 1},
+    {{2, 19, 3, 4, 6, 8}, 2, 2, 0, 1},       {{1, 37, 4, 4, 7, 7}, 3, 2, 1, 1},
+    {{2, 3, 5, 5, 5, 5}, 3, 1, 1, 1},        {{1, 70, 3, 3, 7, 7}, 3, 2, 1, 2},
+    {{2, 1, 2, 2, 5, 5}, 2, 2, 0, 1},        {{0, 5, 2, 2, 4, 4}, 2, 2, 0, 1},
     {{2, 17, 1, 1, 5, 7}, 0, 0, 0, 0, true}, {{1, 33, 3, 2, 7, 5}, 0, 0, 0, 0, true},
 };
 
-void each_of_window(const Pool& p, const Index& at, const std::function<void(int64_t, int64_t)>& use) {
+void each_of_window(const Pool& p, const Index& at,
+                    const std::function<void(int64_t, int64_t)>& use) {
     const auto range = [&](int d) {
         const int64_t n = p.sizes[4 + d], m = p.sizes[2 + d], o = at[2 + d];
         Index found;
@@ -90,8 +92,10 @@ void test_pools() {
                             });
                             return place ? where : largest;
                         };
-                        CHECK_VALUES("max_pool", y, 0, 0, [&](const Index& at) { return best(at, false); });
-                        CHECK_VALUES("max_pool places", places, 0, 0, [&](const Index& at) { return best(at, true); });
+                        CHECK_VALUES("max_pool", y, 0, 0,
+                                     [&](const Index& at) { return best(at, false); });
+                        CHECK_VALUES("max_pool places", places, 0, 0,
+                                     [&](const Index& at) { return best(at, true); });
 
                         y.random(0.5, 2);
                         CHECK(run("max_pool_backward", s, {&y, &places, &dx}, {}) == 0);
@@ -103,17 +107,19 @@ void test_pools() {
                             sums.set(to, sums.get(to) + y.get(at));
                         });
                         const double eps = tolerance(dtype);
-                        CHECK_VALUES("max_pool_backward", dx, eps, eps, [&](const Index& at) { return sums.get(at); });
+                        CHECK_VALUES("max_pool_backward", dx, eps, eps,
+                                     [&](const Index& at) { return sums.get(at); });
 
                         x.random();
                         CHECK(run("avg_pool", s, {&x, &y}, mean) == 0);
                         const auto divisor = [&](const Index& at) {
-                            if (!p.adaptive) {      // as far as the padding goes
+                            if (!p.adaptive) {  // as far as the padding goes
                                 double n = 1;
                                 for (int d : {0, 1}) {
                                     const int64_t begin = at[2 + d] * p.stride - p.padding;
                                     const int64_t end = begin + (p.size - 1) * p.dilation + 1;
-                                    n *= static_cast<double>(std::min(end, s[4 + d] + p.padding) - begin);
+                                    n *= static_cast<double>(std::min(end, s[4 + d] + p.padding) -
+                                                             begin);
                                 }
                                 return n;
                             }
@@ -136,7 +142,8 @@ void test_pools() {
                                 sums.set(to, sums.get(to) + y.get(at) / divisor(at));
                             });
                         });
-                        CHECK_VALUES("avg_pool_backward", dx, eps, eps, [&](const Index& at) { return sums.get(at); });
+                        CHECK_VALUES("avg_pool_backward", dx, eps, eps,
+                                     [&](const Index& at) { return sums.get(at); });
                     }
     const Index s{1, 4, 1, 1, 2, 2};
     Tensor dy(DType::f32, s, Lie::dense, {4, 5}), places(DType::i64, s, Lie::dense, {4, 5});
@@ -165,7 +172,8 @@ std::vector<std::vector<double>> matrix(Mode mode, int64_t n, int64_t m, int64_t
         const auto add = [&](int64_t i, double w) { a[o][std::clamp<int64_t>(i, 0, n - 1)] += w; };
         const double middle = (static_cast<double>(o) + 0.5) * step - 0.5;
         if (mode == nearest) add(static_cast<int64_t>(static_cast<double>(o) * step), 1);
-        if (mode == nearest_exact) add(static_cast<int64_t>((static_cast<double>(o) + 0.5) * step), 1);
+        if (mode == nearest_exact)
+            add(static_cast<int64_t>((static_cast<double>(o) + 0.5) * step), 1);
         if (mode == replicate) add(o - left, 1);
         if (mode == reflect) {
             const int64_t i = std::abs(o - left);
@@ -189,7 +197,7 @@ std::vector<std::vector<double>> matrix(Mode mode, int64_t n, int64_t m, int64_t
 
 void test_resample() {
     struct Case {
-        Index sizes;                // n, c, then m and n of each dim
+        Index sizes;  // n, c, then m and n of each dim
         bool pads = false;
     };
     const Case cases[] = {{{2, 19, 14, 7, 10, 5}},    {{1, 5, 3, 7, 31, 11}},
@@ -207,9 +215,9 @@ void test_resample() {
                             if ((mode == reflect || mode == replicate) != c.pads) continue;
                             const auto count = (c.sizes.size() - 2) / 2;
                             Index sizes = c.sizes, of_x{0, 1}, of_y{0, 1};
-                            std::vector<kernels::Param> params{integer(mode), integer(0), integer(0),
-                                                               integer(transposed),
-                                                               integer(static_cast<int64_t>(count))};
+                            std::vector<kernels::Param> params{
+                                integer(mode), integer(0), integer(0), integer(transposed),
+                                integer(static_cast<int64_t>(count))};
                             for (size_t d = 0; d < count; ++d) {
                                 if (transposed) std::swap(sizes[2 + 2 * d], sizes[3 + 2 * d]);
                                 of_y.push_back(static_cast<int64_t>(2 + 2 * d));
@@ -217,15 +225,19 @@ void test_resample() {
                                 params.push_back(integer(c.pads ? 1 : 0));
                             }
                             for (size_t d = 0; d < count; ++d) params.push_back(real(0));
-                            Tensor x = laid(dtype, sizes, of_x, last, lie), y = laid(dtype, sizes, of_y, last, lie);
+                            Tensor x = laid(dtype, sizes, of_x, last, lie),
+                                   y = laid(dtype, sizes, of_y, last, lie);
                             x.random();
                             CHECK(run("resample", sizes, {&x, &y}, params) == 0);
                             std::vector<std::vector<std::vector<double>>> a;
                             for (size_t d = 0; d < count; ++d)
-                                a.push_back(matrix(mode, c.sizes[3 + 2 * d], c.sizes[2 + 2 * d], 1));
+                                a.push_back(
+                                    matrix(mode, c.sizes[3 + 2 * d], c.sizes[2 + 2 * d], 1));
                             const double eps = tolerance(dtype) * (mode == cubic ? 8 : 4);
                             CHECK_VALUES("resample", y, eps, eps * 4, [&](const Index& at) {
-                                std::function<double(size_t, Index, double)> sum = [&](size_t d, Index from, double w) {
+                                std::function<double(size_t, Index, double)> sum = [&](size_t d,
+                                                                                       Index from,
+                                                                                       double w) {
                                     if (w == 0) return 0.0;
                                     if (d == count) return w * x.get(from);
                                     double total = 0;
@@ -233,7 +245,8 @@ void test_resample() {
                                     from[2 + 2 * d] = 0;
                                     for (int64_t i = 0; i < sizes[3 + 2 * d]; ++i) {
                                         from[3 + 2 * d] = i;
-                                        total += sum(d + 1, from, w * (transposed ? a[d][i][o] : a[d][o][i]));
+                                        total += sum(d + 1, from,
+                                                     w * (transposed ? a[d][i][o] : a[d][o][i]));
                                     }
                                     return total;
                                 };
@@ -244,20 +257,25 @@ void test_resample() {
 
 void test_blend() {
     for (DType dtype : floats)
-        for (const Index& sizes : {Index{2, 5, 37}, Index{3, 19, 4}, Index{2, 600, 3}, Index{1, 1, 7}, Index{2, 0, 4},
-                                   Index{4, 3, 1}, Index{1, 66, 70}, Index{2, 2, 530}})
+        for (const Index& sizes :
+             {Index{2, 5, 37}, Index{3, 19, 4}, Index{2, 600, 3}, Index{1, 1, 7}, Index{2, 0, 4},
+              Index{4, 3, 1}, Index{1, 66, 70}, Index{2, 2, 530}})
             for (Lie lie : lies)
                 for (int64_t last : {-1, 1})
                     for (bool of_images : {false, true})
                         for (bool two : {false, true}) {
                             const Index all{0, 1, 2}, absent = of_images ? Index{2} : Index{0, 2};
-                            Tensor a = laid(dtype, sizes, all, last, lie), b = laid(dtype, sizes, all, -1, lie),
+                            Tensor a = laid(dtype, sizes, all, last, lie),
+                                   b = laid(dtype, sizes, all, -1, lie),
                                    y = laid(dtype, sizes, all, last, Lie::dense);
-                            Tensor p(DType::f64, sizes, Lie::dense, absent), q(DType::f64, sizes, Lie::gapped, absent),
-                                s(DType::f32, sizes, Lie::dense, absent), r(DType::f32, sizes, Lie::dense, absent);
+                            Tensor p(DType::f64, sizes, Lie::dense, absent),
+                                q(DType::f64, sizes, Lie::gapped, absent),
+                                s(DType::f32, sizes, Lie::dense, absent),
+                                r(DType::f32, sizes, Lie::dense, absent);
                             for (Tensor* t : {&a, &b, &p, &q, &s, &r}) t->random();
                             const auto given = [&](Tensor& t) { return two ? &t : nullptr; };
-                            CHECK(run("channel_blend", sizes, {&a, given(b), &p, given(q), given(s), &r, &y}, {}) == 0);
+                            CHECK(run("channel_blend", sizes,
+                                      {&a, given(b), &p, given(q), given(s), &r, &y}, {}) == 0);
                             const double eps = tolerance(dtype);
                             CHECK_VALUES("channel_blend", y, eps, eps * 4, [&](const Index& at) {
                                 const double more = two ? q.get(at) * (b.get(at) - s.get(at)) : 0;
@@ -268,15 +286,16 @@ void test_blend() {
 
 void test_sums() {
     for (DType dtype : floats)
-        for (const Index& sizes : {Index{2, 5, 37}, Index{3, 19, 4}, Index{1, 66, 70}, Index{17, 2, 5},
-                                   Index{2, 1, 530}, Index{2, 0, 4}})
+        for (const Index& sizes : {Index{2, 5, 37}, Index{3, 19, 4}, Index{1, 66, 70},
+                                   Index{17, 2, 5}, Index{2, 1, 530}, Index{2, 0, 4}})
             for (Lie lie : {Lie::dense, Lie::apart})
                 for (int64_t last_x : {-1, 0, 1})
                     for (int64_t last_y : {-1, 1})
                         for (bool of_images : {false, true})
                             for (bool shifted : {false, true})
                                 for (bool more : {false, true}) {
-                                    const Index all{0, 1, 2}, absent = of_images ? Index{2} : Index{0, 2};
+                                    const Index all{0, 1, 2},
+                                        absent = of_images ? Index{2} : Index{0, 2};
                                     Tensor x = laid(dtype, sizes, all, last_x, lie),
                                            y = laid(dtype, sizes, all, last_y, Lie::dense);
                                     Tensor shift(DType::f64, sizes, Lie::dense, absent);
@@ -289,30 +308,39 @@ void test_sums() {
                                               {integer(more)}) == 0);
                                     const auto sum = [&](Index at, const Tensor& old, auto&& term) {
                                         double total = more ? old.get(at) : 0;
-                                        for (at[0] = of_images ? at[0] : 0; at[0] < sizes[0]; ++at[0]) {
-                                            for (at[2] = 0; at[2] < sizes[2]; ++at[2]) total += term(at);
+                                        for (at[0] = of_images ? at[0] : 0; at[0] < sizes[0];
+                                             ++at[0]) {
+                                            for (at[2] = 0; at[2] < sizes[2]; ++at[2])
+                                                total += term(at);
                                             if (of_images) break;
                                         }
                                         return total;
                                     };
-                                    CHECK_VALUES("channel_sums", first, 1e-12, 1e-9, [&](const Index& at) {
-                                        return sum(at, before, [&](const Index& i) { return x.get(i); });
-                                    });
-                                    CHECK_VALUES("channel_sums", second, 1e-12, 1e-9, [&](const Index& at) {
-                                        const double less = shifted ? shift.get(at) : 0;
-                                        return sum(at, before_it,
-                                                   [&](const Index& i) { return x.get(i) * (y.get(i) - less); });
-                                    });
+                                    CHECK_VALUES(
+                                        "channel_sums", first, 1e-12, 1e-9, [&](const Index& at) {
+                                            return sum(at, before,
+                                                       [&](const Index& i) { return x.get(i); });
+                                        });
+                                    CHECK_VALUES(
+                                        "channel_sums", second, 1e-12, 1e-9, [&](const Index& at) {
+                                            const double less = shifted ? shift.get(at) : 0;
+                                            return sum(at, before_it, [&](const Index& i) {
+                                                return x.get(i) * (y.get(i) - less);
+                                            });
+                                        });
                                 }
 }
 
 struct Tap {
     int64_t row, column;
-    double weight, along, down;     // and slopes
+    double weight, along, down;  // and slopes
 };
 
-void test_grid_sample() {       // bilinear, zeros, corners apart: other modes are compared with the CPU
-    const Index shapes[] = {{2, 3, 11, 5, 7, 2}, {1, 5, 300, 1, 4, 2}, {0, 2, 3, 4, 4, 2}, {2, 2, 0, 3, 3, 2},
+void test_grid_sample() {  // bilinear, zeros, corners apart: other modes are compared with the CPU
+    const Index shapes[] = {{2, 3, 11, 5, 7, 2},
+                            {1, 5, 300, 1, 4, 2},
+                            {0, 2, 3, 4, 4, 2},
+                            {2, 2, 0, 3, 3, 2},
                             {1, 69, 131, 4, 5, 2}};
     for (DType dtype : floats)
         for (const Index& sizes : shapes)
@@ -320,12 +348,15 @@ void test_grid_sample() {       // bilinear, zeros, corners apart: other modes a
                 for (int64_t last : {-1, 1}) {
                     Tensor x = laid(dtype, sizes, {0, 1, 3, 4}, last, lie), dx = x;
                     Tensor grid = laid(dtype, sizes, {0, 2, 5}, -1, lie), dgrid = grid;
-                    Tensor y = laid(dtype, sizes, {0, 1, 2}, -1, lie), dy = laid(dtype, sizes, {0, 1, 2}, last, lie);
+                    Tensor y = laid(dtype, sizes, {0, 1, 2}, -1, lie),
+                           dy = laid(dtype, sizes, {0, 1, 2}, last, lie);
                     x.random(), grid.random(-1.3, 1.3), dy.random();
                     const std::vector<kernels::Param> params{integer(0), integer(0), integer(0)};
                     CHECK(run("grid_sample", sizes, {&x, &grid, &y}, params) == 0);
-                    CHECK(run("grid_sample_backward", sizes, {&dy, &x, &grid, &dx, &dgrid}, params) == 0);
-                    const double width = static_cast<double>(sizes[4]), height = static_cast<double>(sizes[3]);
+                    CHECK(run("grid_sample_backward", sizes, {&dy, &x, &grid, &dx, &dgrid},
+                              params) == 0);
+                    const double width = static_cast<double>(sizes[4]),
+                                 height = static_cast<double>(sizes[3]);
                     const auto taps = [&](const Index& at) {
                         std::vector<Tap> found;
                         const auto place = [&](int64_t which, double size) {
@@ -334,17 +365,22 @@ void test_grid_sample() {       // bilinear, zeros, corners apart: other modes a
                         const double u = place(0, width), v = place(1, height);
                         for (double row : {std::floor(v), std::floor(v) + 1})
                             for (double column : {std::floor(u), std::floor(u) + 1}) {
-                                if (column < 0 || row < 0 || column >= width || row >= height) continue;
-                                const double w = 1 - std::fabs(u - column), h = 1 - std::fabs(v - row);
-                                found.push_back({static_cast<int64_t>(row), static_cast<int64_t>(column), w * h,
-                                                 (column > u ? h : -h) * width / 2, (row > v ? w : -w) * height / 2});
+                                if (column < 0 || row < 0 || column >= width || row >= height)
+                                    continue;
+                                const double w = 1 - std::fabs(u - column),
+                                             h = 1 - std::fabs(v - row);
+                                found.push_back({static_cast<int64_t>(row),
+                                                 static_cast<int64_t>(column), w * h,
+                                                 (column > u ? h : -h) * width / 2,
+                                                 (row > v ? w : -w) * height / 2});
                             }
                         return found;
                     };
                     const double eps = tolerance(dtype) * 16;
                     CHECK_VALUES("grid_sample", y, eps, eps, [&](const Index& at) {
                         double sum = 0;
-                        for (const Tap& t : taps(at)) sum += t.weight * x.get({at[0], at[1], 0, t.row, t.column, 0});
+                        for (const Tap& t : taps(at))
+                            sum += t.weight * x.get({at[0], at[1], 0, t.row, t.column, 0});
                         return sum;
                     });
                     Tensor sums(DType::f64, sizes, Lie::dense, {2, 5});
@@ -361,7 +397,8 @@ void test_grid_sample() {       // bilinear, zeros, corners apart: other modes a
                             }
                         }
                     });
-                    CHECK_VALUES("grid_sample dx", dx, eps * 8, eps * 8, [&](const Index& at) { return sums.get(at); });
+                    CHECK_VALUES("grid_sample dx", dx, eps * 8, eps * 8,
+                                 [&](const Index& at) { return sums.get(at); });
                     CHECK_VALUES("grid_sample dgrid", dgrid, eps * 8, eps * 32,
                                  [&](const Index& at) { return slopes.get(at); });
                 }

@@ -46,7 +46,7 @@ void test_copy() {
     e.random();
     CHECK(run("copy", {4, 100}, {&e, &z}) == 0);
     CHECK_VALUES("expanded", z, 0, 0, [&](const Index& at) { return e.get(at); });
-    for (DType dtype : all_types)       // pairs: of two rows alternating elements, and back
+    for (DType dtype : all_types)  // pairs: of two rows alternating elements, and back
         for (const Index& sizes : {Index{131, 2}, {2, 131}, {3, 70, 2}, {64, 2}}) {
             Tensor from(dtype, sizes, Lie::reversed), to(dtype, sizes);
             from.random(0, 9);
@@ -60,7 +60,8 @@ void test_copy() {
     }
 }
 
-// Every float16 there and back, in vectors and one by one; halves of floats between two of them, to the nearest.
+// Every float16 there and back, in vectors and one by one; halves of floats between two of them, to
+// the nearest.
 void test_halves() {
     const int64_t n = 1 << 16;
     for (Lie lie : {Lie::dense, Lie::gapped}) {
@@ -70,10 +71,13 @@ void test_halves() {
         CHECK_VALUES("of half", single, 0, 0, [&](const Index& at) { return half.get(at); });
         CHECK(run("copy", {n}, {&single, &back}) == 0);
         CHECK_VALUES("to half", back, 0, 0, [&](const Index& at) { return half.get(at); });
-        for (float aside : {0.f, -1.f, 1.f}) {       // a tie, and its neighbours
+        for (float aside : {0.f, -1.f, 1.f}) {  // a tie, and its neighbours
             for (int64_t bits = 0; bits < n; ++bits) {
-                const double low = decode16(uint16_t(bits), 10, 15), high = decode16(uint16_t(bits + 1), 10, 15);
-                const float tie = std::isfinite(low) ? std::isfinite(high) ? float((low + high) / 2) : 65520.f : NAN;
+                const double low = decode16(uint16_t(bits), 10, 15),
+                             high = decode16(uint16_t(bits + 1), 10, 15);
+                const float tie = std::isfinite(low)
+                                      ? std::isfinite(high) ? float((low + high) / 2) : 65520.f
+                                      : NAN;
                 single.set({bits}, aside == 0 ? tie : std::nextafter(tie, aside * INFINITY));
             }
             CHECK(run("copy", {n}, {&single, &back}) == 0);
@@ -142,14 +146,18 @@ void test_reduce() {
                     reduce_case(op, dtype, {3, 5, 4, 6}, lie, {0, 2}, accumulate, out);
                     reduce_case(op, dtype, {3, 5, 4, 6}, lie, {1, 3}, accumulate, out);
                     reduce_case(op, dtype, {2, 700}, lie, {0, 1}, accumulate, out);
-                    reduce_case(op, dtype, {30, 1}, lie, {1}, accumulate, out);     // nothing to join
+                    reduce_case(op, dtype, {30, 1}, lie, {1}, accumulate, out);  // nothing to join
                     reduce_case(op, dtype, {2, 50, 5}, lie, {2}, accumulate, out);  // short runs
-                    reduce_case(op, dtype, {3, 70}, lie, {1}, accumulate, out);     // a run and a part of one
+                    // A run and a part of one
+                    reduce_case(op, dtype, {3, 70}, lie, {1}, accumulate, out);
                 }
-            reduce_case(op, dtype, {1100, 5}, Lie::dense, {0}, true, out);  // rows in groups, and a part of one
+            // Rows in groups, and a part of one
+            reduce_case(op, dtype, {1100, 5}, Lie::dense, {0}, true, out);
             reduce_case(op, dtype, {2, 900, 7}, Lie::dense, {0, 1}, false, out);
-            reduce_case(op, dtype, {3, 2500}, Lie::dense, {0}, false, out);     // more results than at once
-            for (bool accumulate : {false, true}) {    // two kept dims are as one in x, and lie the other way in y
+            // More results than at once
+            reduce_case(op, dtype, {3, 2500}, Lie::dense, {0}, false, out);
+            // Two kept dims are as one in x, and lie the other way in y
+            for (bool accumulate : {false, true}) {
                 reduce_case(op, dtype, {2, 1500, 9}, Lie::reversed, {2}, accumulate, out);
                 reduce_case(op, dtype, {5, 7, 333}, Lie::reversed, {2}, accumulate, out);
                 reduce_case(op, dtype, {2, 40, 6}, Lie::reversed, {1}, accumulate, out);
@@ -277,8 +285,9 @@ void test_gemm() {
         gemm_case(
             {dtype, {4, 3, 5}, Lie::dense, Lie::dense, Lie::dense, {0}});  // expanded rows of a
     }
-    for (DType dtype : {DType::f32, DType::f64})   // one row or column: a matrix by a vector
-        for (const Index& sizes : {Index{1, 37, 300}, Index{37, 1, 300}, Index{1, 1, 300}, Index{3, 1, 37, 41}})
+    for (DType dtype : {DType::f32, DType::f64})  // one row or column: a matrix by a vector
+        for (const Index& sizes :
+             {Index{1, 37, 300}, Index{37, 1, 300}, Index{1, 1, 300}, Index{3, 1, 37, 41}})
             for (Lie a : {Lie::dense, Lie::reversed, Lie::gapped})
                 for (Lie b : {Lie::dense, Lie::reversed, Lie::gapped}) {
                     gemm_case({dtype, sizes, a, b});
@@ -286,9 +295,10 @@ void test_gemm() {
                     gemm_case({dtype, sizes, a, b, Lie::gapped, {}, {}, {}, 1, 0, true});
                 }
     gemm_case({DType::bf16, {400, 390, 3}});
-    for (Lie y : {Lie::dense, Lie::reversed}) {     // more than one panel of sums
+    for (Lie y : {Lie::dense, Lie::reversed}) {  // more than one panel of sums
         gemm_case({DType::bf16, {600, 520, 70}, Lie::dense, Lie::dense, y, {}, {}, {0}, 1, 1});
-        gemm_case({DType::bf16, {600, 520, 70}, Lie::reversed, Lie::dense, y, {}, {}, {}, 1, 0, true});
+        gemm_case(
+            {DType::bf16, {600, 520, 70}, Lie::reversed, Lie::dense, y, {}, {}, {}, 1, 0, true});
     }
     gemm_case({DType::f16, {5, 6, 800}, Lie::reversed, Lie::reversed});
     CHECK(kernels::gemm_layout_ok(4, 8, 8, 1) && kernels::gemm_layout_ok(4, 8, 1, 4) &&
@@ -303,7 +313,8 @@ void test_few_rows() {
         for (DType dtype : {DType::f32, DType::f64, DType::bf16, DType::i64})
             for (Lie lie : lies)
                 for (const Index& dims : {Index{0}, {1}})
-                    for (const Index& sizes : {Index{19, 257}, {37, 1031}, {33, 8}, {8, 33}, {1, 100}, {17, 1}})
+                    for (const Index& sizes :
+                         {Index{19, 257}, {37, 1031}, {33, 8}, {8, 33}, {1, 100}, {17, 1}})
                         reduce_case(op, dtype, sizes, lie, dims, false, dtype);
 }
 

@@ -7,27 +7,41 @@ using namespace nntile::test;
 
 namespace {
 
-// Both ways round, whole squares and what is left of them; turned: the last dims are read from their ends.
+// Both ways round, whole squares and what is left of them; turned: the last dims are read from
+// their ends.
 void test_turned_copies() {
     for (DType dtype : {DType::f32, DType::f64, DType::bf16, DType::u8})
         for (Lie from : {Lie::dense, Lie::reversed, Lie::apart})
             for (Lie to : {Lie::dense, Lie::reversed, Lie::apart})
-                for (const Index& sizes :
-                     {Index{64, 128}, {67, 131}, {1, 37}, {37, 1}, {0, 5}, {3, 17, 101}, {16, 5, 33}, {70, 2}, {2, 70},
-                      {131, 3}, {3, 131}, {37, 4}, {4, 37}})
+                for (const Index& sizes : {Index{64, 128},
+                                           {67, 131},
+                                           {1, 37},
+                                           {37, 1},
+                                           {0, 5},
+                                           {3, 17, 101},
+                                           {16, 5, 33},
+                                           {70, 2},
+                                           {2, 70},
+                                           {131, 3},
+                                           {3, 131},
+                                           {37, 4},
+                                           {4, 37}})
                     for (int64_t turned = 0; turned <= int64_t(sizes.size()); ++turned) {
                         Tensor x(dtype, sizes, from), y(dtype, sizes, to);
                         x.random(0, 200);
                         CHECK(run("flip", sizes, {&x, &y}, {integer(turned)}) == 0);
-                        CHECK_VALUES(text_of("flip ", name_of(dtype), " ", turned), y, 0, 0, [&](Index at) {
-                            for (size_t d = sizes.size() - size_t(turned); d < sizes.size(); ++d)
-                                at[d] = sizes[d] - 1 - at[d];
-                            return x.get(at);
-                        });
+                        CHECK_VALUES(text_of("flip ", name_of(dtype), " ", turned), y, 0, 0,
+                                     [&](Index at) {
+                                         for (size_t d = sizes.size() - size_t(turned);
+                                              d < sizes.size(); ++d)
+                                             at[d] = sizes[d] - 1 - at[d];
+                                         return x.get(at);
+                                     });
                     }
 }
 
-// Parts of rows side by side, of several lengths, read as they lie or across; then parts that take turns.
+// Parts of rows side by side, of several lengths, read as they lie or across; then parts that take
+// turns.
 void test_copies() {
     for (DType dtype : {DType::f32, DType::f64, DType::bf16, DType::u8})
         for (Lie from : {Lie::dense, Lie::reversed, Lie::apart})
@@ -74,7 +88,8 @@ void test_copies() {
             blocks.push_back(y.block());
             blocks.back().strides = step;
             CHECK(kernels::find_kernel("copies")->cpu({sizes, blocks, params}) == 0);
-            CHECK_VALUES("copies in turn", y, 0, 0, [&](const Index& at) { return x[size_t(at[1])].get({at[0]}); });
+            CHECK_VALUES("copies in turn", y, 0, 0,
+                         [&](const Index& at) { return x[size_t(at[1])].get({at[0]}); });
         }
 }
 
@@ -83,8 +98,10 @@ void test_triangles() {
     for (DType dtype : {DType::f32, DType::f64, DType::bf16, DType::u8})
         for (Lie from : {Lie::dense, Lie::reversed, Lie::apart})
             for (Lie to : {Lie::dense, Lie::reversed})
-                for (const Index& sizes : {Index{70, 67}, {1, 5}, {5, 1}, {0, 3}, {3, 40, 90}, {2, 90, 40}})
-                    for (int64_t diagonal : {int64_t{0}, int64_t{1}, int64_t{-3}, int64_t{35}, INT64_MIN, INT64_MAX})
+                for (const Index& sizes :
+                     {Index{70, 67}, {1, 5}, {5, 1}, {0, 3}, {3, 40, 90}, {2, 90, 40}})
+                    for (int64_t diagonal :
+                         {int64_t{0}, int64_t{1}, int64_t{-3}, int64_t{35}, INT64_MIN, INT64_MAX})
                         for (int64_t upper : {0, 1})
                             for (int64_t first : {0, 33}) {
                                 Tensor x(dtype, sizes, from), y(dtype, sizes, to);
@@ -93,10 +110,14 @@ void test_triangles() {
                                 const kernels::Block blocks[] = {x.block(), y.block()};
                                 const kernels::Args args{sizes, blocks, params, nullptr, first};
                                 CHECK(kernels::find_kernel("triangle")->cpu(args) == 0);
-                                CHECK_VALUES(text_of("triangle ", diagonal, " ", upper), y, 0, 0, [&](const Index& at) {
-                                    const int64_t off = at.back() - (at[at.size() - 2] + first);
-                                    return (upper ? off >= diagonal : off <= diagonal) ? x.get(at) : 0;
-                                });
+                                CHECK_VALUES(text_of("triangle ", diagonal, " ", upper), y, 0, 0,
+                                             [&](const Index& at) {
+                                                 const int64_t off =
+                                                     at.back() - (at[at.size() - 2] + first);
+                                                 return (upper ? off >= diagonal : off <= diagonal)
+                                                            ? x.get(at)
+                                                            : 0;
+                                             });
                             }
 }
 
@@ -105,14 +126,16 @@ void test_scans() {
     for (DType dtype : {DType::f32, DType::f64, DType::i64})
         for (Lie from : {Lie::dense, Lie::reversed, Lie::gapped})
             for (Lie to : {Lie::dense, Lie::reversed, Lie::apart})
-                for (const Index& sizes : {Index{64, 64}, {67, 131}, {1, 70}, {70, 1}, {5, 0}, {0, 5}, {3, 65, 129}}) {
+                for (const Index& sizes :
+                     {Index{64, 64}, {67, 131}, {1, 70}, {70, 1}, {5, 0}, {0, 5}, {3, 65, 129}}) {
                     Tensor x(dtype, sizes, from), y(dtype, sizes, to);
                     x.random(-2, 2);
                     CHECK(run("scan", sizes, {&x, &y}, {integer(0)}) == 0);
                     const double eps = epsilon(dtype) * 8;
                     CHECK_VALUES(text_of("scan ", name_of(dtype)), y, eps, eps, [&](Index at) {
                         double sum = 0;
-                        for (int64_t end = at.back(), t = 0; t <= end; ++t) at.back() = t, sum += x.get(at);
+                        for (int64_t end = at.back(), t = 0; t <= end; ++t)
+                            at.back() = t, sum += x.get(at);
                         return sum;
                     });
                 }
@@ -125,20 +148,23 @@ void test_scatter_layouts() {
             for (Lie out : {Lie::dense, Lie::reversed})
                 for (const Index& rows : {Index{7, 33}, {1, 5}, {3, 1}, {0, 4}}) {
                     const int64_t table = 11;
-                    const Index sizes{rows[0], rows[1], table};         // own, more, table
+                    const Index sizes{rows[0], rows[1], table};  // own, more, table
                     Tensor base(dtype, sizes, out, {1}), y(dtype, sizes, out, {1});
                     Tensor x(dtype, sizes, lie, {2}), index(DType::i64, sizes, lie, {2});
                     base.random(0, 4), x.random(0, 4), index.random(0, double(table - 1));
                     // of dim, negative wrap, dims of more, mode add, with own, alpha
                     CHECK(run("scatter", sizes, {&base, &x, &index, &y},
-                              {integer(1), integer(0), integer(1), integer(1), integer(1), real(1)}) == 0);
+                              {integer(1), integer(0), integer(1), integer(1), integer(1),
+                               real(1)}) == 0);
                     const double eps = epsilon(dtype) * 40;
-                    CHECK_VALUES(text_of("scatter ", name_of(dtype)), y, eps, eps, [&](const Index& at) {
-                        double sum = base.get(at);
-                        for (int64_t j = 0; j < rows[1]; ++j)
-                            if (index.get({at[0], j, 0}) == double(at[2])) sum += x.get({at[0], j, 0});
-                        return sum;
-                    });
+                    CHECK_VALUES(text_of("scatter ", name_of(dtype)), y, eps, eps,
+                                 [&](const Index& at) {
+                                     double sum = base.get(at);
+                                     for (int64_t j = 0; j < rows[1]; ++j)
+                                         if (index.get({at[0], j, 0}) == double(at[2]))
+                                             sum += x.get({at[0], j, 0});
+                                     return sum;
+                                 });
                 }
 }
 
@@ -152,11 +178,12 @@ void test_scatter_of_a_number() {
             y.fill([] { return 3.0; }), x.fill([] { return 0.5; }), index.random(0, 699);
             CHECK(run("scatter", sizes, {&y, &x, &index, &y},
                       {integer(1), integer(0), integer(1), integer(0), integer(1), real(1)}) == 0);
-            CHECK_VALUES(text_of("scatter of a number ", name_of(dtype)), y, 0, 0, [&](const Index& at) {
-                for (int64_t j = 0; j < more; ++j)
-                    if (index.get({at[0], j, 0}) == double(at[2])) return 0.5;
-                return 3.0;
-            });
+            CHECK_VALUES(text_of("scatter of a number ", name_of(dtype)), y, 0, 0,
+                         [&](const Index& at) {
+                             for (int64_t j = 0; j < more; ++j)
+                                 if (index.get({at[0], j, 0}) == double(at[2])) return 0.5;
+                             return 3.0;
+                         });
         }
 }
 
@@ -166,7 +193,8 @@ void test_panels_of_rows() {
         for (Lie from : lies)
             for (Lie to : lies)
                 for (const Index& sizes : {Index{67, 131}, {3, 17, 64}, {130, 1}, {1, 130}}) {
-                    Tensor x(dtype, sizes, from), y(dtype, sizes, to), dense(dtype, sizes), want(dtype, sizes);
+                    Tensor x(dtype, sizes, from), y(dtype, sizes, to), dense(dtype, sizes),
+                        want(dtype, sizes);
                     x.random(-3, 3);
                     x.each([&](const Index& at) { dense.set(at, x.get(at)); });
                     for (const char* name : {"softmax", "log_softmax"}) {

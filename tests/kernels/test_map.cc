@@ -28,7 +28,6 @@ bool takes(kernels::Types types, DType dtype) {
     return types != kernels::Types::real || dtype != DType::boolean;
 }
 
-
 // As stored in the dtype: integers wrap, bool is != 0, floats may overflow.
 double stored(double x, DType dtype) {
     std::byte bytes[8];
@@ -80,8 +79,8 @@ void test_primitives() {
     }
     for (const kernels::MapRow& row : kernels::map_rows()) {
         static const std::vector<std::string_view> elsewhere = {
-            "arange",  "uniform", "normal",       "bernoulli", "randint",
-            "dropout", "sgd",     "sgd_momentum", "adam",      "adam_amsgrad", "prelu_backward"};
+            "arange", "uniform",      "normal", "bernoulli",    "randint",       "dropout",
+            "sgd",    "sgd_momentum", "adam",   "adam_amsgrad", "prelu_backward"};
         const bool other =
             std::find(elsewhere.begin(), elsewhere.end(), row.name) != elsewhere.end();
         CHECK(other || tested.count(row.name));
@@ -109,11 +108,13 @@ void test_checked_inputs() {
             };
             const int refused = static_cast<int>(Status::runtime);
             CHECK(status(1) == 0);
-            if (row.check == MapCheck::divisor) CHECK(status(0) == (dtype == DType::i64 ? refused : 0));
+            if (row.check == MapCheck::divisor)
+                CHECK(status(0) == (dtype == DType::i64 ? refused : 0));
             else CHECK(status(2) == refused && status(-1) == refused && status(0) == 0);
         }
     }
-    const std::vector<std::string> division = {"div_trunc b", "div_floor b", "remainder b", "fmod b"};
+    const std::vector<std::string> division = {"div_trunc b", "div_floor b", "remainder b",
+                                               "fmod b"};
     const std::vector<std::string> chances = {"binary_cross_entropy x", "bernoulli p"};
     CHECK(divide == division && chance == chances);
 }

@@ -16,12 +16,13 @@ void test_chains() {
                  make("gelu", DType::f32, {4}, {5}, 1)},
                 3, 1, 6);
     for (DType dtype : {DType::f32, DType::bf16})
-        for (const auto& [sizes, lie] : std::vector<std::pair<Index, Lie>>{{{300, 37}, Lie::dense},
-                                                                           {{3, 5000}, Lie::dense},
-                                                                           {{3, 5000}, Lie::apart},
-                                                                           {{9, 200}, Lie::apart},
-                                                                           {{7, 3, 5, 11}, Lie::dense},
-                                                                           {{1, 1}, Lie::dense}}) {
+        for (const auto& [sizes, lie] :
+             std::vector<std::pair<Index, Lie>>{{{300, 37}, Lie::dense},
+                                                {{3, 5000}, Lie::dense},
+                                                {{3, 5000}, Lie::apart},
+                                                {{9, 200}, Lie::apart},
+                                                {{7, 3, 5, 11}, Lie::dense},
+                                                {{1, 1}, Lie::dense}}) {
             Index absent;
             for (size_t d = 0; d + 1 < sizes.size(); ++d) absent.push_back(int64_t(d));
             Tensor x(dtype, sizes, lie), w(dtype, sizes, Lie::dense, absent),
@@ -55,49 +56,66 @@ void test_chains() {
           !text.empty());
 }
 
-// Operands and results that lie along different dims are read and written in blocks of rows and columns.
+// Operands and results that lie along different dims are read and written in blocks of rows and
+// columns.
 void test_planes() {
-    const Program p = program({make("mul", DType::f32, {0, 1}, {3}), make("add", DType::f32, {3, 2}, {4}, 0),
-                               make("neg", DType::f32, {4}, {5})},
-                              3, 2, 6);
+    const Program p =
+        program({make("mul", DType::f32, {0, 1}, {3}), make("add", DType::f32, {3, 2}, {4}, 0),
+                 make("neg", DType::f32, {4}, {5})},
+                3, 2, 6);
     for (DType dtype : {DType::f32, DType::f64, DType::f16, DType::i32})
         for (Lie from : lies)
             for (Lie to : lies)
-                for (const Index& sizes : {Index{67, 131}, {32, 64}, {600, 2}, {2, 600}, {5, 40, 3}, {3, 17, 65},
-                                           {1, 1500}, {33, 1}, {0, 40}}) {
+                for (const Index& sizes : {Index{67, 131},
+                                           {32, 64},
+                                           {600, 2},
+                                           {2, 600},
+                                           {5, 40, 3},
+                                           {3, 17, 65},
+                                           {1, 1500},
+                                           {33, 1},
+                                           {0, 40}}) {
                     Program own = p;
                     for (Instruction& i : own.code) i.compute = compute_of(dtype);
                     Index outer;
                     for (size_t d = 0; d + 1 < sizes.size(); ++d) outer.push_back(int64_t(d));
-                    Tensor x(dtype, sizes, from), w(dtype, sizes, Lie::reversed), b(DType::f32, sizes, to, outer);
+                    Tensor x(dtype, sizes, from), w(dtype, sizes, Lie::reversed),
+                        b(DType::f32, sizes, to, outer);
                     Tensor y(dtype, sizes, to), z(DType::f64, sizes, from);
                     x.random(0, 4), w.random(0, 4), b.random(0, 4);
-                    if (!is_floating(dtype)) b.each([&](const Index& at) { b.set(at, std::floor(b.get(at))); });
+                    if (!is_floating(dtype))
+                        b.each([&](const Index& at) { b.set(at, std::floor(b.get(at))); });
                     CHECK(run("map", sizes, {&x, &w, &b, &y, &z}, {real(1)}, nullptr, &own) == 0);
                     const double eps = 2 * epsilon(dtype) + epsilon(DType::f32);
-                    const auto want = [&](const Index& at) { return x.get(at) * w.get(at) + b.get(at); };
+                    const auto want = [&](const Index& at) {
+                        return x.get(at) * w.get(at) + b.get(at);
+                    };
                     CHECK_VALUES("plane", y, eps, eps, want);
-                    CHECK_VALUES("second result", z, eps, eps, [&](const Index& at) { return -want(at); });
-                    Tensor before = x;      // in place
+                    CHECK_VALUES("second result", z, eps, eps,
+                                 [&](const Index& at) { return -want(at); });
+                    Tensor before = x;  // in place
                     CHECK(run("map", sizes, {&x, &w, &b, &x, &z}, {real(1)}, nullptr, &own) == 0);
                     CHECK_VALUES("in place", x, eps, eps, [&](const Index& at) {
                         return before.get(at) * w.get(at) + b.get(at);
                     });
                 }
-    const Index sizes{70, 90};      // what needs the index gets it in any order
-    const Program counts = program({make("arange", DType::i64, {0, 1}, {3}), make("add", DType::i64, {3, 2}, {4}, 0)},
-                                   3, 1, 5);
-    Tensor start(DType::i64, sizes, Lie::dense, {0, 1}), step(DType::i64, sizes, Lie::dense, {0, 1});
+    const Index sizes{70, 90};  // what needs the index gets it in any order
+    const Program counts =
+        program({make("arange", DType::i64, {0, 1}, {3}), make("add", DType::i64, {3, 2}, {4}, 0)},
+                3, 1, 5);
+    Tensor start(DType::i64, sizes, Lie::dense, {0, 1}),
+        step(DType::i64, sizes, Lie::dense, {0, 1});
     Tensor x(DType::i64, sizes, Lie::reversed), y(DType::i64, sizes);
     start.set({0, 0}, 5), step.set({0, 0}, 3), x.random(0, 9);
-    CHECK(run("map", sizes, {&start, &step, &x, &y}, {real(1)}, nullptr, &counts, 7, {100, 1}) == 0);
+    CHECK(run("map", sizes, {&start, &step, &x, &y}, {real(1)}, nullptr, &counts, 7, {100, 1}) ==
+          0);
     CHECK_VALUES("counted plane", y, 0, 0, [&](const Index& at) {
         return double(5 + 3 * (7 + 100 * at[0] + at[1])) + x.get(at);
     });
 }
 
-// A function in vectors may take one way for all its lanes: what stands beside an element must not change its bits,
-// or a cut run has not those of a whole one.
+// A function in vectors may take one way for all its lanes: what stands beside an element must not
+// change its bits, or a cut run has not those of a whole one.
 void test_neighbours() {
     const double extremes[] = {INFINITY, -INFINITY, NAN, 0, 1e-300, 1e5, -1e15, 3e38};
     const int64_t length = 1501;
@@ -105,7 +123,8 @@ void test_neighbours() {
         if (row.types != kernels::Types::floating || row.check != kernels::MapCheck::none) continue;
         std::vector<kernels::Param> params;
         for (const kernels::MapParam& p : row.params)
-            params.push_back(p.kind == 'f' ? real(p.initial) : integer(static_cast<int64_t>(p.initial)));
+            params.push_back(p.kind == 'f' ? real(p.initial)
+                                           : integer(static_cast<int64_t>(p.initial)));
         for (DType dtype : {DType::f32, DType::f64})
             for (double low : {-0.9, 1.1}) {
                 const auto n_in = static_cast<uint8_t>(row.inputs.size());
@@ -115,9 +134,11 @@ void test_neighbours() {
                 for (uint8_t r = 0; r < n_in + n_out; ++r) {
                     (r < n_in ? i.in : i.out).push_back(r);
                     const bool mask = r < n_in && *row.inputs[r] == '*';
-                    plain.push_back(Tensor(mask ? DType::boolean : dtype, {length}).random(low, low + 1.8));
+                    plain.push_back(
+                        Tensor(mask ? DType::boolean : dtype, {length}).random(low, low + 1.8));
                     beside.push_back(plain.back());
-                    for (int64_t at = 0; at < length && r < n_in; at += 3) beside[r].set({at}, extremes[at % 8]);
+                    for (int64_t at = 0; at < length && r < n_in; at += 3)
+                        beside[r].set({at}, extremes[at % 8]);
                 }
                 const Program p = program({i}, n_in, n_out, n_in + n_out);
                 std::vector<Tensor*> first, second;

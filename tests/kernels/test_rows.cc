@@ -11,7 +11,8 @@ using namespace nntile::test;
 namespace {
 
 const DType floats[] = {DType::f32, DType::f64, DType::f16, DType::bf16};
-const Index shapes[] = {{5, 10}, {3, 4, 64}, {2, 1}, {1, 3000}, {0, 4}, {4, 0}, {7}, {2, 700}, {67, 5, 13}};
+const Index shapes[] = {{5, 10}, {3, 4, 64}, {2, 1},   {1, 3000},  {0, 4},
+                        {4, 0},  {7},        {2, 700}, {67, 5, 13}};
 
 double tolerance(DType dtype) { return 2 * epsilon(dtype) + (dtype == DType::f64 ? 1e-13 : 2e-6); }
 
@@ -183,26 +184,33 @@ void test_rms_norm() {
                 Index outer;
                 for (int64_t i = 0; i < last; ++i) outer.push_back(i);
                 const DType wide = dtype == DType::f64 ? dtype : DType::f32;
-                Tensor x(dtype, sizes, lie), w(dtype, sizes, Lie::gapped, outer), y(dtype, sizes, lie),
-                    rstd(wide, sizes, Lie::dense, {last}), dy(dtype, sizes, lie), dx(dtype, sizes),
-                    dw(dtype, sizes, Lie::gapped, outer);
+                Tensor x(dtype, sizes, lie), w(dtype, sizes, Lie::gapped, outer),
+                    y(dtype, sizes, lie), rstd(wide, sizes, Lie::dense, {last}),
+                    dy(dtype, sizes, lie), dx(dtype, sizes), dw(dtype, sizes, Lie::gapped, outer);
                 x.random(1, 4), w.random(), dy.random(), dw.random();
                 const Tensor before = dw;
                 const double eps = tolerance(dtype) * 8;
                 CHECK(run("rms_norm", sizes, {&x, &w, &y, &rstd}, {real(0.1)}) == 0);
                 CHECK(run("rms_norm_backward_input", sizes, {&dy, &x, &rstd, &w, &dx}) == 0);
-                CHECK(run("rms_norm_backward_affine", sizes, {&dy, &x, &rstd, &dw}, {integer(1)}) == 0);
+                CHECK(run("rms_norm_backward_affine", sizes, {&dy, &x, &rstd, &dw}, {integer(1)}) ==
+                      0);
                 auto r = per_row([&](const Index& at) {
-                    const double squares = row_sum(at, d, [&](auto& i) { return x.get(i) * x.get(i); });
+                    const double squares =
+                        row_sum(at, d, [&](auto& i) { return x.get(i) * x.get(i); });
                     return 1 / std::sqrt(squares / double(d) + 0.1);
                 });
-                auto weight = [&](const Index& at) { return w.get(with_last(Index(at.size(), 0), at.back())); };
+                auto weight = [&](const Index& at) {
+                    return w.get(with_last(Index(at.size(), 0), at.back()));
+                };
                 auto b = per_row([&](const Index& at) {
-                    const auto term = [&](auto& i) { return dy.get(i) * weight(i) * x.get(i) * r(at); };
+                    const auto term = [&](auto& i) {
+                        return dy.get(i) * weight(i) * x.get(i) * r(at);
+                    };
                     return row_sum(at, d, term) / double(d);
                 });
                 CHECK_VALUES("rstd", rstd, 1e-6, 0, r);
-                CHECK_VALUES("rms_norm", y, eps, eps, [&](auto& at) { return x.get(at) * r(at) * weight(at); });
+                CHECK_VALUES("rms_norm", y, eps, eps,
+                             [&](auto& at) { return x.get(at) * r(at) * weight(at); });
                 CHECK_VALUES("rms_norm dx", dx, eps, eps, [&](const Index& at) {
                     return r(at) * (dy.get(at) * weight(at) - x.get(at) * r(at) * b(at));
                 });
@@ -284,8 +292,8 @@ void test_cross_entropy() {
     constexpr int64_t ignore = 1;
     for (DType dtype : floats)
         for (Lie lie : lies)
-            for (const Index& sizes :
-                 {Index{5, 10}, Index{3, 2, 700}, Index{300, 70}, Index{4, 1}, Index{0, 4}, Index{7}})
+            for (const Index& sizes : {Index{5, 10}, Index{3, 2, 700}, Index{300, 70}, Index{4, 1},
+                                       Index{0, 4}, Index{7}})
                 for (bool weighted : {false, true})
                     for (double smoothing : {0.0, 0.3}) {
                         const int64_t last = int64_t(sizes.size()) - 1, d = sizes.back();
@@ -295,30 +303,43 @@ void test_cross_entropy() {
                         all.push_back(last);
                         const DType wide = dtype == DType::f64 ? dtype : DType::f32;
                         Tensor x(dtype, sizes, lie), target(DType::i64, sizes, Lie::dense, {last}),
-                            w(dtype, sizes, Lie::gapped, outer), total(wide, sizes, Lie::dense, all),
-                            loss(wide, sizes, Lie::dense, {last}), logs(DType::f64, sizes, Lie::dense, {last}),
+                            w(dtype, sizes, Lie::gapped, outer),
+                            total(wide, sizes, Lie::dense, all),
+                            loss(wide, sizes, Lie::dense, {last}),
+                            logs(DType::f64, sizes, Lie::dense, {last}),
                             dy(dtype, sizes, Lie::dense, {last}), dx(dtype, sizes, lie);
-                        x.random(-20, 20), target.random(0, double(d - 1)), w.random(0.5, 2), dy.random();
+                        x.random(-20, 20), target.random(0, double(d - 1)), w.random(0.5, 2),
+                            dy.random();
                         total.fill([] { return 2.5; });
                         Tensor* pw = weighted ? &w : nullptr;
                         const std::vector<kernels::Param> params{integer(ignore), real(smoothing)};
-                        CHECK(run("cross_entropy", sizes, {&x, &target, pw, &total, &loss, &logs}, params) == 0);
-                        CHECK(run("cross_entropy_backward", sizes, {&dy, &x, &target, pw, &logs, &total, &dx},
+                        CHECK(run("cross_entropy", sizes, {&x, &target, pw, &total, &loss, &logs},
                                   params) == 0);
+                        CHECK(run("cross_entropy_backward", sizes,
+                                  {&dy, &x, &target, pw, &logs, &total, &dx}, params) == 0);
                         auto log_sum = per_row([&](const Index& at) {
-                            return 20 + std::log(row_sum(at, d, [&](auto& i) { return std::exp(x.get(i) - 20); }));
+                            return 20 + std::log(row_sum(at, d, [&](auto& i) {
+                                       return std::exp(x.get(i) - 20);
+                                   }));
                         });
                         const double eps = tolerance(dtype) * 8;
                         CHECK_VALUES("logsumexp", logs, 2e-6, 2e-6, log_sum);
-                        auto share = [&](const Index& at) {     // what is wanted of a class
+                        auto share = [&](const Index& at) {  // what is wanted of a class
                             const auto c = int64_t(target.get(with_last(at, 0)));
                             if (c == ignore) return 0.0;
-                            const double weight = weighted ? w.get(with_last(Index(at.size(), 0), at.back())) : 1;
-                            return weight * ((c == at.back() ? 1 - smoothing : 0) + smoothing / double(d));
+                            const double weight =
+                                weighted ? w.get(with_last(Index(at.size(), 0), at.back())) : 1;
+                            return weight *
+                                   ((c == at.back() ? 1 - smoothing : 0) + smoothing / double(d));
                         };
-                        auto row_share = per_row([&](const Index& at) { return row_sum(at, d, share); });
+                        auto row_share =
+                            per_row([&](const Index& at) { return row_sum(at, d, share); });
                         CHECK_VALUES("cross_entropy", loss, 1e-5, 1e-5, [&](const Index& at) {
-                            return row_sum(at, d, [&](auto& i) { return share(i) * (log_sum(at) - x.get(i)); }) / 2.5;
+                            return row_sum(at, d,
+                                           [&](auto& i) {
+                                               return share(i) * (log_sum(at) - x.get(i));
+                                           }) /
+                                   2.5;
                         });
                         CHECK_VALUES("cross_entropy_backward", dx, eps, eps, [&](const Index& at) {
                             return dy.get(with_last(at, 0)) / 2.5 *
@@ -329,8 +350,8 @@ void test_cross_entropy() {
         loss(DType::f32, {3, 10}, Lie::dense, {1}), logs(DType::f64, {3, 10}, Lie::dense, {1});
     x.random(), target.random(0, 9).set({2, 0}, 12);
     std::string text;
-    CHECK(run("cross_entropy", {3, 10}, {&x, &target, nullptr, nullptr, &loss, &logs}, {integer(ignore), real(0)},
-              &text) == int(Status::index_error));
+    CHECK(run("cross_entropy", {3, 10}, {&x, &target, nullptr, nullptr, &loss, &logs},
+              {integer(ignore), real(0)}, &text) == int(Status::index_error));
     CHECK(text == "cross_entropy: target 12 is out of range [0, 10)");
 }
 

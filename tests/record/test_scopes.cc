@@ -51,7 +51,7 @@ void by_bytes() {
 void by_heavy_calls_and_idleness() {
     for (Scope eager : {Scope::content, Scope::composition, Scope::step}) {
         CHECK(ends(eager, Event::heavy_call, 1));
-        CHECK(!ends(eager, Event::heavy_call, 0));      // nothing waits
+        CHECK(!ends(eager, Event::heavy_call, 0));  // nothing waits
     }
     for (Scope scope : {Scope::graph, Scope::capture}) CHECK(!ends(scope, Event::heavy_call, 1));
     CHECK(ends(Scope::content, Event::idle, 1));

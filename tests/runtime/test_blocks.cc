@@ -55,7 +55,8 @@ void random_sizes() {
             blocks.give(h.block, h.bytes);
             taken -= h.bytes;
         } else {
-            const int64_t bytes = class_bytes(class_of(static_cast<int64_t>(random() >> (41 + random() % 14))));
+            const int64_t bytes =
+                class_bytes(class_of(static_cast<int64_t>(random() >> (41 + random() % 14))));
             auto* block = static_cast<unsigned char*>(blocks.take(bytes, Pages::any));
             const auto mark = static_cast<unsigned char>(i);
             block[0] = block[bytes / 2] = block[bytes - 1] = mark;

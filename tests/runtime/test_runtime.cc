@@ -135,7 +135,8 @@ int who(const kernels::Args& args) {
 }
 const kernels::KernelRow who_row{"who", "", who, nullptr};
 
-// Little work is done by the thread that launches it, unless it waits for a worker; as a worker would do it.
+// Little work is done by the thread that launches it, unless it waits for a worker; as a worker
+// would do it.
 void small_work_runs_here() {
     begin();
     const auto here = std::this_thread::get_id();
@@ -147,11 +148,12 @@ void small_work_runs_here() {
     CHECK(values(*launch(*small, {filled(10, 1)}, 1, 10)[0])[0] == 7 && ran.load() == here);
 
     Builder l(10);
-    l.task({l.input()}, l.output(), 1, false, 20'000, who_row).bytes = 1 << 24;  // as the cost module knows it
+    // As the cost module knows it
+    l.task({l.input()}, l.output(), 1, false, 20'000, who_row).bytes = 1 << 24;
     StorageRef waits = launch(*l.plan(), {filled(10, 1)}, 1, 10)[0];
     auto begun = Clock::now();
     StorageRef last = launch(*small, {waits}, 1, 10)[0];
-    CHECK(seconds_since(begun) < 0.01);  // the launch did not wait
+    CHECK(seconds_since(begun) < 0.01);                   // the launch did not wait
     CHECK(values(*last)[0] == 15 && ran.load() != here);  // neither did that work run here
 
 #if defined(__x86_64__)

@@ -114,7 +114,8 @@ void between_launches() {
     CHECK(is(fresh.on(6), 1));
 }
 
-// What follows a wait of the host begins after it; what was launched before it and is not read goes on.
+// What follows a wait of the host begins after it; what was launched before it and is not read goes
+// on.
 void host_waits() {
     auto make = one_task(0);
     Estimate e;

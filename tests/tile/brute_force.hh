@@ -16,11 +16,11 @@ namespace nntile::tile {
 inline int failures = 0;
 inline std::function<std::string()> describe = [] { return std::string(); };
 
-#define CHECK(condition) \
-    do { \
-        if (!(condition) && ++failures <= 10) \
+#define CHECK(condition)                                                       \
+    do {                                                                       \
+        if (!(condition) && ++failures <= 10)                                  \
             std::printf("%s:%d: %s\n    %s\n", __FILE__, __LINE__, #condition, \
-                        describe().c_str()); \
+                        describe().c_str());                                   \
     } while (false)
 
 // ---------------------------------------------------------------- small tools
@@ -215,7 +215,7 @@ inline void check_map(const Dims& shape, const Layout& layout) {
 
 // The pieces of a regular view partition it, and every element comes from its tile and offset.
 inline void check_partition(const Grid& base, const Layout& layout, const Grid& view,
-                          const Pieces& found) {
+                            const Pieces& found) {
     std::map<Place, Place> expected;
     int64_t element = 0;
     for_each_index(layout.sizes, [&](const Dims& at) {
@@ -272,7 +272,7 @@ inline void check_coverage(const Grid& base, const Layout& layout) {
 inline int regular_cases = 0, exact_cases = 0;
 
 inline Pieces check_pieces(const Dims& shape, std::vector<Cut> cuts, const Layout& layout,
-                    const std::vector<Cut>& view_cuts) {
+                           const std::vector<Cut>& view_cuts) {
     Grid view = grid_of(layout.sizes, view_cuts);
     while (true) {
         Grid base = grid_of(shape, cuts);
@@ -315,7 +315,7 @@ inline std::vector<size_t> labels(const Cut& cut, int64_t n) {
 
 // Exact push or pull gives one block per view tile; pull, then push, refines the wanted cut.
 inline void check_push_pull(const Dims& shape, const std::vector<Cut>& base, const Layout& layout,
-                     const std::vector<Cut>& view) {
+                            const std::vector<Cut>& view) {
     if (layout.numel() == 0) return;
     AccessMap m = access_map(shape, layout);
     size_t tiles;
@@ -341,7 +341,7 @@ inline void check_push_pull(const Dims& shape, const std::vector<Cut>& base, con
 }
 
 inline void check_case(const Dims& shape, const Layout& layout, const std::vector<Cut>& base,
-                const std::vector<Cut>& view) {
+                       const std::vector<Cut>& view) {
     describe = [&] {
         return text_of_case(shape, layout) + " cuts " + text_of_cuts(base) + " " +
                text_of_cuts(view);

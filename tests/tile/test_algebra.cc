@@ -134,21 +134,21 @@ void test_corners() {
         const char* kind;
     };
     const std::vector<Corner> corners = {
-        {{{6, 4}, {1, 6}}, "aligned"},                // transpose
-        {{{}, {}, 2}, "aligned"},                     // one element, 0-dim
-        {{{3, 2}, {7, 1}}, "pieces"},                 // window along a diagonal
-        {{{3}, {7}}, "aligned"},                      // diagonal inside one tile
-        {{{4}, {7}}, "pieces"},                       // diagonal across the cut
-        {{{0, 6}, {6, 1}}, "aligned"},                // empty
-        {{{0}, {1}, 24}, "aligned"},                  // empty, offset one past the end
-        {{{1, 6}, {999, 1}}, "aligned"},              // junk stride of a size-1 dim
-        {{{5, 4, 6}, {0, 6, 1}}, "aligned"},          // expand
-        {{{4, 2, 3}, {6, 3, 1}}, "aligned"},          // split at the cut
-        {{{4, 3, 2}, {6, 2, 1}}, "pieces"},           // split across the cut
-        {{{24}, {1}}, "aligned"},                     // flatten: a factored cut
-        {{{15}, {1}, 5}, "irregular"},                // flat[5:20]
-        {{{3}, {5}, 5}, "irregular"},                 // anti-diagonal
-        {{{4, 5, 2}, {6, 1, 1}}, "pieces"},           // unfold over the cut
+        {{{6, 4}, {1, 6}}, "aligned"},        // transpose
+        {{{}, {}, 2}, "aligned"},             // one element, 0-dim
+        {{{3, 2}, {7, 1}}, "pieces"},         // window along a diagonal
+        {{{3}, {7}}, "aligned"},              // diagonal inside one tile
+        {{{4}, {7}}, "pieces"},               // diagonal across the cut
+        {{{0, 6}, {6, 1}}, "aligned"},        // empty
+        {{{0}, {1}, 24}, "aligned"},          // empty, offset one past the end
+        {{{1, 6}, {999, 1}}, "aligned"},      // junk stride of a size-1 dim
+        {{{5, 4, 6}, {0, 6, 1}}, "aligned"},  // expand
+        {{{4, 2, 3}, {6, 3, 1}}, "aligned"},  // split at the cut
+        {{{4, 3, 2}, {6, 2, 1}}, "pieces"},   // split across the cut
+        {{{24}, {1}}, "aligned"},             // flatten: a factored cut
+        {{{15}, {1}, 5}, "irregular"},        // flat[5:20]
+        {{{3}, {5}, 5}, "irregular"},         // anti-diagonal
+        {{{4, 5, 2}, {6, 1, 1}}, "pieces"},   // unfold over the cut
     };
     const Dims shape{4, 6};
     for (const Corner& c : corners) {
@@ -158,9 +158,9 @@ void test_corners() {
             Pushed there = push(Path(access_map(shape, c.layout)), base);
             Grid grid = grid_of(shape, base), view = grid_of(c.layout.sizes, there.cuts);
             Pieces found = tile_pieces(grid, c.layout, view);
-            const char* kind = found.irregular                             ? "irregular"
+            const char* kind = found.irregular                        ? "irregular"
                                : aligned_blocks(grid, c.layout, view) ? "aligned"
-                                                                           : "pieces";
+                                                                      : "pieces";
             CHECK(std::string_view(kind) == (cut ? c.kind : "aligned"));  // whole: never a copy
         }
     }

@@ -3,9 +3,9 @@
 #include <functional>
 
 #include "../check.hh"
+#include "graph/passes/passes.hh"
 #include "tile/cost.hh"
 #include "tile/cuts.hh"
-#include "graph/passes/passes.hh"
 #include "tile/lower.hh"
 
 namespace nntile {
@@ -14,13 +14,15 @@ namespace {
 using graph::Graph;
 using graph::no_value;
 
-graph::StoredRef stored(DType dtype, const Dims& sizes, std::vector<std::vector<int64_t>> segments = {}) {
+graph::StoredRef stored(DType dtype, const Dims& sizes,
+                        std::vector<std::vector<int64_t>> segments = {}) {
     auto s = std::make_shared<graph::Stored>();
     s->dtype = dtype;
     s->sizes = sizes;
     for (size_t d = 0; d < sizes.size(); ++d) {
         const bool cut = d < segments.size() && !segments[d].empty();
-        s->cuts.push_back(cut ? tile::cut_of_segments(sizes[d], segments[d]) : tile::whole(sizes[d]));
+        s->cuts.push_back(cut ? tile::cut_of_segments(sizes[d], segments[d])
+                              : tile::whole(sizes[d]));
         if (cut) s->hints |= uint64_t{1} << d;
     }
     return s;
@@ -71,25 +73,41 @@ int64_t segments_of(const graph::Cut& cut) {
 }
 
 const std::vector<Case> cases = {
-    {"a small product stays whole", [](Graph& g) { g.set_output(product(g, input(g, {64, 64}), input(g, {64, 64}))); },
-     2, {1, 1}},
-    {"rows of a tall product", [](Graph& g) { g.set_output(product(g, input(g, {8192, 256}), input(g, {256, 256}))); },
-     2, {0, 1}},
+    {"a small product stays whole",
+     [](Graph& g) { g.set_output(product(g, input(g, {64, 64}), input(g, {64, 64}))); },
+     2,
+     {1, 1}},
+    {"rows of a tall product",
+     [](Graph& g) { g.set_output(product(g, input(g, {8192, 256}), input(g, {256, 256}))); },
+     2,
+     {0, 1}},
     {"columns where there are few rows",
-     [](Graph& g) { g.set_output(product(g, input(g, {2, 4096}), input(g, {4096, 8192}))); }, 2, {1, 0}},
+     [](Graph& g) { g.set_output(product(g, input(g, {2, 4096}), input(g, {4096, 8192}))); },
+     2,
+     {1, 0}},
     {"one row",
-     [](Graph& g) { g.set_output(product(g, input(g, {1, 4096}), input(g, {4096, 8192}))); }, 2, {1, 0}},
+     [](Graph& g) { g.set_output(product(g, input(g, {1, 4096}), input(g, {4096, 8192}))); },
+     2,
+     {1, 0}},
     {"a contraction where nothing else is long",
-     [](Graph& g) { g.set_output(product(g, input(g, {4, 4000000}), input(g, {4000000, 4}))); }, 2, {1, 1}},
+     [](Graph& g) { g.set_output(product(g, input(g, {4, 4000000}), input(g, {4000000, 4}))); },
+     2,
+     {1, 1}},
     {"rows of a prime number",
-     [](Graph& g) { g.set_output(product(g, input(g, {8191, 256}), input(g, {256, 256}))); }, 2, {0, 1}},
-    {"rows of a long map", [](Graph& g) { g.set_output(add(g, "tanh", {input(g, {20000, 500})})); }, 1, {0, 1}},
+     [](Graph& g) { g.set_output(product(g, input(g, {8191, 256}), input(g, {256, 256}))); },
+     2,
+     {0, 1}},
+    {"rows of a long map",
+     [](Graph& g) { g.set_output(add(g, "tanh", {input(g, {20000, 500})})); },
+     1,
+     {0, 1}},
     {"images of one tile are read in long runs: not cut along rows of pixels",
      [](Graph& g) {
          const uint32_t x = input(g, {32, 64, 56, 56}), scales = input(g, {64});
          g.set_output(add(g, "mul", {x, g.add_view(scales, {{1, 64, 1, 1}, {64, 1, 1, 1}, 0})}));
      },
-     3, {0, 1, 1, 1}},
+     3,
+     {0, 1, 1, 1}},
     {"a batch that lies innermost is not cut: each half would read all",
      [](Graph& g) {
          const uint32_t x = g.add_view(input(g, {512, 1024, 2}), {{2, 512, 1024}, {1, 2048, 2}, 0});
@@ -97,42 +115,55 @@ const std::vector<Case> cases = {
          attrs[0].i = 1;
          g.set_output(g.add(*schema::find_op("softmax"), std::vector<uint32_t>{x}, attrs)[0]);
      },
-     2, {1, 1, 0}},
+     2,
+     {1, 1, 0}},
     {"softmax is never cut along its dim",
      [](Graph& g) {
          auto attrs = schema::default_attrs(*schema::find_op("softmax"));
-         g.set_output(g.add(*schema::find_op("softmax"), std::vector<uint32_t>{input(g, {2000, 3000})}, attrs)[0]);
+         g.set_output(g.add(*schema::find_op("softmax"),
+                            std::vector<uint32_t>{input(g, {2000, 3000})}, attrs)[0]);
      },
-     1, {0, 1}},
+     1,
+     {0, 1}},
     {"a call follows its operand, and is cut no further",
      [](Graph& g) {
          g.set_output(add(g, "tanh", {input(g, {9000, 1000}, {{3000, 3000, 3000}, {}})}));
      },
-     1, {3, 1}},
+     1,
+     {3, 1}},
     {"also where that is not even",
      [](Graph& g) {
          g.set_output(product(g, input(g, {9000, 400}, {{100, 8900}, {}}), input(g, {400, 300})));
      },
-     2, {2, 1}},
-    {"a whole operand beside a cut one", [](Graph& g) {
-         g.set_output(add(g, "add", {input(g, {9000, 1000}), input(g, {9000, 1000}, {{4500, 4500}, {}})}));
+     2,
+     {2, 1}},
+    {"a whole operand beside a cut one",
+     [](Graph& g) {
+         g.set_output(
+             add(g, "add", {input(g, {9000, 1000}), input(g, {9000, 1000}, {{4500, 4500}, {}})}));
      },
-     2, {2, 1}},
+     2,
+     {2, 1}},
     {"data is cut along rows and columns, and softmax wants its rows whole",
      [](Graph& g) {
          auto attrs = schema::default_attrs(*schema::find_op("softmax"));
          const uint32_t x = input(g, {2048, 2048}, {{512, 512, 512, 512}, {512, 512, 512, 512}});
          g.set_output(g.add(*schema::find_op("softmax"), std::vector<uint32_t>{x}, attrs)[0]);
      },
-     1, {4, 1}},
+     1,
+     {4, 1}},
     {"one operand is cut along rows, one along columns: one of both will do",
      [](Graph& g) {
          const uint32_t a = input(g, {2048, 1}, {{512, 512, 512, 512}, {}});
          const uint32_t b = input(g, {1, 2048}, {{}, {512, 512, 512, 512}});
          g.set_output(add(g, "add", {a, b}));
      },
-     2, {4, 1}},
-    {"no data, and little", [](Graph& g) { g.set_output(add(g, "exp", {input(g, {0, 7})})); }, 1, {1, 1}},
+     2,
+     {4, 1}},
+    {"no data, and little",
+     [](Graph& g) { g.set_output(add(g, "exp", {input(g, {0, 7})})); },
+     1,
+     {1, 1}},
 };
 
 void table() {
@@ -169,11 +200,13 @@ void batch() {
         // The same again, from what was saved.
         const tile::SavedGraph saved{{}, 0, tiling.automatic};
         const tile::Tiling again = tile::choose_tiling(g, {}, false, &saved);
-        for (uint32_t v = 0; v < g.values.size(); ++v) CHECK(again.values[v].cuts == tiling.values[v].cuts);
+        for (uint32_t v = 0; v < g.values.size(); ++v)
+            CHECK(again.values[v].cuts == tiling.values[v].cuts);
     }
 }
 
-// Results of the first step are inputs of the second, cut as the first has left them: nothing is cut anew.
+// Results of the first step are inputs of the second, cut as the first has left them: nothing is
+// cut anew.
 void settled() {
     Graph first;
     layers(first, 2048, 512, 3);
@@ -187,7 +220,8 @@ void settled() {
         in.stored->hints = before.values[in.value].hints;
     }
     const tile::Tiling after = tile::choose_tiling(second, {});
-    for (uint32_t v = 0; v < second.values.size(); ++v) CHECK(after.values[v].cuts == before.values[v].cuts);
+    for (uint32_t v = 0; v < second.values.size(); ++v)
+        CHECK(after.values[v].cuts == before.values[v].cuts);
     CHECK(tile::lower(second, after).copies == 0);
 }
 
@@ -222,7 +256,7 @@ void unfit_data() {
     g.name_axis(x, 1, "columns");
     const tile::Tiling wanted = tile::choose_tiling(g, {{"columns", {256}}});
     CHECK(!wanted.values[x].as_stored && segments_of(wanted.values[x].cuts[1]) == 2);
-    CHECK(tile::lower(g, wanted).outputs.size() == 3);      // both inputs take the user's cut for good
+    CHECK(tile::lower(g, wanted).outputs.size() == 3);  // both inputs take the user's cut for good
 }
 
 // What explain("cuts") shows: what was cut, why, what else was tried, and why nothing more.
@@ -235,7 +269,8 @@ void reasons() {
     };
     const std::vector<std::string> found = lines(2048, 512);
     CHECK(found.size() == 2);
-    for (const char* part : {"chosen: dim 0 of %0: 2048 cut in ", " workers from ", " tasks, ", "; next best was "})
+    for (const char* part :
+         {"chosen: dim 0 of %0: 2048 cut in ", " workers from ", " tasks, ", "; next best was "})
         CHECK(found.front().find(part) != std::string::npos);
     CHECK(found.back().starts_with("then: the best of other cuts brings too little, "));
     CHECK(lines(4, 16) == std::vector<std::string>{"no cut: too short a graph for cuts"});
@@ -259,7 +294,8 @@ void workers() {
     tile::set_cost(before);
 }
 
-// A call that one worker runs has nobody to share with; one more op may find in a cache what the first one made.
+// A call that one worker runs has nobody to share with; one more op may find in a cache what the
+// first one made.
 void one_worker() {
     const tile::Machine before = tile::cost()->machine;
     for (double n : {1.0, 2.0}) {
@@ -278,7 +314,8 @@ void absurd() {
     const tile::Machine before = tile::cost()->machine;
     for (double rate : {1e-6, 1.0, 1e30}) {
         tile::Machine machine;
-        machine.product_flops = machine.functions = machine.memory_bytes = machine.cache_bytes = rate;
+        machine.product_flops = machine.functions = machine.memory_bytes = machine.cache_bytes =
+            rate;
         machine.task_seconds = 1 / rate;
         machine.workers = 1e9;
         tile::set_cost(machine);

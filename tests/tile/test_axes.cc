@@ -136,7 +136,8 @@ void permute_expand_and_size_one_need_no_link() {
     CHECK(axes.find(one) == one && axes.find(four) == axes.find(x[0]) && axes.find(rest) == rest);
 }
 
-// Cuts that are tried and taken back leave nothing, and a trial gives what the same cuts give in a chain of their own.
+// Cuts that are tried and taken back leave nothing, and a trial gives what the same cuts give in a
+// chain of their own.
 void trials_leave_nothing() {
     for (int c = 0; c < 400; ++c) {
         const uint64_t seed = random_bits();
@@ -152,9 +153,11 @@ void trials_leave_nothing() {
                     shapes.push_back(random_shape());
                     values.push_back(axes.value(shapes.back()));
                 } else {
-                    auto base = static_cast<size_t>(pick(0, static_cast<int64_t>(values.size()) - 1));
-                    while (product(shapes[base]) == 0) --base;      // the first has elements
-                    const Layout view = pick(0, 1) ? random_view(shapes[base]) : random_layout(shapes[base]);
+                    auto base =
+                        static_cast<size_t>(pick(0, static_cast<int64_t>(values.size()) - 1));
+                    while (product(shapes[base]) == 0) --base;  // the first has elements
+                    const Layout view =
+                        pick(0, 1) ? random_view(shapes[base]) : random_layout(shapes[base]);
                     values.push_back(axes.view(values[base], view));
                     shapes.push_back(view.sizes);
                 }
@@ -162,7 +165,10 @@ void trials_leave_nothing() {
                     if (axes.extent(d) > 1) dims.push_back(d);
             }
             for (int unions = 0; unions < 2 && !dims.empty(); ++unions) {
-                auto any = [&] { return dims[static_cast<size_t>(pick(0, static_cast<int64_t>(dims.size()) - 1))]; };
+                auto any = [&] {
+                    return dims[static_cast<size_t>(
+                        pick(0, static_cast<int64_t>(dims.size()) - 1))];
+                };
                 const int a = any(), b = any();
                 if (axes.extent(a) == axes.extent(b)) axes.same(a, b);
             }
@@ -182,7 +188,8 @@ void trials_leave_nothing() {
             for (int d : dims)
                 CHECK(own.factors(d) == other.factors(d) && own.level(d) == other.level(d) &&
                       own.segments(d) == other.segments(d));
-            for (size_t l = 0; l < own.link_count(); ++l) CHECK(own.lines_up(l) == other.lines_up(l));
+            for (size_t l = 0; l < own.link_count(); ++l)
+                CHECK(own.lines_up(l) == other.lines_up(l));
             CHECK(own.notes() == other.notes());
         };
         cut(own, first);

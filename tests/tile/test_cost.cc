@@ -39,8 +39,8 @@ void rates() {
 }
 
 void tasks() {
-    const kernels::KernelRow gemm = kernel("gemm"), map = kernel("map"), lookup = kernel("embedding"),
-                             gradient = kernel("embedding_backward");
+    const kernels::KernelRow gemm = kernel("gemm"), map = kernel("map"),
+                             lookup = kernel("embedding"), gradient = kernel("embedding_backward");
     Task task;
     task.flops = 40;
     CHECK(of(task) == 4);  // of the host
@@ -56,7 +56,7 @@ void tasks() {
     task.operands[1].strides[0] = 0;  // one matrix for all batches
     CHECK(of(task) == cost.product(14, 3, 5, 1, DType::f32));
 
-    kernels::Program twice;         // of the product and a row, into a result
+    kernels::Program twice;  // of the product and a row, into a result
     twice.n_in = 2, twice.n_out = 1;
     for (int k = 0; k < 2; ++k)
         twice.code.emplace_back().primitive = static_cast<uint16_t>(kernels::find_map("add"));
@@ -77,7 +77,8 @@ void tasks() {
     task.operands[2].strides = {0, 1, 3};
     CHECK(of(task) == cost.pass(6, (2 * 6 + 3000) * 4));
 
-    const kernels::KernelRow attention = kernel("attention");   // its flops at the rate of a product, and its bytes
+    // Its flops at the rate of a product, and its bytes
+    const kernels::KernelRow attention = kernel("attention");
     task.kernel = &attention;
     task.flops = 1000;
     task.bytes = 60;
@@ -93,7 +94,7 @@ void tasks() {
     const kernels::KernelRow bags = kernel("embedding_bag");
     task.kernel = &bags;
     task.flops = 54;
-    task.bytes = 1e9;   // of a table, of which it sees 54 elements
+    task.bytes = 1e9;  // of a table, of which it sees 54 elements
     CHECK(of(task) == cost.visits(54, DType::f32) && of(task) == cost.pass(54, 2 * 54 * 4));
 }
 

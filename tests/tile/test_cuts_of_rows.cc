@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Along which dims each row is cut: tile/cuts_of_rows.txt, which the op reference shows. What a row's relation says is
-// tried: each dim of a sample is cut in two, and its tasks are counted. `write`: makes the file anew.
+// Along which dims each row is cut: tile/cuts_of_rows.txt, which the op reference shows. What a
+// row's relation says is tried: each dim of a sample is cut in two, and its tasks are counted.
+// `write`: makes the file anew.
 #include <algorithm>
 #include <fstream>
 #include <iterator>
@@ -18,7 +19,7 @@ namespace {
 struct Call {
     Graph graph;
     size_t node;
-    SmallVector<uint32_t, 4> values;    // inputs, then outputs
+    SmallVector<uint32_t, 4> values;  // inputs, then outputs
 };
 
 Call call_of(const schema::OpRow& row, const test::Sample& sample) {
@@ -30,7 +31,8 @@ Call call_of(const schema::OpRow& row, const test::Sample& sample) {
     return c;
 }
 
-// Tasks of the row's own kernel where this dim of this operand is cut in two; none: where no dim is.
+// Tasks of the row's own kernel where this dim of this operand is cut in two; none: where no dim
+// is.
 size_t tasks_of(const schema::OpRow& row, const test::Sample& sample, size_t operand, size_t dim) {
     Call c = call_of(row, sample);
     graph::AxisCuts cuts;
@@ -41,10 +43,12 @@ size_t tasks_of(const schema::OpRow& row, const test::Sample& sample, size_t ope
     }
     graph::own_outputs(c.graph);
     const tile::Lowered lowered = tile::lower(c.graph, tile::choose_tiling(c.graph, cuts));
-    const std::string kernel = row.rule == schema::Rule::map ? row.name == "copy" ? "copy" : "map" : row.kernel;
-    return static_cast<size_t>(std::ranges::count_if(lowered.tiles.tasks, [&](const tile::Task& task) {
-        return task.node == c.node && task.kernel && task.kernel->name == kernel;
-    }));
+    const std::string kernel =
+        row.rule == schema::Rule::map ? row.name == "copy" ? "copy" : "map" : row.kernel;
+    return static_cast<size_t>(
+        std::ranges::count_if(lowered.tiles.tasks, [&](const tile::Task& task) {
+            return task.node == c.node && task.kernel && task.kernel->name == kernel;
+        }));
 }
 
 const char* word_of(schema::LabelKind kind) {
@@ -67,19 +71,22 @@ std::string cuts_of(const schema::OpRow& row, const test::Sample& sample) {
         const Dims& sizes = c.graph.value(c.values[k]).sizes;
         const size_t at = k < row.inputs.size() ? k : k - c.graph.nodes[c.node].inputs.size();
         const bool is_input = k < c.graph.nodes[c.node].inputs.size();
-        std::string name = is_input ? row.inputs[std::min(at, row.inputs.size() - 1)].name : row.outputs[at].name;
+        std::string name =
+            is_input ? row.inputs[std::min(at, row.inputs.size() - 1)].name : row.outputs[at].name;
         while (name.back() == '?' || name.back() == '*') name.pop_back();
         text += (text.empty() ? "" : ", ") + name;
         for (size_t d = 0; d < sizes.size(); ++d) {
             const int label = space.labels_of(k)[d];
-            const char* word = sizes[d] == 1 ? "-" : label < 0 ? "whole" : word_of(space.relation.labels[label].kind);
+            const char* word = sizes[d] == 1 ? "-"
+                               : label < 0   ? "whole"
+                                             : word_of(space.relation.labels[label].kind);
             text += std::string(" ") + word;
             if (sizes[d] == 1) continue;
             const size_t tasks = tasks_of(row, sample, k, d);
             if ((tasks > uncut) != (std::string(word) != "whole"))
                 test::report(__FILE__, __LINE__,
-                             text_of(row.name, ": ", name, " dim ", d, " is ", word, ", and has ", tasks,
-                                     " tasks, uncut ", uncut));
+                             text_of(row.name, ": ", name, " dim ", d, " is ", word, ", and has ",
+                                     tasks, " tasks, uncut ", uncut));
         }
     }
     return text;
@@ -104,6 +111,7 @@ int main(int argc, char**) {
     std::ifstream file(EXPECTED);
     const std::string wanted{std::istreambuf_iterator<char>(file), {}};
     if (found != wanted)
-        test::report(__FILE__, __LINE__, "tile/cuts_of_rows.txt is out of date: run this with `write`");
+        test::report(__FILE__, __LINE__,
+                     "tile/cuts_of_rows.txt is out of date: run this with `write`");
     return nntile::test::result();
 }

@@ -101,7 +101,8 @@ void factored() {
     CHECK(m.lowered.copies == 0);
 }
 
-// A kernel with two axes, y[i, j] = f(x[i, j], r[j]): each part knows where it begins. Its text is parsed again.
+// A kernel with two axes, y[i, j] = f(x[i, j], r[j]): each part knows where it begins. Its text is
+// parsed again.
 void axes() {
     Graph g;
     auto stored = std::make_shared<graph::Stored>();

@@ -13,7 +13,9 @@ namespace {
 
 std::mt19937 generator(1);
 
-int64_t number(int64_t from, int64_t to) { return from + static_cast<int64_t>(generator() % (to - from + 1)); }
+int64_t number(int64_t from, int64_t to) {
+    return from + static_cast<int64_t>(generator() % (to - from + 1));
+}
 
 Layout layout() {
     Layout made;
@@ -30,7 +32,8 @@ std::vector<int64_t> elements(const Layout& layout) {
     for (size_t d = 0; d < layout.sizes.size(); ++d) {
         std::vector<int64_t> next;
         for (int64_t at : found)
-            for (int64_t j = 0; j < layout.sizes[d]; ++j) next.push_back(at + j * layout.strides[d]);
+            for (int64_t j = 0; j < layout.sizes[d]; ++j)
+                next.push_back(at + j * layout.strides[d]);
         found = std::move(next);
     }
     return found;

@@ -50,10 +50,11 @@ void in_place() {
 void copies() {
     for (const bool converts : {false, true}) {
         const std::string from = converts ? "f64" : "f32";
-        const tile::Lowered l = lowered(("graph {\n  %0 : f32[8] = input overwritable\n  %1 : " + from +
-                                         "[4] = input\n  %2 : f32[8], %3 : f32[4] = view_write(%0, %1) {strides = "
-                                         "(1,), offset = 4} [r1 = cast(r0) : f32]\n  return %2\n}\n")
-                                            .c_str());
+        const tile::Lowered l =
+            lowered(("graph {\n  %0 : f32[8] = input overwritable\n  %1 : " + from +
+                     "[4] = input\n  %2 : f32[8], %3 : f32[4] = view_write(%0, %1) {strides = "
+                     "(1,), offset = 4} [r1 = cast(r0) : f32]\n  return %2\n}\n")
+                        .c_str());
         CHECK(l.tiles.tasks.size() == 1 && l.copies == 0);
         CHECK(l.tiles.tasks[0].kernel == kernels::find_kernel(converts ? "map" : "copy"));
         CHECK(!l.tiles.tasks[0].program == !converts);
@@ -69,28 +70,32 @@ void made_first() {
   %2 : f32[8], %3 : f32[4] = view_write(%0, %1) {strides = (1,), offset = 4} [r1 = exp(r0) : f32]
   return %2
 }
-)", 3, 2},
+)",
+         3, 2},
         {"the part overlaps itself", R"(graph {
   %0 : f32[8] = input overwritable
   %1 : f32[2, 2] = input
   %2 : f32[8], %3 : f32[2, 2] = view_write(%0, %1) {strides = (1, 1), offset = 4} [r1 = exp(r0) : f32]
   return %2
 }
-)", 2, 1},
+)",
+         2, 1},
         {"it reads elements that it writes elsewhere", R"(graph {
   %0 : f32[8] = input overwritable
   %1 : f32[4] = view of %0 sizes (4,) strides (1,) offset 1
   %2 : f32[8], %3 : f32[4] = view_write(%0, %1) {strides = (1,), offset = 0} [r1 = exp(r0) : f32]
   return %2
 }
-)", 2, 1},
+)",
+         2, 1},
         {"another dtype", R"(graph {
   %0 : bf16[8] = input overwritable
   %1 : f32[4] = input
   %2 : bf16[8], %3 : f32[4] = view_write(%0, %1) {strides = (1,), offset = 0} [r1 = exp(r0) : f32]
   return %2
 }
-)", 2, 1},
+)",
+         2, 1},
         {"the tiles do not line up", R"(graph {
   %0 : f32[all=8] = input overwritable
   %1 : f32[part=4] = input
@@ -99,27 +104,32 @@ void made_first() {
   cut all (4, 4)
   cut part (1, 3)
 }
-)", 5, 3},
+)",
+         5, 3},
     };
     for (const Lines& c : cases) {
         const tile::Lowered l = lowered(c.graph);
         if (l.tiles.tasks.size() == c.tasks && l.copies == c.copies) continue;
-        test::report(__FILE__, __LINE__, text_of(c.title, ": ", l.copies, " copies in\n", print(l.tiles)));
+        test::report(__FILE__, __LINE__,
+                     text_of(c.title, ": ", l.copies, " copies in\n", print(l.tiles)));
     }
 }
 
-// Parts of the same rows are one task; what overlaps, or reads what is written, is a task by itself.
+// Parts of the same rows are one task; what overlaps, or reads what is written, is a task by
+// itself.
 void parts_of_rows() {
-    const auto kernels_of = [](const char* first, const char* second, bool reads, const char* from = "(3, 1)") {
+    const auto kernels_of = [](const char* first, const char* second, bool reads,
+                               const char* from = "(3, 1)") {
         std::string text;
-        const std::string graph =
-            text_of("graph {\n  %0 : f32[4, 6] = input overwritable\n  %1 : f32[4, 6] = input\n",
-                    "  %2 : f32[4, 3] = view of %1 sizes (4, 3) strides ", from, " offset 0\n",
-                    "  %3 : f32[4, 3] = input\n  %4 : f32[4, 6] = view_write(%0, %2) {strides = ", first, "}\n",
-                    "  %5 : f32[4, 3] = view of %4 sizes (4, 3) strides (6, 1) offset 0\n",
-                    "  %6 : f32[4, 6] = view_write(%4, ", reads ? "%5" : "%3", ") {strides = ", second,
-                    "}\n  return %6\n}\n");
-        for (const Task& t : lowered(graph.c_str()).tiles.tasks) text += text_of(t.kernel->name, " ");
+        const std::string graph = text_of(
+            "graph {\n  %0 : f32[4, 6] = input overwritable\n  %1 : f32[4, 6] = input\n",
+            "  %2 : f32[4, 3] = view of %1 sizes (4, 3) strides ", from, " offset 0\n",
+            "  %3 : f32[4, 3] = input\n  %4 : f32[4, 6] = view_write(%0, %2) {strides = ", first,
+            "}\n", "  %5 : f32[4, 3] = view of %4 sizes (4, 3) strides (6, 1) offset 0\n",
+            "  %6 : f32[4, 6] = view_write(%4, ", reads ? "%5" : "%3", ") {strides = ", second,
+            "}\n  return %6\n}\n");
+        for (const Task& t : lowered(graph.c_str()).tiles.tasks)
+            text += text_of(t.kernel->name, " ");
         return text;
     };
     const char *left = "(6, 1), offset = 0", *right = "(6, 1), offset = 3";
@@ -128,12 +138,14 @@ void parts_of_rows() {
     CHECK(kernels_of("(6, 2), offset = 0", "(6, 2), offset = 1", false) == "copies ");
     CHECK(kernels_of(left, "(6, 1), offset = 2", false) == "copy copy ");
     CHECK(kernels_of("(6, 2), offset = 0", "(6, 2), offset = 0", false) == "copy copy ");
-    CHECK(kernels_of(left, right, false, "(6, 2)") == "copy copy ");        // of which no dim is read well
-    CHECK(kernels_of(left, right, false, "(1, 4)") == "copies ");           // turned
-    CHECK(kernels_of(left, right, true) == "copy copy copy ");    // the base is kept as it was
+    // Of which no dim is read well
+    CHECK(kernels_of(left, right, false, "(6, 2)") == "copy copy ");
+    CHECK(kernels_of(left, right, false, "(1, 4)") == "copies ");  // turned
+    CHECK(kernels_of(left, right, true) == "copy copy copy ");     // the base is kept as it was
 }
 
-// %1 is %0 transposed: the result may not take the memory of the base, which is read when it is put there.
+// %1 is %0 transposed: the result may not take the memory of the base, which is read when it is put
+// there.
 void the_base_is_read_last() {
     const tile::Lowered l = lowered(R"(graph {
   %0 : f32[3, 3] = input overwritable
@@ -158,7 +170,8 @@ void index() {
 )");
     CHECK(l.tiles.tasks.size() == 2);
     const Task& second = l.tiles.tasks.at(1);
-    CHECK(second.index_offset == 1 && second.index_strides == Dims{1} && second.operands.back().offset == 2);
+    CHECK(second.index_offset == 1 && second.index_strides == Dims{1} &&
+          second.operands.back().offset == 2);
 }
 
 }  // namespace

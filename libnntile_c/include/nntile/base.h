@@ -35,7 +35,8 @@ typedef enum nntile_status {
     NNTILE_INTERNAL = 7,         /**< our fault: please report */
     NNTILE_INDEX_ERROR = 8,      /**< an index outside its range: a dim, a label */
     NNTILE_TYPE_ERROR = 9,       /**< a dtype that the op does not take */
-    NNTILE_INTERRUPTED = 10      /**< the thread was told not to wait any longer: nntile_wait_interrupted() */
+    NNTILE_INTERRUPTED =
+        10 /**< the thread was told not to wait any longer: nntile_wait_interrupted() */
 } nntile_status;
 
 /** Element types. Numbers are never reused. Since 0.1. */
@@ -57,10 +58,10 @@ typedef enum nntile_dtype {
 int nntile_version(void);
 
 /** "0.1.0"; lives as long as the library. Since 0.1. */
-const char *nntile_version_text(void);
+const char* nntile_version_text(void);
 
 /** Name of a dtype, "f32"; "?" for an unknown number. Lives as long as the library. Since 0.1. */
-const char *nntile_dtype_name(nntile_dtype dtype);
+const char* nntile_dtype_name(nntile_dtype dtype);
 
 /** Bytes of one element; 0 for an unknown number. Since 0.1. */
 size_t nntile_dtype_size(nntile_dtype dtype);

@@ -11,17 +11,18 @@ NNTILE_BEGIN
 #endif
 
 /* CFFI-BEGIN */
-/** Sets the constants of the model. What is recorded from now on gets plans by them; values keep their cuts.
- *  text  of a cost file: one "name = value" a line, '#' begins a comment; copied. Names that are left out get their
- *        defaults, and so do all for NULL and "".
- *  INVALID_ARGUMENT, and nothing is changed, for a name that is unknown or comes twice, a value that is not a finite
+/** Sets the constants of the model. What is recorded from now on gets plans by them; values keep
+ * their cuts. text  of a cost file: one "name = value" a line, '#' begins a comment; copied. Names
+ * that are left out get their defaults, and so do all for NULL and "". INVALID_ARGUMENT, and
+ * nothing is changed, for a name that is unknown or comes twice, a value that is not a finite
  *  number > 0, and a line of another form; the message has the line and the name. Since 0.1. */
-nntile_status nntile_cost_set(const char *text, nntile_error **error);
+nntile_status nntile_cost_set(const char* text, nntile_error** error);
 
-/** The constants, as a cost file with comments. *text: freed by nntile_text_free(). Before nntile_cost_set() they are
- *  those of the file that the environment variable NNTILE_COST names, else the defaults. NOT_FOUND if that file cannot
- *  be read, INVALID_ARGUMENT as above. Starting a context gives the same errors. Since 0.1. */
-nntile_status nntile_cost_text(char **text, nntile_error **error);
+/** The constants, as a cost file with comments. *text: freed by nntile_text_free(). Before
+ * nntile_cost_set() they are those of the file that the environment variable NNTILE_COST names,
+ * else the defaults. NOT_FOUND if that file cannot be read, INVALID_ARGUMENT as above. Starting a
+ * context gives the same errors. Since 0.1. */
+nntile_status nntile_cost_text(char** text, nntile_error** error);
 /* CFFI-END */
 
 #ifndef NNTILE_CDEF

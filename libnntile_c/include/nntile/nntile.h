@@ -3,12 +3,14 @@
  *
  * Conventions, for every function:
  * - Names are nntile_<noun>_<verb>. Objects are opaque; values, ops and tasks are numbers.
- * - A function that can fail returns nntile_status and takes `nntile_error **error` last. No function prints, exits,
- *   aborts or throws.
- * - Pointers are borrowed for the call unless their line says copied, kept until, or caller destroys.
- *   Results of getters live as long as their object, unless said otherwise.
- * - Structs that may grow begin with struct_size; set it to sizeof. Functions are added, never changed.
- * - Threads: op rows and the recorder may be shared; a graph or a tile graph belongs to one caller at a time.
+ * - A function that can fail returns nntile_status and takes `nntile_error **error` last. No
+ * function prints, exits, aborts or throws.
+ * - Pointers are borrowed for the call unless their line says copied, kept until, or caller
+ * destroys. Results of getters live as long as their object, unless said otherwise.
+ * - Structs that may grow begin with struct_size; set it to sizeof. Functions are added, never
+ * changed.
+ * - Threads: op rows and the recorder may be shared; a graph or a tile graph belongs to one caller
+ * at a time.
  * - Fork: a child must not use the runtime; its calls give INVALID_STATE.
  */
 #ifndef NNTILE_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The recorder: calls on (buffer, layout) become nodes of a graph; it keeps which value a buffer holds now.
- * Any thread may call; calls are ordered by an own mutex. The first call that runs something starts a default
- * context if there is none. */
+ * The recorder: calls on (buffer, layout) become nodes of a graph; it keeps which value a buffer
+ * holds now. Any thread may call; calls are ordered by an own mutex. The first call that runs
+ * something starts a default context if there is none. */
 #ifndef NNTILE_RECORD_H
 #define NNTILE_RECORD_H
 
@@ -24,151 +24,166 @@ typedef enum nntile_mode {
 typedef enum nntile_operand_kind {
     NNTILE_OPERAND_ABSENT = 0, /**< optional operand that is not given */
     NNTILE_OPERAND_TENSOR = 1,
-    NNTILE_OPERAND_SCALAR = 2  /**< a number; its value is a run-time scalar of the plan */
+    NNTILE_OPERAND_SCALAR = 2 /**< a number; its value is a run-time scalar of the plan */
 } nntile_operand_kind;
 
-/** A tensor as PyTorch sees it: a layout on a buffer; or a number. Pointers are borrowed for the call. Since 0.1. */
+/** A tensor as PyTorch sees it: a layout on a buffer; or a number. Pointers are borrowed for the
+ * call. Since 0.1. */
 typedef struct nntile_operand {
-    int32_t kind;           /**< nntile_operand_kind */
-    int32_t dtype;          /**< nntile_dtype; of the view, which may differ from that of the data (bit view) */
+    int32_t kind; /**< nntile_operand_kind */
+    int32_t
+        dtype; /**< nntile_dtype; of the view, which may differ from that of the data (bit view) */
     int32_t ndim;
     int32_t reserved;
-    nntile_buffer *buffer;  /**< TENSOR */
-    const int64_t *sizes;   /**< ndim extents */
-    const int64_t *strides; /**< ndim strides in elements of dtype, >= 0 */
+    nntile_buffer* buffer;  /**< TENSOR */
+    const int64_t* sizes;   /**< ndim extents */
+    const int64_t* strides; /**< ndim strides in elements of dtype, >= 0 */
     int64_t offset;         /**< in elements of dtype */
     double f;               /**< SCALAR of a floating dtype */
     int64_t i;              /**< SCALAR of another dtype */
 } nntile_operand;
 
 /** Makes a recorder in eager mode. The caller ends it with nntile_record_destroy(). Since 0.1. */
-nntile_status nntile_record_create(nntile_record **out, nntile_error **error);
+nntile_status nntile_record_create(nntile_record** out, nntile_error** error);
 
-/** Ends a recorder after its pending work was dropped and running tasks have ended; NULL is allowed. Since 0.1. */
-void nntile_record_destroy(nntile_record *record);
+/** Ends a recorder after its pending work was dropped and running tasks have ended; NULL is
+ * allowed. Since 0.1. */
+void nntile_record_destroy(nntile_record* record);
 
 /** Records one op.
  *  op        number of the op (nntile_op_find).
- *  operands  n_inputs inputs, then n_outputs outputs, in the order of the row. An output may name the same buffer
- *            as an input (in place); writing through a view changes just what the view covers.
+ *  operands  n_inputs inputs, then n_outputs outputs, in the order of the row. An output may name
+ * the same buffer as an input (in place); writing through a view changes just what the view covers.
  *  attrs     n_attrs values in the order of the row; missing ones take their defaults.
- *  compute   dtype of variable T: inputs of type T are cast to it, outputs of type T cast from it; NNTILE_NONE: the
- *            inputs' own dtype, which must then be one.
- *  where     user's line for messages, or NULL; copied.
- *  Returns OK; INVALID_ARGUMENT (shape, attribute), TYPE_ERROR (dtype), INVALID_STATE, OUT_OF_MEMORY; nothing was
- *  recorded then. In eager mode also the error of an earlier task is not reported here but at the next read.
- *  Since 0.1. */
-nntile_status nntile_record_op(nntile_record *record, uint32_t op, const nntile_operand *operands, size_t n_inputs,
-                               size_t n_outputs, const nntile_attr *attrs, size_t n_attrs, nntile_dtype compute,
-                               const char *where, nntile_error **error);
+ *  compute   dtype of variable T: inputs of type T are cast to it, outputs of type T cast from it;
+ * NNTILE_NONE: the inputs' own dtype, which must then be one. where     user's line for messages,
+ * or NULL; copied. Returns OK; INVALID_ARGUMENT (shape, attribute), TYPE_ERROR (dtype),
+ * INVALID_STATE, OUT_OF_MEMORY; nothing was recorded then. In eager mode also the error of an
+ * earlier task is not reported here but at the next read. Since 0.1. */
+nntile_status nntile_record_op(nntile_record* record, uint32_t op, const nntile_operand* operands,
+                               size_t n_inputs, size_t n_outputs, const nntile_attr* attrs,
+                               size_t n_attrs, nntile_dtype compute, const char* where,
+                               nntile_error** error);
 
-/** A function of the host on dense row-major blocks, run as a CPU task; data[i] are the operands in order (inputs,
- *  outputs), NULL where absent. Returns 0, or another value after writing a text of at most 255 bytes to error_text.
- *  Must not call the recorder. Since 0.1. */
-typedef int (*nntile_host_function)(void *user, void *const *data, char *error_text);
+/** A function of the host on dense row-major blocks, run as a CPU task; data[i] are the operands in
+ * order (inputs, outputs), NULL where absent. Returns 0, or another value after writing a text of
+ * at most 255 bytes to error_text. Must not call the recorder. Since 0.1. */
+typedef int (*nntile_host_function)(void* user, void* const* data, char* error_text);
 
-/** Records a host function as a node (an op without a row). Operands as in nntile_record_op(); every operand is
- *  made whole and dense before the call.
- *  name       for messages, copied.   signature  of the function, for the plan cache: what `user` holds is of one run.
- *  user       handed to function; destroy(user) is called once, from any thread, when no run needs it any more.
- *  Since 0.1. */
-nntile_status nntile_record_host(nntile_record *record, const char *name, uint64_t signature,
-                                 nntile_host_function function, void *user, void (*destroy)(void *user),
-                                 const nntile_operand *operands, size_t n_inputs, size_t n_outputs, const char *where,
-                                 nntile_error **error);
+/** Records a host function as a node (an op without a row). Operands as in nntile_record_op();
+ * every operand is made whole and dense before the call. name       for messages, copied. signature
+ * of the function, for the plan cache: what `user` holds is of one run. user       handed to
+ * function; destroy(user) is called once, from any thread, when no run needs it any more. Since
+ * 0.1. */
+nntile_status nntile_record_host(nntile_record* record, const char* name, uint64_t signature,
+                                 nntile_host_function function, void* user,
+                                 void (*destroy)(void* user), const nntile_operand* operands,
+                                 size_t n_inputs, size_t n_outputs, const char* where,
+                                 nntile_error** error);
 
-/** As nntile_host_function, on a part of a batch: `batch` is the extent of dim 0 of the blocks whose operand is
- *  batched. accumulate is not 0: add to outputs that are not batched instead of writing them. Calls for several parts
- *  may run at once. Since 0.1. */
-typedef int (*nntile_batch_function)(void *user, int64_t batch, int accumulate, void *const *data, char *error_text);
+/** As nntile_host_function, on a part of a batch: `batch` is the extent of dim 0 of the blocks
+ * whose operand is batched. accumulate is not 0: add to outputs that are not batched instead of
+ * writing them. Calls for several parts may run at once. Since 0.1. */
+typedef int (*nntile_batch_function)(void* user, int64_t batch, int accumulate, void* const* data,
+                                     char* error_text);
 
-/** As nntile_record_host(), for a function that treats the elements of a batch one by one. Where the batch is cut, it
- *  is called once for every segment, on dense blocks of that segment; operands without a batch are whole.
- *  batched    one byte for each operand: 1 where its dim 0 is the batch; these dims have one extent. The outputs all
- *             have it, or none has: then each is the sum over the parts. NULL: no operand has, `batch` is 1.
- *  Also returns INVALID_ARGUMENT for a batched operand without dims, for extents that differ, and for mixed outputs.
- *  Since 0.1. */
-nntile_status nntile_record_host_batched(nntile_record *record, const char *name, uint64_t signature,
-                                         nntile_batch_function function, void *user, void (*destroy)(void *user),
-                                         const nntile_operand *operands, size_t n_inputs, size_t n_outputs,
-                                         const uint8_t *batched, const char *where, nntile_error **error);
+/** As nntile_record_host(), for a function that treats the elements of a batch one by one. Where
+ * the batch is cut, it is called once for every segment, on dense blocks of that segment; operands
+ * without a batch are whole. batched    one byte for each operand: 1 where its dim 0 is the batch;
+ * these dims have one extent. The outputs all have it, or none has: then each is the sum over the
+ * parts. NULL: no operand has, `batch` is 1. Also returns INVALID_ARGUMENT for a batched operand
+ * without dims, for extents that differ, and for mixed outputs. Since 0.1. */
+nntile_status nntile_record_host_batched(nntile_record* record, const char* name,
+                                         uint64_t signature, nntile_batch_function function,
+                                         void* user, void (*destroy)(void* user),
+                                         const nntile_operand* operands, size_t n_inputs,
+                                         size_t n_outputs, const uint8_t* batched,
+                                         const char* where, nntile_error** error);
 
-/** Copies host bytes (dense row-major, target's sizes and dtype) into a tensor. The bytes are taken before the call
- *  returns. nbytes is checked. Since 0.1. */
-nntile_status nntile_record_write(nntile_record *record, const nntile_operand *target, const void *host, size_t nbytes,
-                                  nntile_error **error);
+/** Copies host bytes (dense row-major, target's sizes and dtype) into a tensor. The bytes are taken
+ * before the call returns. nbytes is checked. Since 0.1. */
+nntile_status nntile_record_write(nntile_record* record, const nntile_operand* target,
+                                  const void* host, size_t nbytes, nntile_error** error);
 
-/** Runs what is pending, waits for the tensor and copies it (dense row-major) to the host. Hands over the first
- *  error of any task since the last report (RUNTIME, INDEX_ERROR); the next call works. Since 0.1. */
-nntile_status nntile_record_read(nntile_record *record, const nntile_operand *source, void *host, size_t nbytes,
-                                 nntile_error **error);
+/** Runs what is pending, waits for the tensor and copies it (dense row-major) to the host. Hands
+ * over the first error of any task since the last report (RUNTIME, INDEX_ERROR); the next call
+ * works. Since 0.1. */
+nntile_status nntile_record_read(nntile_record* record, const nntile_operand* source, void* host,
+                                 size_t nbytes, nntile_error** error);
 
 /** Sets the mode; pending work runs first. Since 0.1. */
-nntile_status nntile_record_mode_set(nntile_record *record, nntile_mode mode, nntile_error **error);
-nntile_mode nntile_record_mode(nntile_record *record);
+nntile_status nntile_record_mode_set(nntile_record* record, nntile_mode mode, nntile_error** error);
+nntile_mode nntile_record_mode(nntile_record* record);
 
 /** Number of recorded ops that have not been submitted. Since 0.1. */
-size_t nntile_record_pending(nntile_record *record);
+size_t nntile_record_pending(nntile_record* record);
 
-/** Lowers the pending graph (or finds its plan) without running it. OK when nothing is pending. Since 0.1. */
-nntile_status nntile_record_compile(nntile_record *record, nntile_error **error);
+/** Lowers the pending graph (or finds its plan) without running it. OK when nothing is pending.
+ * Since 0.1. */
+nntile_status nntile_record_compile(nntile_record* record, nntile_error** error);
 
 /** Submits the pending graph, compiling it if needed. Does not wait. Since 0.1. */
-nntile_status nntile_record_run(nntile_record *record, nntile_error **error);
+nntile_status nntile_record_run(nntile_record* record, nntile_error** error);
 
-/** Eager mode holds calls back, so that a product and the element-wise calls behind it are one graph: until the next
- *  product or function on the host, 64 calls, results of a 64th of the budget, a read, a change of mode, or 5 ms
- *  without a call while nothing runs. This submits what waits, and what did not fit into memory before; in graph mode
- *  nothing. Steps and compositions that have begun go on. Since 0.1. */
-nntile_status nntile_record_submit(nntile_record *record, nntile_error **error);
+/** Eager mode holds calls back, so that a product and the element-wise calls behind it are one
+ * graph: until the next product or function on the host, 64 calls, results of a 64th of the budget,
+ * a read, a change of mode, or 5 ms without a call while nothing runs. This submits what waits, and
+ * what did not fit into memory before; in graph mode nothing. Steps and compositions that have
+ * begun go on. Since 0.1. */
+nntile_status nntile_record_submit(nntile_record* record, nntile_error** error);
 
-/** open != 0 begins a step, as of an optimizer: 20,000 calls may wait, whatever they give. open == 0 ends it and
- *  submits them; if they do not fit into memory they have not happened. May be nested; the end of the outermost
- *  counts, and every begin needs its end. Without a begin it is nntile_record_submit(). Since 0.1. */
-nntile_status nntile_record_window(nntile_record *record, int open, nntile_error **error);
+/** open != 0 begins a step, as of an optimizer: 20,000 calls may wait, whatever they give. open ==
+ * 0 ends it and submits them; if they do not fit into memory they have not happened. May be nested;
+ * the end of the outermost counts, and every begin needs its end. Without a begin it is
+ * nntile_record_submit(). Since 0.1. */
+nntile_status nntile_record_window(nntile_record* record, int open, nntile_error** error);
 
-/** What is recorded from a call with begin != 0 to the one with begin == 0 makes one result: eager mode does not submit
- *  some of it because many calls wait (but a thousand do), so that what they hand to each other is not stored. Products
- *  and functions on the host still begin a window. May be nested; every begin needs its end. Since 0.1. */
-nntile_status nntile_record_compose(nntile_record *record, int begin, nntile_error **error);
+/** What is recorded from a call with begin != 0 to the one with begin == 0 makes one result: eager
+ * mode does not submit some of it because many calls wait (but a thousand do), so that what they
+ * hand to each other is not stored. Products and functions on the host still begin a window. May be
+ * nested; every begin needs its end. Since 0.1. */
+nntile_status nntile_record_compose(nntile_record* record, int begin, nntile_error** error);
 
-/** Drops stored values and plans (the runtime is going down); buffers become unreadable. Since 0.1. */
-void nntile_record_reset(nntile_record *record);
+/** Drops stored values and plans (the runtime is going down); buffers become unreadable. Since 0.1.
+ */
+void nntile_record_reset(nntile_record* record);
 
 /** Gives memory that neither buffers nor tasks in flight hold back to the system. Since 0.1. */
-void nntile_record_trim(nntile_record *record);
+void nntile_record_trim(nntile_record* record);
 
-/** Names dim `dim` of a tensor: it and all dims that ops or views relate to it form the axis group `name`. Kept with
- *  the data, also across graphs. INVALID_ARGUMENT for a bad dim or name, or for a dim of a view that is no whole dim
- *  of its data. Since 0.1. */
-nntile_status nntile_record_axis_name(nntile_record *record, const nntile_operand *tensor, int32_t dim,
-                                      const char *name, nntile_error **error);
+/** Names dim `dim` of a tensor: it and all dims that ops or views relate to it form the axis group
+ * `name`. Kept with the data, also across graphs. INVALID_ARGUMENT for a bad dim or name, or for a
+ * dim of a view that is no whole dim of its data. Since 0.1. */
+nntile_status nntile_record_axis_name(nntile_record* record, const nntile_operand* tensor,
+                                      int32_t dim, const char* name, nntile_error** error);
 
-/** Sets the cut of an axis group from the next lowering on: n = 0: automatic; n = 1: segments of sizes[0] (the last may
- *  be shorter); n > 1: these segments. A size of the extent or
- *  more leaves the axis whole. NOT_FOUND for an unknown name; INVALID_ARGUMENT for a size <= 0 or a list that
+/** Sets the cut of an axis group from the next lowering on: n = 0: automatic; n = 1: segments of
+ * sizes[0] (the last may be shorter); n > 1: these segments. A size of the extent or more leaves
+ * the axis whole. NOT_FOUND for an unknown name; INVALID_ARGUMENT for a size <= 0 or a list that
  *  does not sum to the extent. Since 0.1. */
-nntile_status nntile_record_axis_tiling(nntile_record *record, const char *name, const int64_t *sizes, size_t n,
-                                        nntile_error **error);
+nntile_status nntile_record_axis_tiling(nntile_record* record, const char* name,
+                                        const int64_t* sizes, size_t n, nntile_error** error);
 
 /** Table of axis groups. *text is the caller's, freed by nntile_text_free(). Since 0.1. */
-nntile_status nntile_record_axis_text(nntile_record *record, char **text, nntile_error **error);
+nntile_status nntile_record_axis_text(nntile_record* record, char** text, nntile_error** error);
 
-/** The cuts of named axes and those that were chosen for graphs with plans, as a text that can be edited. *text as
- *  above. Since 0.1. */
-nntile_status nntile_record_cuts_save(nntile_record *record, char **text, nntile_error **error);
+/** The cuts of named axes and those that were chosen for graphs with plans, as a text that can be
+ * edited. *text as above. Since 0.1. */
+nntile_status nntile_record_cuts_save(nntile_record* record, char** text, nntile_error** error);
 
-/** Takes such a text: named axes are cut from the next lowering on, graphs that are recorded again get the cuts that
- *  the text has for them instead of chosen ones. Graphs that it does not know are cut as before. INVALID_ARGUMENT,
- *  with the line, for a text that is torn or wrong; nothing is taken then. Cuts that do not fit the graph they are
- *  for are an error where that graph is lowered. Since 0.1. */
-nntile_status nntile_record_cuts_load(nntile_record *record, const char *text, nntile_error **error);
+/** Takes such a text: named axes are cut from the next lowering on, graphs that are recorded again
+ * get the cuts that the text has for them instead of chosen ones. Graphs that it does not know are
+ * cut as before. INVALID_ARGUMENT, with the line, for a text that is torn or wrong; nothing is
+ * taken then. Cuts that do not fit the graph they are for are an error where that graph is lowered.
+ * Since 0.1. */
+nntile_status nntile_record_cuts_load(nntile_record* record, const char* text,
+                                      nntile_error** error);
 
-/** Text of a stage: "pending" graph; "graph", "cuts", "tiles" or "plan" of the last lowering; "why" graphs were lowered
- *  anew. *text as above.
- *  Since 0.1. */
-nntile_status nntile_record_text(nntile_record *record, const char *stage, char **text, nntile_error **error);
-void nntile_text_free(char *text);
+/** Text of a stage: "pending" graph; "graph", "cuts", "tiles" or "plan" of the last lowering; "why"
+ * graphs were lowered anew. *text as above. Since 0.1. */
+nntile_status nntile_record_text(nntile_record* record, const char* stage, char** text,
+                                 nntile_error** error);
+void nntile_text_free(char* text);
 
 /** Counters of a recorder. Since 0.1. */
 typedef struct nntile_record_stats {
@@ -182,7 +197,8 @@ typedef struct nntile_record_stats {
     int64_t copies;     /**< of these: copies inserted because cuts or layouts did not line up */
     int64_t host_calls; /**< of these: host functions */
 } nntile_record_stats;
-nntile_status nntile_record_stats_get(nntile_record *record, nntile_record_stats *stats, nntile_error **error);
+nntile_status nntile_record_stats_get(nntile_record* record, nntile_record_stats* stats,
+                                      nntile_error** error);
 /* CFFI-END */
 
 #ifndef NNTILE_CDEF

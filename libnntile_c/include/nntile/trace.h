@@ -13,40 +13,42 @@ NNTILE_BEGIN
 /* CFFI-BEGIN */
 /** A task that has run. Since 0.1. */
 typedef struct nntile_trace_task {
-    const char *op;    /**< the op that it is a part of; borrowed for the call */
-    int32_t worker;    /**< by number, from 0 */
-    int64_t mark;      /**< of the thread that launched it */
-    int64_t begin_ns;  /**< by the system's clock, since 1970 */
+    const char* op;   /**< the op that it is a part of; borrowed for the call */
+    int32_t worker;   /**< by number, from 0 */
+    int64_t mark;     /**< of the thread that launched it */
+    int64_t begin_ns; /**< by the system's clock, since 1970 */
     int64_t end_ns;
-    const char *kernel; /**< that ran, or "host": a function of the host; lives for ever */
+    const char* kernel; /**< that ran, or "host": a function of the host; lives for ever */
     uint64_t place;     /**< of nntile_trace_place(), or of a call's `where`; 0: unknown */
     int64_t run;        /**< tasks that were launched together have one number */
-    int64_t node;       /**< number of the recorded call in its graph; -1: none, as of a retiled input */
-    int64_t task;       /**< number in its run */
-    int64_t bytes;      /**< that it reads and writes */
-    int64_t flops;      /**< 0: not known, or it has none */
+    int64_t node;  /**< number of the recorded call in its graph; -1: none, as of a retiled input */
+    int64_t task;  /**< number in its run */
+    int64_t bytes; /**< that it reads and writes */
+    int64_t flops; /**< 0: not known, or it has none */
 } nntile_trace_task;
 
 /** Called by a worker after each task, by several workers at a time. Since 0.1. */
-typedef void (*nntile_trace_function)(const nntile_trace_task *task);
+typedef void (*nntile_trace_function)(const nntile_trace_task* task);
 
-/** Sets what is called after each task; NULL: nothing, which costs nothing. A task that runs at that moment may
- *  still call the former one, so it must stay callable. Never fails. Since 0.1. */
+/** Sets what is called after each task; NULL: nothing, which costs nothing. A task that runs at
+ * that moment may still call the former one, so it must stay callable. Never fails. Since 0.1. */
 void nntile_trace_set(nntile_trace_function function);
 
 /** Sets the mark of what this thread launches from now on; 0 at first. Never fails. Since 0.1. */
 void nntile_trace_mark(int64_t mark);
 
-/** Writes the text of a place with its final zero, cut to `size` bytes; returns its length. Called by any thread,
- *  workers too, and never while a call of this library holds a lock that others need. Since 0.1. */
-typedef size_t (*nntile_trace_place_text)(uint64_t place, char *out, size_t size);
+/** Writes the text of a place with its final zero, cut to `size` bytes; returns its length. Called
+ * by any thread, workers too, and never while a call of this library holds a lock that others need.
+ * Since 0.1. */
+typedef size_t (*nntile_trace_place_text)(uint64_t place, char* out, size_t size);
 
-/** Sets how places become text, in errors of tasks and in printed graphs; NULL: they do not. Never fails. Since 0.1. */
+/** Sets how places become text, in errors of tasks and in printed graphs; NULL: they do not. Never
+ * fails. Since 0.1. */
 void nntile_trace_places(nntile_trace_place_text text);
 
-/** Sets the place, in the caller's program, of what this thread records from now on without a `where`; 0: unknown,
- *  as at first. Any number below 2^63. It makes no new plans: equal graphs share one, and each run has its own places.
- *  Never fails. Since 0.1. */
+/** Sets the place, in the caller's program, of what this thread records from now on without a
+ * `where`; 0: unknown, as at first. Any number below 2^63. It makes no new plans: equal graphs
+ * share one, and each run has its own places. Never fails. Since 0.1. */
 void nntile_trace_place(uint64_t place);
 /* CFFI-END */
 

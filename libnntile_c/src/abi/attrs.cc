@@ -30,12 +30,8 @@ Attr attr_of(const schema::OpRow& row, const AttrRow& attr, const nntile_attr& g
     Attr value;
     switch (attr.kind) {
         case AttrKind::integer:
-        case AttrKind::seed:
-            value.i = given.i;
-            break;
-        case AttrKind::real:
-            value.f = given.f;
-            break;
+        case AttrKind::seed: value.i = given.i; break;
+        case AttrKind::real: value.f = given.f; break;
         case AttrKind::integers:
             check(given.count >= 0 && (given.ints || given.count == 0), Status::invalid_argument,
                   row.name, ": attribute ", attr.name,

@@ -7,7 +7,8 @@
 using namespace nntile;
 using namespace nntile::abi;
 
-nntile_status nntile_buffer_create(nntile_record* record, int64_t nbytes, nntile_buffer** out, nntile_error** error) {
+nntile_status nntile_buffer_create(nntile_record* record, int64_t nbytes, nntile_buffer** out,
+                                   nntile_error** error) {
     return guard(error, [&] {
         record::Recorder& recorder = recorder_of(record, "nntile_buffer_create");
         need(out, "nntile_buffer_create", "out");
@@ -16,7 +17,8 @@ nntile_status nntile_buffer_create(nntile_record* record, int64_t nbytes, nntile
 }
 
 void nntile_buffer_destroy(nntile_buffer* buffer) {
-    if (!buffer || runtime::forked()) return;  // a child leaks it: the parent's threads hold locks there
+    // A child leaks it: the parent's threads hold locks there
+    if (!buffer || runtime::forked()) return;
     record::Buffer* b = buffer_of(buffer);
     guard(nullptr, [&] { b->owner->destroy_buffer(b); });
 }
@@ -25,7 +27,8 @@ int64_t nntile_buffer_bytes(const nntile_buffer* buffer) {
     return buffer ? reinterpret_cast<const record::Buffer*>(buffer)->bytes : 0;
 }
 
-void nntile_buffer_totals(nntile_record* record, int64_t* count, int64_t* bytes, int64_t* peak_bytes) {
+void nntile_buffer_totals(nntile_record* record, int64_t* count, int64_t* bytes,
+                          int64_t* peak_bytes) {
     if (count) *count = record ? record->recorder->buffers.load() : 0;
     if (bytes) *bytes = record ? record->recorder->buffer_bytes.load() : 0;
     if (peak_bytes) *peak_bytes = record ? record->recorder->buffer_peak.load() : 0;

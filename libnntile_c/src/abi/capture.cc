@@ -20,11 +20,14 @@ static record::Capture& capture_of(const nntile_capture* capture, const char* fu
     return *capture->capture;
 }
 
-nntile_status nntile_capture_begin(nntile_record* record, int64_t seed, int64_t offset, nntile_error** error) {
-    return guard(error, [&] { recorder_of(record, "nntile_capture_begin").begin_capture({seed, offset}); });
+nntile_status nntile_capture_begin(nntile_record* record, int64_t seed, int64_t offset,
+                                   nntile_error** error) {
+    return guard(
+        error, [&] { recorder_of(record, "nntile_capture_begin").begin_capture({seed, offset}); });
 }
 
-nntile_status nntile_capture_end(nntile_record* record, nntile_capture** out, nntile_error** error) {
+nntile_status nntile_capture_end(nntile_record* record, nntile_capture** out,
+                                 nntile_error** error) {
     return guard(error, [&] {
         auto capture = recorder_of(record, "nntile_capture_end").end_capture(out != nullptr);
         if (out) *out = new nntile_capture{std::move(capture)};
@@ -34,7 +37,8 @@ nntile_status nntile_capture_end(nntile_record* record, nntile_capture** out, nn
 size_t nntile_capture_pending_numbers(nntile_record* record, size_t from, int64_t* bits, size_t n) {
     return guard_value<size_t>(0, [&] {
         std::vector<kernels::Param> numbers(bits ? n : 0);
-        const size_t all = recorder_of(record, "nntile_capture_pending_numbers").numbers(from, numbers);
+        const size_t all =
+            recorder_of(record, "nntile_capture_pending_numbers").numbers(from, numbers);
         for (size_t k = 0; k < numbers.size() && from + k < all; ++k) bits[k] = numbers[k].i;
         return all;
     });
@@ -46,16 +50,18 @@ void nntile_capture_destroy(nntile_capture* capture) {
 }
 
 size_t nntile_capture_slots(const nntile_capture* capture) {
-    return guard_value<size_t>(0, [&] { return capture_of(capture, "nntile_capture_slots").slots.size(); });
+    return guard_value<size_t>(
+        0, [&] { return capture_of(capture, "nntile_capture_slots").slots.size(); });
 }
 
-nntile_status nntile_capture_slot_get(const nntile_capture* capture, size_t slot, nntile_capture_slot* out,
-                                      nntile_error** error) {
+nntile_status nntile_capture_slot_get(const nntile_capture* capture, size_t slot,
+                                      nntile_capture_slot* out, nntile_error** error) {
     constexpr const char* self = "nntile_capture_slot_get";
     return guard(error, [&] {
         const record::Capture& c = capture_of(capture, self);
         need(out, self, "out");
-        check(slot < c.slots.size(), Status::invalid_argument, self, ": slot ", slot, " of ", c.slots.size());
+        check(slot < c.slots.size(), Status::invalid_argument, self, ": slot ", slot, " of ",
+              c.slots.size());
         const size_t size = out->struct_size;
         check(size >= sizeof(size_t), Status::invalid_argument, self, ": struct_size is not set");
         const record::Slot& s = c.slots[slot];
@@ -68,7 +74,8 @@ nntile_status nntile_capture_slot_get(const nntile_capture* capture, size_t slot
 size_t nntile_capture_numbers(const nntile_capture* capture, int64_t* bits, size_t n) {
     return guard_value<size_t>(0, [&] {
         const record::Capture& c = capture_of(capture, "nntile_capture_numbers");
-        for (size_t k = 0; bits && k < std::min(n, c.graph.scalars.size()); ++k) bits[k] = c.graph.scalars[k].i;
+        for (size_t k = 0; bits && k < std::min(n, c.graph.scalars.size()); ++k)
+            bits[k] = c.graph.scalars[k].i;
         for (const record::Random& r : c.random)
             if (bits && r.scalar < n) bits[r.scalar] = 0;
         return c.graph.scalars.size();
@@ -84,8 +91,9 @@ void nntile_capture_digest(const nntile_capture* capture, uint64_t words[2]) {
     });
 }
 
-nntile_status nntile_capture_difference(const nntile_capture* earlier, const nntile_capture* capture,
-                                        const uint32_t* live, size_t n_live, char** text, nntile_error** error) {
+nntile_status nntile_capture_difference(const nntile_capture* earlier,
+                                        const nntile_capture* capture, const uint32_t* live,
+                                        size_t n_live, char** text, nntile_error** error) {
     constexpr const char* self = "nntile_capture_difference";
     return guard(error, [&] {
         const record::Capture &before = capture_of(earlier, self), &now = capture_of(capture, self);
@@ -95,18 +103,21 @@ nntile_status nntile_capture_difference(const nntile_capture* earlier, const nnt
     });
 }
 
-nntile_status nntile_capture_replay(nntile_capture* capture, const nntile_capture_binding* bindings, size_t n_bindings,
-                                    const nntile_capture_number* numbers, size_t n_numbers, int64_t seed,
-                                    int64_t offset, nntile_error** error) {
+nntile_status nntile_capture_replay(nntile_capture* capture, const nntile_capture_binding* bindings,
+                                    size_t n_bindings, const nntile_capture_number* numbers,
+                                    size_t n_numbers, int64_t seed, int64_t offset,
+                                    nntile_error** error) {
     constexpr const char* self = "nntile_capture_replay";
     return guard(error, [&] {
         record::Capture& c = capture_of(capture, self);
         if (n_bindings) need(bindings, self, "bindings");
         if (n_numbers) need(numbers, self, "numbers");
         std::vector<record::Replay::Binding> bound;
-        for (size_t k = 0; k < n_bindings; ++k) bound.push_back({bindings[k].slot, buffer_of(bindings[k].buffer)});
+        for (size_t k = 0; k < n_bindings; ++k)
+            bound.push_back({bindings[k].slot, buffer_of(bindings[k].buffer)});
         std::vector<record::Replay::Number> values;
-        for (size_t k = 0; k < n_numbers; ++k) values.push_back({numbers[k].number, numbers[k].value});
+        for (size_t k = 0; k < n_numbers; ++k)
+            values.push_back({numbers[k].number, numbers[k].value});
         c.owner->replay(c, {bound, values, {seed, offset}});
     });
 }

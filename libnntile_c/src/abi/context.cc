@@ -70,7 +70,9 @@ void nntile_wait_interrupted(int (*interrupted)(void)) { set_interrupted(interru
 
 void nntile_wait_outside(int (*held)(void), void* (*leave)(void), void (*back)(void* state)) {
     const bool whole = held && leave && back;
-    guard(nullptr, [&] { set_interpreter_lock(whole ? InterpreterLock{held, leave, back} : InterpreterLock{}); });
+    guard(nullptr, [&] {
+        set_interpreter_lock(whole ? InterpreterLock{held, leave, back} : InterpreterLock{});
+    });
 }
 
 nntile_status nntile_context_restrict(const char* where, nntile_error** error) {
@@ -88,9 +90,10 @@ nntile_status nntile_context_stats_get(nntile_context_stats* stats, nntile_error
               "nntile_context_stats_get: struct_size is ", size,
               "; set it to sizeof(nntile_context_stats)");
         const runtime::Stats s = runtime::stats();
-        const nntile_context_stats now{size,    s.tasks,      s.launches,   s.in_flight,
-                                       s.tiles, s.tile_bytes, s.pool_bytes, s.peak_bytes,
-                                       s.ncpu,  s.ncuda,      s.budget_bytes, s.reserved_peak_bytes};
+        const nntile_context_stats now{size,         s.tasks,        s.launches,
+                                       s.in_flight,  s.tiles,        s.tile_bytes,
+                                       s.pool_bytes, s.peak_bytes,   s.ncpu,
+                                       s.ncuda,      s.budget_bytes, s.reserved_peak_bytes};
         std::memcpy(stats, &now, std::min(size, sizeof now));
     });
 }

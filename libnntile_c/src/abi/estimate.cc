@@ -24,17 +24,19 @@ nntile_status nntile_estimate_end(nntile_estimate** out, nntile_error** error) {
     });
 }
 
-nntile_status nntile_estimate_play(const nntile_estimate* estimate, int32_t workers, nntile_estimate_report* report,
-                                   nntile_error** error) {
+nntile_status nntile_estimate_play(const nntile_estimate* estimate, int32_t workers,
+                                   nntile_estimate_report* report, nntile_error** error) {
     return guard(error, [&] {
         need(estimate, "nntile_estimate_play", "estimate");
         need(report, "nntile_estimate_play", "report");
         const size_t size = report->struct_size;
-        check(size >= sizeof(size_t), Status::invalid_argument, "nntile_estimate_play: struct_size is ", size,
+        check(size >= sizeof(size_t), Status::invalid_argument,
+              "nntile_estimate_play: struct_size is ", size,
               "; set it to sizeof(nntile_estimate_report)");
         const runtime::Played played = runtime::play(*estimate->noted, workers);
-        const nntile_estimate_report now{size, estimate->noted->launches, estimate->noted->tasks,
-                                         played.seconds, played.work_seconds, played.critical_seconds};
+        const nntile_estimate_report now{
+            size,           estimate->noted->launches, estimate->noted->tasks,
+            played.seconds, played.work_seconds,       played.critical_seconds};
         std::memcpy(report, &now, std::min(size, sizeof now));
     });
 }

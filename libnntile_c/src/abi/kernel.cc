@@ -13,8 +13,8 @@ namespace {
 
 // An operand that is given twice: what the kernel changes starts with what is there.
 struct Changed {
-    int64_t bytes;      // of an element, times the dims without an axis
-    Dims axes;          // of the others
+    int64_t bytes;  // of an element, times the dims without an axis
+    Dims axes;      // of the others
 };
 
 Changed changed(const record::Operand& o, const Dims& axes) {
@@ -26,14 +26,16 @@ Changed changed(const record::Operand& o, const Dims& axes) {
     return out;
 }
 
-void check_changed(std::string_view name, std::span<const record::Operand> operands, size_t n_inputs,
-                   size_t n_changed) {
-    check(n_changed <= n_inputs && n_inputs + n_changed <= operands.size(), Status::invalid_argument, name, ": ",
-          n_changed, " changed operands of ", n_inputs, " inputs and ", operands.size() - n_inputs, " outputs");
+void check_changed(std::string_view name, std::span<const record::Operand> operands,
+                   size_t n_inputs, size_t n_changed) {
+    check(n_changed <= n_inputs && n_inputs + n_changed <= operands.size(),
+          Status::invalid_argument, name, ": ", n_changed, " changed operands of ", n_inputs,
+          " inputs and ", operands.size() - n_inputs, " outputs");
     for (size_t k = 0; k < n_changed; ++k) {
         const record::Operand &in = operands[k], &out = operands[n_inputs + k];
-        const bool same = in.kind == out.kind && in.dtype == out.dtype &&
-                          std::equal(in.sizes.begin(), in.sizes.end(), out.sizes.begin(), out.sizes.end());
+        const bool same =
+            in.kind == out.kind && in.dtype == out.dtype &&
+            std::equal(in.sizes.begin(), in.sizes.end(), out.sizes.begin(), out.sizes.end());
         check(same, Status::invalid_argument, name, ": changed operand ", k,
               " has another shape or dtype as an output");
     }
@@ -42,8 +44,9 @@ void check_changed(std::string_view name, std::span<const record::Operand> opera
 }  // namespace
 
 nntile_status nntile_record_kernel(nntile_record* record, const char* name, uint64_t signature,
-                                   nntile_kernel_function function, const int64_t* numbers, size_t n_numbers,
-                                   const nntile_operand* operands, size_t n_inputs, size_t n_outputs, size_t n_changed,
+                                   nntile_kernel_function function, const int64_t* numbers,
+                                   size_t n_numbers, const nntile_operand* operands,
+                                   size_t n_inputs, size_t n_outputs, size_t n_changed,
                                    const int64_t* axes, const char* where, nntile_error** error) {
     constexpr const char* self = "nntile_record_kernel";
     return guard(error, [&] {
@@ -59,8 +62,9 @@ nntile_status nntile_record_kernel(nntile_record* record, const char* name, uint
         }
         std::vector<Changed> copies;
         for (size_t k = 0; k < n_changed; ++k) copies.push_back(changed(all[k], call.axes[k]));
-        call.function = [function, n_inputs, copies = std::move(copies), own = Dims({numbers, n_numbers})](
-                            const HostPart& part, void* const* data, char* text) {
+        call.function = [function, n_inputs, copies = std::move(copies),
+                         own = Dims({numbers, n_numbers})](const HostPart& part, void* const* data,
+                                                           char* text) {
             for (size_t k = 0; k < copies.size(); ++k) {
                 int64_t bytes = copies[k].bytes;
                 for (int64_t axis : copies[k].axes) bytes *= part.sizes[axis];

@@ -16,7 +16,7 @@ const schema::OpRow* row_of(uint32_t op) {
 }
 
 template <class Item>
-const Item* item(const std::vector<Item> schema::OpRow::*list, uint32_t op, uint32_t i) {
+const Item* item(const std::vector<Item> schema::OpRow::* list, uint32_t op, uint32_t i) {
     const schema::OpRow* row = row_of(op);
     return row && i < (row->*list).size() ? &(row->*list)[i] : nullptr;
 }
@@ -34,7 +34,7 @@ uint32_t count(uint32_t op, Count list) {
 }
 
 template <class Item>
-const char* text(const Item* item, const std::string Item::*field) {
+const char* text(const Item* item, const std::string Item::* field) {
     return item ? (item->*field).c_str() : "";
 }
 

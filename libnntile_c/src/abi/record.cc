@@ -13,7 +13,8 @@ using namespace nntile::abi;
 namespace {
 
 DType dtype_of_number(int32_t dtype, const char* function) {
-    check(dtype >= 0 && dtype < dtype_count, Status::type_error, function, ": unknown dtype ", dtype);
+    check(dtype >= 0 && dtype < dtype_count, Status::type_error, function, ": unknown dtype ",
+          dtype);
     return static_cast<DType>(dtype);
 }
 
@@ -27,9 +28,10 @@ record::Operand operand_of(const nntile_operand& o, const char* function) {
         out.i = o.i;
         return out;
     }
-    check(o.kind == NNTILE_OPERAND_TENSOR, Status::invalid_argument, function, ": operand of kind ", o.kind);
-    check(o.ndim >= 0 && (o.ndim == 0 || (o.sizes && o.strides)), Status::invalid_argument, function,
-          ": operand with ndim ", o.ndim, " and no sizes or strides");
+    check(o.kind == NNTILE_OPERAND_TENSOR, Status::invalid_argument, function, ": operand of kind ",
+          o.kind);
+    check(o.ndim >= 0 && (o.ndim == 0 || (o.sizes && o.strides)), Status::invalid_argument,
+          function, ": operand with ndim ", o.ndim, " and no sizes or strides");
     out.kind = record::Operand::Kind::tensor;
     out.buffer = buffer_of(o.buffer);
     out.sizes = {o.sizes, static_cast<size_t>(o.ndim)};
@@ -52,7 +54,8 @@ std::shared_ptr<void> own(void* user, void (*destroy)(void* user)) {
             }};
 }
 
-record::HostCall host_call(const char* self, const char* name, uint64_t signature, bool has_function) {
+record::HostCall host_call(const char* self, const char* name, uint64_t signature,
+                           bool has_function) {
     need(name, self, "name");
     check(has_function, Status::invalid_argument, self, ": function is NULL");
     return {name, signature, {}, {}, {}};
@@ -62,7 +65,8 @@ record::HostCall host_call(const char* self, const char* name, uint64_t signatur
 
 Place abi::place_given(const char* where) { return where ? place_of(where) : current_place; }
 
-std::vector<record::Operand> abi::operands_of(const nntile_operand* operands, size_t n, const char* function) {
+std::vector<record::Operand> abi::operands_of(const nntile_operand* operands, size_t n,
+                                              const char* function) {
     if (n) need(operands, function, "operands");
     std::vector<record::Operand> out;
     out.reserve(n);
@@ -90,9 +94,10 @@ void nntile_record_destroy(nntile_record* record) {
     delete record;
 }
 
-nntile_status nntile_record_op(nntile_record* record, uint32_t op, const nntile_operand* operands, size_t n_inputs,
-                               size_t n_outputs, const nntile_attr* attrs, size_t n_attrs, nntile_dtype compute,
-                               const char* where, nntile_error** error) {
+nntile_status nntile_record_op(nntile_record* record, uint32_t op, const nntile_operand* operands,
+                               size_t n_inputs, size_t n_outputs, const nntile_attr* attrs,
+                               size_t n_attrs, nntile_dtype compute, const char* where,
+                               nntile_error** error) {
     return guard(error, [&] {
         record::Recorder& recorder = recorder_of(record, "nntile_record_op");
         const schema::OpRow& row = row_of(op);
@@ -103,8 +108,9 @@ nntile_status nntile_record_op(nntile_record* record, uint32_t op, const nntile_
 }
 
 nntile_status nntile_record_host(nntile_record* record, const char* name, uint64_t signature,
-                                 nntile_host_function function, void* user, void (*destroy)(void* user),
-                                 const nntile_operand* operands, size_t n_inputs, size_t n_outputs, const char* where,
+                                 nntile_host_function function, void* user,
+                                 void (*destroy)(void* user), const nntile_operand* operands,
+                                 size_t n_inputs, size_t n_outputs, const char* where,
                                  nntile_error** error) {
     constexpr const char* self = "nntile_record_host";
     return guard(error, [&] {
@@ -118,10 +124,12 @@ nntile_status nntile_record_host(nntile_record* record, const char* name, uint64
     });
 }
 
-nntile_status nntile_record_host_batched(nntile_record* record, const char* name, uint64_t signature,
-                                         nntile_batch_function function, void* user, void (*destroy)(void* user),
-                                         const nntile_operand* operands, size_t n_inputs, size_t n_outputs,
-                                         const uint8_t* batched, const char* where, nntile_error** error) {
+nntile_status nntile_record_host_batched(nntile_record* record, const char* name,
+                                         uint64_t signature, nntile_batch_function function,
+                                         void* user, void (*destroy)(void* user),
+                                         const nntile_operand* operands, size_t n_inputs,
+                                         size_t n_outputs, const uint8_t* batched,
+                                         const char* where, nntile_error** error) {
     constexpr const char* self = "nntile_record_host_batched";
     return guard(error, [&] {
         const std::shared_ptr<void> owned = own(user, destroy);
@@ -129,14 +137,15 @@ nntile_status nntile_record_host_batched(nntile_record* record, const char* name
         call.function = [function, owned](const HostPart& part, void* const* data, char* text) {
             return function(owned.get(), product(part.sizes), part.accumulate, data, text);
         };
-        for (size_t k = 0; batched && k < n_inputs + n_outputs; ++k) call.batched.push_back(batched[k] != 0);
+        for (size_t k = 0; batched && k < n_inputs + n_outputs; ++k)
+            call.batched.push_back(batched[k] != 0);
         const auto all = operands_of(operands, n_inputs + n_outputs, name);
         recorder_of(record, self).host(std::move(call), all, n_inputs, place_given(where));
     });
 }
 
-nntile_status nntile_record_write(nntile_record* record, const nntile_operand* target, const void* host, size_t nbytes,
-                                  nntile_error** error) {
+nntile_status nntile_record_write(nntile_record* record, const nntile_operand* target,
+                                  const void* host, size_t nbytes, nntile_error** error) {
     return guard(error, [&] {
         record::Recorder& recorder = recorder_of(record, "nntile_record_write");
         need(target, "nntile_record_write", "target");
@@ -145,8 +154,8 @@ nntile_status nntile_record_write(nntile_record* record, const nntile_operand* t
     });
 }
 
-nntile_status nntile_record_read(nntile_record* record, const nntile_operand* source, void* host, size_t nbytes,
-                                 nntile_error** error) {
+nntile_status nntile_record_read(nntile_record* record, const nntile_operand* source, void* host,
+                                 size_t nbytes, nntile_error** error) {
     return guard(error, [&] {
         record::Recorder& recorder = recorder_of(record, "nntile_record_read");
         need(source, "nntile_record_read", "source");
@@ -155,7 +164,8 @@ nntile_status nntile_record_read(nntile_record* record, const nntile_operand* so
     });
 }
 
-nntile_status nntile_record_mode_set(nntile_record* record, nntile_mode mode, nntile_error** error) {
+nntile_status nntile_record_mode_set(nntile_record* record, nntile_mode mode,
+                                     nntile_error** error) {
     return guard(error, [&] {
         record::Recorder& recorder = recorder_of(record, "nntile_record_mode_set");
         check(mode == NNTILE_EAGER || mode == NNTILE_GRAPH, Status::invalid_argument,
@@ -169,7 +179,8 @@ nntile_mode nntile_record_mode(nntile_record* record) {
 }
 
 size_t nntile_record_pending(nntile_record* record) {
-    return guard_value<size_t>(0, [&] { return recorder_of(record, "nntile_record_pending").pending(); });
+    return guard_value<size_t>(
+        0, [&] { return recorder_of(record, "nntile_record_pending").pending(); });
 }
 
 nntile_status nntile_record_compile(nntile_record* record, nntile_error** error) {
@@ -211,17 +222,18 @@ void nntile_record_trim(nntile_record* record) {
     });
 }
 
-nntile_status nntile_record_axis_name(nntile_record* record, const nntile_operand* tensor, int32_t dim,
-                                      const char* name, nntile_error** error) {
+nntile_status nntile_record_axis_name(nntile_record* record, const nntile_operand* tensor,
+                                      int32_t dim, const char* name, nntile_error** error) {
     return guard(error, [&] {
         record::Recorder& recorder = recorder_of(record, "nntile_record_axis_name");
         need(tensor, "nntile_record_axis_name", "tensor");
-        recorder.name_axis(operand_of(*tensor, "nntile_record_axis_name"), dim, std::string(view_of(name)));
+        recorder.name_axis(operand_of(*tensor, "nntile_record_axis_name"), dim,
+                           std::string(view_of(name)));
     });
 }
 
-nntile_status nntile_record_axis_tiling(nntile_record* record, const char* name, const int64_t* sizes, size_t n,
-                                        nntile_error** error) {
+nntile_status nntile_record_axis_tiling(nntile_record* record, const char* name,
+                                        const int64_t* sizes, size_t n, nntile_error** error) {
     return guard(error, [&] {
         record::Recorder& recorder = recorder_of(record, "nntile_record_axis_tiling");
         if (n) need(sizes, "nntile_record_axis_tiling", "sizes");
@@ -243,14 +255,16 @@ nntile_status nntile_record_cuts_save(nntile_record* record, char** text, nntile
     });
 }
 
-nntile_status nntile_record_cuts_load(nntile_record* record, const char* text, nntile_error** error) {
+nntile_status nntile_record_cuts_load(nntile_record* record, const char* text,
+                                      nntile_error** error) {
     return guard(error, [&] {
         need(text, "nntile_record_cuts_load", "text");
         recorder_of(record, "nntile_record_cuts_load").load_cuts(text);
     });
 }
 
-nntile_status nntile_record_text(nntile_record* record, const char* stage, char** text, nntile_error** error) {
+nntile_status nntile_record_text(nntile_record* record, const char* stage, char** text,
+                                 nntile_error** error) {
     return guard(error, [&] {
         need(stage, "nntile_record_text", "stage");
         need(text, "nntile_record_text", "text");
@@ -258,16 +272,25 @@ nntile_status nntile_record_text(nntile_record* record, const char* stage, char*
     });
 }
 
-nntile_status nntile_record_stats_get(nntile_record* record, nntile_record_stats* stats, nntile_error** error) {
+nntile_status nntile_record_stats_get(nntile_record* record, nntile_record_stats* stats,
+                                      nntile_error** error) {
     return guard(error, [&] {
         record::Recorder& recorder = recorder_of(record, "nntile_record_stats_get");
         need(stats, "nntile_record_stats_get", "stats");
         const PlanExecutor& e = *record->executor;
-        const nntile_record_stats all{sizeof(nntile_record_stats), recorder.ops_recorded, e.graphs, e.lowerings,
-                                      e.plan_hits, e.plans, e.tasks, e.copies, e.host_calls};
+        const nntile_record_stats all{sizeof(nntile_record_stats),
+                                      recorder.ops_recorded,
+                                      e.graphs,
+                                      e.lowerings,
+                                      e.plan_hits,
+                                      e.plans,
+                                      e.tasks,
+                                      e.copies,
+                                      e.host_calls};
         // An older caller's struct is shorter; a newer one's has fields that we do not know.
         const size_t size = std::min(stats->struct_size, sizeof all);
-        check(size >= sizeof(size_t), Status::invalid_argument, "nntile_record_stats_get: struct_size is not set");
+        check(size >= sizeof(size_t), Status::invalid_argument,
+              "nntile_record_stats_get: struct_size is not set");
         const size_t given = stats->struct_size;
         std::memcpy(stats, &all, size);
         stats->struct_size = given;

@@ -8,7 +8,7 @@
 
 struct nntile_record {
     std::shared_ptr<nntile::record::Recorder> recorder;
-    nntile::PlanExecutor* executor;         // the recorder's
+    nntile::PlanExecutor* executor;  // the recorder's
 };
 
 namespace nntile::abi {
@@ -20,9 +20,10 @@ inline record::Recorder& recorder_of(nntile_record* record, const char* function
     return *record->recorder;
 }
 
-Place place_given(const char* where);     // nullptr: the caller's own
+Place place_given(const char* where);  // nullptr: the caller's own
 // function: for messages.
-std::vector<record::Operand> operands_of(const nntile_operand* operands, size_t n, const char* function);
+std::vector<record::Operand> operands_of(const nntile_operand* operands, size_t n,
+                                         const char* function);
 
 inline record::Buffer* buffer_of(nntile_buffer* b) { return reinterpret_cast<record::Buffer*>(b); }
 inline nntile_buffer* handle_of(record::Buffer* b) { return reinterpret_cast<nntile_buffer*>(b); }

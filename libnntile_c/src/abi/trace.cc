@@ -24,6 +24,8 @@ void nntile_trace_set(nntile_trace_function function) {
 
 void nntile_trace_mark(int64_t mark) { runtime::trace_mark = mark; }
 
-void nntile_trace_places(nntile_trace_place_text text) { place_text.store(text, std::memory_order_release); }
+void nntile_trace_places(nntile_trace_place_text text) {
+    place_text.store(text, std::memory_order_release);
+}
 
 void nntile_trace_place(uint64_t place) { current_place = place & ~(uint64_t{1} << 63); }

@@ -30,8 +30,8 @@ struct DTypeInfo {
     bool floating;
 };
 inline constexpr DTypeInfo dtype_table[dtype_count] = {
-    {"none", 0, false}, {"f32", 4, true},  {"f64", 8, true},  {"f16", 2, true},
-    {"bf16", 2, true},  {"i64", 8, false}, {"i32", 4, false}, {"i16", 2, false},
+    {"none", 0, false}, {"f32", 4, true},  {"f64", 8, true},   {"f16", 2, true},
+    {"bf16", 2, true},  {"i64", 8, false}, {"i32", 4, false},  {"i16", 2, false},
     {"i8", 1, false},   {"u8", 1, false},  {"bool", 1, false},
 };
 

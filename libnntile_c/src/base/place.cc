@@ -11,7 +11,8 @@ namespace nntile {
 
 namespace {
 
-constexpr Place own = Place{1} << 63;  // a text of ours; the others are of whoever gave `place_text`
+// A text of ours; the others are of whoever gave `place_text`
+constexpr Place own = Place{1} << 63;
 
 struct Texts {
     std::mutex mutex;

@@ -39,10 +39,14 @@ struct DimsText {
         out << *this;
         return std::move(out).str();
     }
-    friend std::string operator+(std::string text, DimsText t) { return std::move(text) + std::string(t); }
+    friend std::string operator+(std::string text, DimsText t) {
+        return std::move(text) + std::string(t);
+    }
     friend std::string operator+(const char* text, DimsText t) { return text + std::string(t); }
     friend std::string operator+(DimsText t, const char* text) { return std::string(t) + text; }
-    friend std::string operator+(DimsText t, const std::string& text) { return std::string(t) + text; }
+    friend std::string operator+(DimsText t, const std::string& text) {
+        return std::string(t) + text;
+    }
 };
 // Borrows dims: use it within the expression.
 inline DimsText text_of_dims(std::span<const int64_t> dims) { return {dims}; }
@@ -67,7 +71,8 @@ struct Layout {
 };
 
 // The dense row-major layout of these sizes; strides of size-1 dims have no meaning.
-inline bool is_dense(std::span<const int64_t> sizes, std::span<const int64_t> strides, int64_t offset) {
+inline bool is_dense(std::span<const int64_t> sizes, std::span<const int64_t> strides,
+                     int64_t offset) {
     int64_t want = 1;
     bool dense = true;
     for (size_t i = sizes.size(); i-- > 0;) {
@@ -77,17 +82,20 @@ inline bool is_dense(std::span<const int64_t> sizes, std::span<const int64_t> st
     }
     return dense && offset == 0;
 }
-inline bool is_dense(const Layout& layout) { return is_dense(layout.sizes, layout.strides, layout.offset); }
+inline bool is_dense(const Layout& layout) {
+    return is_dense(layout.sizes, layout.strides, layout.offset);
+}
 
-// It stays inside a dense value of numel elements. Negative sizes, strides and offsets never do, nor addresses beyond
-// 64 bits.
-bool in_bounds(std::span<const int64_t> sizes, std::span<const int64_t> strides, int64_t offset, int64_t numel);
+// It stays inside a dense value of numel elements. Negative sizes, strides and offsets never do,
+// nor addresses beyond 64 bits.
+bool in_bounds(std::span<const int64_t> sizes, std::span<const int64_t> strides, int64_t offset,
+               int64_t numel);
 inline bool in_bounds(const Layout& layout, int64_t numel) {
     return in_bounds(layout.sizes, layout.strides, layout.offset, numel);
 }
 
-// With at least one element: the same elements under other sizes, in the same order, as torch.Tensor.view() gives
-// them; nullopt where it refuses.
+// With at least one element: the same elements under other sizes, in the same order, as
+// torch.Tensor.view() gives them; nullopt where it refuses.
 std::optional<Layout> viewed(const Layout& from, std::span<const int64_t> sizes);
 
 }  // namespace nntile

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A vector whose first N elements live inside the object: shapes, strides, cuts and operand lists are short, and
-// recording or lowering an op must hardly allocate. Elements beyond the size stay constructed, so they are for
-// types that are cheap to have: numbers, and small structs of them.
+// A vector whose first N elements live inside the object: shapes, strides, cuts and operand lists
+// are short, and recording or lowering an op must hardly allocate. Elements beyond the size stay
+// constructed, so they are for types that are cheap to have: numbers, and small structs of them.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,8 @@ namespace nntile {
 
 template <class T, size_t N>
 class SmallVector {
-    static_assert(std::is_nothrow_default_constructible_v<T> && std::is_nothrow_move_assignable_v<T>);
+    static_assert(std::is_nothrow_default_constructible_v<T> &&
+                  std::is_nothrow_move_assignable_v<T>);
 
 public:
     using value_type = T;
@@ -60,8 +61,12 @@ public:
     T* end() { return data_ + size_; }
     const T* begin() const { return data_; }
     const T* end() const { return data_ + size_; }
-    std::reverse_iterator<const T*> rbegin() const { return std::reverse_iterator<const T*>(end()); }
-    std::reverse_iterator<const T*> rend() const { return std::reverse_iterator<const T*>(begin()); }
+    std::reverse_iterator<const T*> rbegin() const {
+        return std::reverse_iterator<const T*>(end());
+    }
+    std::reverse_iterator<const T*> rend() const {
+        return std::reverse_iterator<const T*>(begin());
+    }
     T& operator[](size_t i) {
         assert(i < size_);
         return data_[i];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Waits that may be long, in a process whose interpreter has a lock of its own and signals to look at.
-// Nothing here knows which interpreter: it hands over functions.
+// Waits that may be long, in a process whose interpreter has a lock of its own and signals to look
+// at. Nothing here knows which interpreter: it hands over functions.
 #pragma once
 
 #include <chrono>
@@ -52,8 +52,8 @@ private:
 // For one wait: when to ask, and the answer.
 class Patience {
 public:
-    // Waits until somebody notifies, or it is time to ask again: spurious for the caller. Asks without
-    // `lock`, which it holds again when it returns. True: interrupted.
+    // Waits until somebody notifies, or it is time to ask again: spurious for the caller. Asks
+    // without `lock`, which it holds again when it returns. True: interrupted.
     bool wait(std::condition_variable& changed, std::unique_lock<std::mutex>& lock);
 
 private:

@@ -17,7 +17,8 @@ std::string name_of(const Graph& graph, const Node& node) {
     static const int cast = kernels::find_map("cast");
     if (has_prologue(node) && code.size() == 1 && code[0].primitive == cast) return "copy";
     for (size_t k = 0; k < code.size() && k < few; ++k)
-        name += (name.empty() ? "" : "+") + std::string(kernels::map_rows()[code[k].primitive].name);
+        name +=
+            (name.empty() ? "" : "+") + std::string(kernels::map_rows()[code[k].primitive].name);
     return code.size() > few ? name + "+.." : name;
 }
 
@@ -31,32 +32,39 @@ Layout target_of(const Graph& graph, const Node& node) {
 }
 
 void Graph::check_value(uint32_t v, std::string_view op) const {
-    check(v < values.size(), Status::not_found, op, ": no value %", v, "; the graph has ", values.size());
+    check(v < values.size(), Status::not_found, op, ": no value %", v, "; the graph has ",
+          values.size());
 }
 
-// Extents are not negative and the bytes can be counted: arithmetic on shapes needs no check from here on.
-static void check_sizes(DType dtype, std::span<const int64_t> sizes, std::string_view op, std::string_view name) {
+// Extents are not negative and the bytes can be counted: arithmetic on shapes needs no check from
+// here on.
+static void check_sizes(DType dtype, std::span<const int64_t> sizes, std::string_view op,
+                        std::string_view name) {
     int64_t bytes = size_of(dtype);
     bool fits = true;
     for (int64_t n : sizes) {
-        check(n >= 0, Status::invalid_argument, op, ": ", name, " has a negative extent in ", text_of_dims(sizes));
+        check(n >= 0, Status::invalid_argument, op, ": ", name, " has a negative extent in ",
+              text_of_dims(sizes));
         // A zero extent counts as 1, as in strides.
         fits = fits && !__builtin_mul_overflow(bytes, std::max<int64_t>(n, 1), &bytes);
     }
-    check(fits, Status::invalid_argument, op, ": ", name, " with shape ", text_of_dims(sizes), " is too large");
+    check(fits, Status::invalid_argument, op, ": ", name, " with shape ", text_of_dims(sizes),
+          " is too large");
 }
 
-uint32_t Graph::add_value(DType dtype, ValueKind kind, uint32_t source, std::span<const int64_t> sizes) {
+uint32_t Graph::add_value(DType dtype, ValueKind kind, uint32_t source,
+                          std::span<const int64_t> sizes) {
     values.push_back({dtype, kind, 0, source, Dims(sizes)});
     return static_cast<uint32_t>(values.size() - 1);
 }
 
-uint32_t Graph::add_input(DType dtype, std::span<const int64_t> sizes, std::string name, StoredRef stored) {
+uint32_t Graph::add_input(DType dtype, std::span<const int64_t> sizes, std::string name,
+                          StoredRef stored) {
     check(dtype != DType::none, Status::type_error, "add_input: input '", name, "' needs a dtype");
     check_sizes(dtype, sizes, "add_input", name);
     for (const Input& in : inputs)
-        check(name.empty() || in.name != name, Status::invalid_argument, "add_input: there is an input '",
-              name, "' already");
+        check(name.empty() || in.name != name, Status::invalid_argument,
+              "add_input: there is an input '", name, "' already");
     const auto index = static_cast<uint32_t>(inputs.size());
     const uint32_t v = add_value(dtype, ValueKind::input, index, sizes);
     inputs.push_back({v, std::move(name), std::move(stored), false});
@@ -73,7 +81,8 @@ uint32_t Graph::add_scalar(DType dtype, double f, int64_t i) {
 
 uint32_t Graph::add_view(uint32_t base, const Layout& layout) {
     check_value(base, "view");
-    check(values[base].kind != ValueKind::scalar, Status::invalid_argument, "view: %", base, " is a number");
+    check(values[base].kind != ValueKind::scalar, Status::invalid_argument, "view: %", base,
+          " is a number");
     if (values[base].kind == ValueKind::view) {
         // A view of a view is meant in elements of the dense result: only a dense inner view folds.
         const View& inner = views[values[base].source];
@@ -88,8 +97,8 @@ uint32_t Graph::add_view(uint32_t base, const Layout& layout) {
           "view: sizes and strides differ in rank");
     check_sizes(values[base].dtype, layout.sizes, "view", "the view");
     check(in_bounds(layout, numel), Status::invalid_argument, "view: sizes ",
-          text_of_dims(layout.sizes), ", strides ", text_of_dims(layout.strides), ", offset ", layout.offset,
-          " are out of bounds for %", base, " with ", numel, " elements");
+          text_of_dims(layout.sizes), ", strides ", text_of_dims(layout.strides), ", offset ",
+          layout.offset, " are out of bounds for %", base, " with ", numel, " elements");
     if (layout.sizes == values[base].sizes && is_dense(layout)) return base;
     Hash key;
     key.add(base).add(layout.offset).add_all(layout.sizes).add_all(layout.strides);
@@ -116,9 +125,11 @@ std::vector<Type> Graph::types_of(std::string_view op, std::span<const uint32_t>
     return types;
 }
 
-std::vector<Type> Graph::results_of(const OpRow& row, std::span<const Type> types, std::vector<Attr>& attrs,
-                                    DType& compute, std::span<const Type> wanted) {
-    for (size_t k = 0; k < types.size() && !row.inputs.empty(); ++k) {     // verify() refuses it without inputs
+std::vector<Type> Graph::results_of(const OpRow& row, std::span<const Type> types,
+                                    std::vector<Attr>& attrs, DType& compute,
+                                    std::span<const Type> wanted) {
+    // verify() refuses it without inputs
+    for (size_t k = 0; k < types.size() && !row.inputs.empty(); ++k) {
         const schema::ArgRow& arg = row.inputs[std::min(k, row.inputs.size() - 1)];
         if (compute == DType::none && arg.type == "T" && !types[k].scalar) compute = types[k].dtype;
     }
@@ -136,12 +147,14 @@ std::vector<Type> Graph::results_of(const OpRow& row, std::span<const Type> type
               text_of_dims(out[k].sizes));
         if (row.rule == schema::Rule::map) out[k].dtype = wanted[k].dtype;
     }
-    for (size_t k = 0; k < out.size(); ++k) check_sizes(out[k].dtype, out[k].sizes, row.name, "the result");
+    for (size_t k = 0; k < out.size(); ++k)
+        check_sizes(out[k].dtype, out[k].sizes, row.name, "the result");
     return out;
 }
 
-std::vector<uint32_t> Graph::add(const OpRow& row, std::span<const uint32_t> in, std::vector<Attr> attrs,
-                                 DType compute, std::span<const Type> wanted, std::string_view text) {
+std::vector<uint32_t> Graph::add(const OpRow& row, std::span<const uint32_t> in,
+                                 std::vector<Attr> attrs, DType compute,
+                                 std::span<const Type> wanted, std::string_view text) {
     const std::vector<Type> types = types_of(row.name, in);
     const std::vector<Type> out = results_of(row, types, attrs, compute, wanted);
     const Placed placed(place, text);
@@ -153,15 +166,17 @@ std::vector<uint32_t> Graph::add(const OpRow& row, std::span<const uint32_t> in,
     return {nodes.back().outputs.begin(), nodes.back().outputs.end()};
 }
 
-std::vector<uint32_t> Graph::add_prologue(const OpRow& row, std::span<const uint32_t> in, std::vector<Attr> attrs,
-                                          Code code, DType compute, std::span<const Type> wanted,
-                                          std::string_view text) {
-    check(row.prologue >= 0 && wanted.size() == row.outputs.size() + 1, Status::invalid_argument, row.name,
-          ": no program can make ", wanted.size(), " results with it");
+std::vector<uint32_t> Graph::add_prologue(const OpRow& row, std::span<const uint32_t> in,
+                                          std::vector<Attr> attrs, Code code, DType compute,
+                                          std::span<const Type> wanted, std::string_view text) {
+    check(row.prologue >= 0 && wanted.size() == row.outputs.size() + 1, Status::invalid_argument,
+          row.name, ": no program can make ", wanted.size(), " results with it");
     std::vector<Type> types = types_of(row.name, in);
     for (uint32_t v : code.inputs) check_value(v, row.name);
-    types.insert(types.begin() + std::min<std::ptrdiff_t>(row.prologue, std::ssize(types)), wanted.back());
-    std::vector<Type> out = results_of(row, types, attrs, compute, wanted.first(row.outputs.size()));
+    types.insert(types.begin() + std::min<std::ptrdiff_t>(row.prologue, std::ssize(types)),
+                 wanted.back());
+    std::vector<Type> out =
+        results_of(row, types, attrs, compute, wanted.first(row.outputs.size()));
     check_sizes(wanted.back().dtype, wanted.back().sizes, row.name, row.inputs[row.prologue].name);
     out.push_back(wanted.back());
     place_scalars(row, attrs);
@@ -191,17 +206,25 @@ void Graph::place_scalars(const OpRow& row, std::span<Attr> attrs) {
 void Graph::place_scalars(const kernels::Program& program, std::span<Attr> attrs) {
     for (const kernels::Instruction& i : program.code) {
         const OpRow& row = row_of(i);
-        check(i.first_param + param_count(row) <= attrs.size(), Status::invalid_argument, "map: too few parameters");
+        check(i.first_param + param_count(row) <= attrs.size(), Status::invalid_argument,
+              "map: too few parameters");
         place_scalars(row, attrs.subspan(i.first_param, param_count(row)));
     }
 }
 
-std::vector<uint32_t> Graph::add_program(std::shared_ptr<const kernels::Program> program, std::span<const uint32_t> in,
-                                         std::vector<Attr> attrs, std::span<const Type> out, std::string_view text) {
+std::vector<uint32_t> Graph::add_program(std::shared_ptr<const kernels::Program> program,
+                                         std::span<const uint32_t> in, std::vector<Attr> attrs,
+                                         std::span<const Type> out, std::string_view text) {
     for (uint32_t v : in) check_value(v, "map");
     place_scalars(*program, attrs);
     const Placed placed(place, text);
-    Node node{&program_row(), out.empty() ? DType::none : out[0].dtype, -1, no_value, {}, {}, std::move(attrs),
+    Node node{&program_row(),
+              out.empty() ? DType::none : out[0].dtype,
+              -1,
+              no_value,
+              {},
+              {},
+              std::move(attrs),
               std::move(program)};
     node.inputs.append(in.begin(), in.end());
     append(std::move(node), out);
@@ -209,10 +232,12 @@ std::vector<uint32_t> Graph::add_program(std::shared_ptr<const kernels::Program>
     return {nodes.back().outputs.begin(), nodes.back().outputs.end()};
 }
 
-std::vector<uint32_t> Graph::add_epilogue(std::shared_ptr<const kernels::Program> program, std::span<const uint32_t> in,
-                                          std::vector<Attr> attrs, std::span<const Type> out) {
-    check(!nodes.empty() && nodes.back().row->epilogue && !nodes.back().program, Status::invalid_argument,
-          nodes.empty() ? "map" : nodes.back().row->name, ": no program can run on its result");
+std::vector<uint32_t> Graph::add_epilogue(std::shared_ptr<const kernels::Program> program,
+                                          std::span<const uint32_t> in, std::vector<Attr> attrs,
+                                          std::span<const Type> out) {
+    check(!nodes.empty() && nodes.back().row->epilogue && !nodes.back().program,
+          Status::invalid_argument, nodes.empty() ? "map" : nodes.back().row->name,
+          ": no program can run on its result");
     Node& node = nodes.back();
     for (uint32_t v : in) check_value(v, node.row->name);
     place_scalars(*program, attrs);
@@ -240,8 +265,8 @@ void Graph::add_outputs(uint32_t number, std::span<const Type> out) {
     }
 }
 
-std::vector<uint32_t> Graph::op(std::string_view name, std::span<const uint32_t> in, std::vector<Attr> attrs,
-                                DType compute) {
+std::vector<uint32_t> Graph::op(std::string_view name, std::span<const uint32_t> in,
+                                std::vector<Attr> attrs, DType compute) {
     const OpRow* row = schema::find_op(name);
     check(row, Status::internal, "composition of unknown op ", name);
     return add(*row, in, std::move(attrs), compute);
@@ -249,10 +274,11 @@ std::vector<uint32_t> Graph::op(std::string_view name, std::span<const uint32_t>
 
 void Graph::set_output(uint32_t v, std::string name) {
     check_value(v, "set_output");
-    check(values[v].kind != ValueKind::scalar, Status::invalid_argument, "set_output: %", v, " is a number");
+    check(values[v].kind != ValueKind::scalar, Status::invalid_argument, "set_output: %", v,
+          " is a number");
     for (const Output& o : outputs)
-        check(name.empty() || o.name != name, Status::invalid_argument, "set_output: there is an output '",
-              name, "' already");
+        check(name.empty() || o.name != name, Status::invalid_argument,
+              "set_output: there is an output '", name, "' already");
     outputs.push_back({v, std::move(name)});
 }
 
@@ -263,7 +289,8 @@ void Graph::name_axis(uint32_t v, uint32_t dim, std::string name) {
     check(!name.empty(), Status::invalid_argument, "name_axis: the name is empty");
     // Sorted, so that the order of naming makes no other graph; the last name of a dim counts.
     AxisMark mark{v, dim, std::move(name)};
-    const auto at = std::lower_bound(marks.begin(), marks.end(), mark, std::mem_fn(&AxisMark::before));
+    const auto at =
+        std::lower_bound(marks.begin(), marks.end(), mark, std::mem_fn(&AxisMark::before));
     if (at != marks.end() && !mark.before(*at)) *at = std::move(mark);
     else marks.insert(at, std::move(mark));
 }
@@ -272,15 +299,16 @@ void Graph::check_cut(std::string_view name, const AxisCut& cut) const {
     int64_t sum = 0;
     for (int64_t n : cut) {
         check(n > 0, Status::invalid_argument, "axis ", name, ": a segment of ", n, " elements");
-        check(!__builtin_add_overflow(sum, n, &sum), Status::invalid_argument, "axis ", name, ": too long a cut");
+        check(!__builtin_add_overflow(sum, n, &sum), Status::invalid_argument, "axis ", name,
+              ": too long a cut");
     }
     bool known = false;
     for (const AxisMark& m : marks) {
         if (m.name != name) continue;
         known = true;
         const int64_t extent = values[m.value].sizes[m.dim];
-        check(cut.size() < 2 || sum == extent, Status::invalid_argument, "axis ", name, " has extent ", extent,
-              ", but the segments ", text_of_dims(cut), " sum to ", sum);
+        check(cut.size() < 2 || sum == extent, Status::invalid_argument, "axis ", name,
+              " has extent ", extent, ", but the segments ", text_of_dims(cut), " sum to ", sum);
     }
     check(known, Status::not_found, "no axis is named '", name, "'");
 }
@@ -288,7 +316,8 @@ void Graph::check_cut(std::string_view name, const AxisCut& cut) const {
 static void add_program_to(Hash& h, const kernels::Program& program) {
     h.add(program.code.size());
     for (const kernels::Instruction& i : program.code) {
-        h.add(i.primitive).add(static_cast<uint64_t>(i.compute) << 8 | static_cast<uint64_t>(i.result));
+        h.add(i.primitive)
+            .add(static_cast<uint64_t>(i.compute) << 8 | static_cast<uint64_t>(i.result));
         for (const auto* registers : {&i.in, &i.out})
             for (uint8_t r : *registers) h.add(r);
     }
@@ -302,7 +331,8 @@ Hash Graph::hash() const {
     }
     for (const View& v : views) {
         h.add(v.base).add(v.layout.offset).add_all(v.layout.sizes);
-        for (size_t d = 0; d < v.layout.sizes.size(); ++d)     // strides of size-1 dims have no meaning
+        // Strides of size-1 dims have no meaning
+        for (size_t d = 0; d < v.layout.sizes.size(); ++d)
             h.add(v.layout.sizes[d] > 1 ? v.layout.strides[d] : 0);
     }
     for (const Node& n : nodes) {

@@ -9,8 +9,9 @@
 
 namespace nntile::graph {
 
-// The first op that makes the hashes differ, with its line: "op 3 is relu (train.py:14), it was gelu (train.py:12)".
-// inputs_first: other shapes of what is read say it all, where there are no others.
+// The first op that makes the hashes differ, with its line: "op 3 is relu (train.py:14), it was
+// gelu (train.py:12)". inputs_first: other shapes of what is read say it all, where there are no
+// others.
 std::string difference(const Graph& before, const Graph& now, bool inputs_first = true);
 
 // The op that uses a run-time number, with its line: "mul (train.py:14) with alpha = 3, it was 2".

@@ -24,44 +24,46 @@ enum class ValueKind : uint8_t { input, result, view, scalar };
 struct Value {
     DType dtype;
     ValueKind kind;
-    uint16_t output = 0;            // result: which output of its node
-    uint32_t source = no_value;     // index into inputs, nodes, views or scalars
+    uint16_t output = 0;         // result: which output of its node
+    uint32_t source = no_value;  // index into inputs, nodes, views or scalars
     Dims sizes;
 };
 
 struct View {
-    uint32_t base;                  // never a view itself
-    Layout layout;                  // in elements of the dense base
+    uint32_t base;  // never a view itself
+    Layout layout;  // in elements of the dense base
 };
 
 struct Input {
     uint32_t value;
-    std::string name;               // empty: recorded from a buffer
-    StoredRef stored;               // nullptr in a graph built by hand
-    bool overwritable = false;      // nobody reads the stored data after this graph
+    std::string name;           // empty: recorded from a buffer
+    StoredRef stored;           // nullptr in a graph built by hand
+    bool overwritable = false;  // nobody reads the stored data after this graph
 };
 
 struct Node {
     const OpRow* row;
-    DType compute;                  // dtype of variable T
-    int32_t host_call = -1;         // rule host: index of the run's host call
-    uint32_t where = no_value;      // index into Graph::where: the node that was recorded
+    DType compute;              // dtype of variable T
+    int32_t host_call = -1;     // rule host: index of the run's host call
+    uint32_t where = no_value;  // index into Graph::where: the node that was recorded
     SmallVector<uint32_t, 5> inputs, outputs;
     std::vector<Attr> attrs;
-    std::shared_ptr<const kernels::Program> program = nullptr;  // several map nodes in one; see program.hh
+    // Several map nodes in one; see program.hh
+    std::shared_ptr<const kernels::Program> program = nullptr;
 };
 
 // A program with its operands.
 struct Code {
     std::shared_ptr<const kernels::Program> program;
-    std::vector<uint32_t> inputs;       // each once
-    std::vector<Attr> attrs;            // of its instructions, one after the other
+    std::vector<uint32_t> inputs;  // each once
+    std::vector<Attr> attrs;       // of its instructions, one after the other
 };
 
 struct Output {
     uint32_t value;
     std::string name;
-    uint32_t input = no_value;      // that it takes the place of, in Graph::inputs: parameters that are updated
+    // That it takes the place of, in Graph::inputs: parameters that are updated
+    uint32_t input = no_value;
 };
 
 // The user called dim `dim` of a value by this name.
@@ -69,7 +71,9 @@ struct AxisMark {
     uint32_t value;
     uint32_t dim;
     std::string name;
-    bool before(const AxisMark& m) const { return value != m.value ? value < m.value : dim < m.dim; }
+    bool before(const AxisMark& m) const {
+        return value != m.value ? value < m.value : dim < m.dim;
+    }
 };
 
 // How a named axis is cut: nothing: automatic; one size: uniform; else the segments.
@@ -86,40 +90,47 @@ public:
     uint32_t add_input(DType dtype, std::span<const int64_t> sizes, std::string name = {},
                        StoredRef stored = nullptr);
     uint32_t add_scalar(DType dtype, double f, int64_t i);
-    uint32_t add_view(uint32_t base, const Layout& layout);     // views of views fold; dense: the base itself
+    // Views of views fold; dense: the base itself
+    uint32_t add_view(uint32_t base, const Layout& layout);
     // Adds an op (or the parts it is composed of). compute none: dtype of the first T input.
     // `wanted`: what the caller knows the outputs to be; a map may have another output dtype there.
-    std::vector<uint32_t> add(const OpRow& row, std::span<const uint32_t> inputs, std::vector<Attr> attrs,
-                              DType compute = DType::none, std::span<const Type> wanted = {},
-                              std::string_view where = {});
-    // Rule host: outputs are what `outputs` says; signature stands for everything the function depends on.
-    // batched: of each operand, whether its dim 0 is the batch; empty: of none. Outputs are all batched, or none is
-    // (each is then a sum over the batch). axes, instead of it: the outputs have all axes; a part of the call is a
-    // range along each.
-    std::vector<uint32_t> add_host(std::string name, uint64_t signature, std::span<const uint32_t> inputs,
-                                   std::span<const Type> outputs, std::string_view where = {},
-                                   std::span<const uint8_t> batched = {}, const HostAxes& axes = {});
-    // Several map nodes in one: attrs are those of its instructions, outputs what `outputs` says, of one shape.
-    std::vector<uint32_t> add_program(std::shared_ptr<const kernels::Program> program, std::span<const uint32_t> inputs,
-                                      std::vector<Attr> attrs, std::span<const Type> outputs,
-                                      std::string_view where = {});
-    // The last node, whose row has `epilogue`, runs a program on its result; see program.hh. Gives the new outputs.
+    std::vector<uint32_t> add(const OpRow& row, std::span<const uint32_t> inputs,
+                              std::vector<Attr> attrs, DType compute = DType::none,
+                              std::span<const Type> wanted = {}, std::string_view where = {});
+    // Rule host: outputs are what `outputs` says; signature stands for everything the function
+    // depends on. batched: of each operand, whether its dim 0 is the batch; empty: of none. Outputs
+    // are all batched, or none is (each is then a sum over the batch). axes, instead of it: the
+    // outputs have all axes; a part of the call is a range along each.
+    std::vector<uint32_t> add_host(std::string name, uint64_t signature,
+                                   std::span<const uint32_t> inputs, std::span<const Type> outputs,
+                                   std::string_view where = {},
+                                   std::span<const uint8_t> batched = {},
+                                   const HostAxes& axes = {});
+    // Several map nodes in one: attrs are those of its instructions, outputs what `outputs` says,
+    // of one shape.
+    std::vector<uint32_t> add_program(std::shared_ptr<const kernels::Program> program,
+                                      std::span<const uint32_t> inputs, std::vector<Attr> attrs,
+                                      std::span<const Type> outputs, std::string_view where = {});
+    // The last node, whose row has `epilogue`, runs a program on its result; see program.hh. Gives
+    // the new outputs.
     std::vector<uint32_t> add_epilogue(std::shared_ptr<const kernels::Program> program,
                                        std::span<const uint32_t> inputs, std::vector<Attr> attrs,
                                        std::span<const Type> outputs);
-    // As add(), but a program makes the operand that the row has as `prologue`; see program.hh. `inputs` are without
-    // it, `wanted` are all outputs, the operand last.
-    std::vector<uint32_t> add_prologue(const OpRow& row, std::span<const uint32_t> inputs, std::vector<Attr> attrs,
-                                       Code code, DType compute, std::span<const Type> wanted,
-                                       std::string_view where = {});
+    // As add(), but a program makes the operand that the row has as `prologue`; see program.hh.
+    // `inputs` are without it, `wanted` are all outputs, the operand last.
+    std::vector<uint32_t> add_prologue(const OpRow& row, std::span<const uint32_t> inputs,
+                                       std::vector<Attr> attrs, Code code, DType compute,
+                                       std::span<const Type> wanted, std::string_view where = {});
     void set_output(uint32_t value, std::string name = {});
     void name_axis(uint32_t value, uint32_t dim, std::string name);
-    // not_found for a name that no dim has; invalid_argument where the segments do not fill its extent.
+    // not_found for a name that no dim has; invalid_argument where the segments do not fill its
+    // extent.
     void check_cut(std::string_view name, const AxisCut& cut) const;
 
     Type type_of(uint32_t value) const override;
     const Value& value(uint32_t v) const { return values[v]; }
-    // The dense value that a value is stored as, and its layout there (identity unless it is a view).
+    // The dense value that a value is stored as, and its layout there (identity unless it is a
+    // view).
     uint32_t base_of(uint32_t v) const {
         return values[v].kind == ValueKind::view ? views[values[v].source].base : v;
     }
@@ -127,53 +138,58 @@ public:
         return values[v].kind == ValueKind::view ? views[values[v].source].layout
                                                  : Layout::dense(values[v].sizes);
     }
-    // Equal structures have equal hashes; run-time scalars, names of inputs and stored data do not count.
+    // Equal structures have equal hashes; run-time scalars, names of inputs and stored data do not
+    // count.
     Hash hash() const;
-    void forget_known_views() { known_views_.clear(); }     // after a pass has renumbered values
+    void forget_known_views() { known_views_.clear(); }  // after a pass has renumbered values
 
     std::vector<Value> values;
     std::vector<Node> nodes;
     std::vector<View> views;
-    std::vector<kernels::Param> scalars;    // run-time scalars; a value of kind scalar or a real attribute
+    // Run-time scalars; a value of kind scalar or a real attribute
+    std::vector<kernels::Param> scalars;
     std::vector<Input> inputs;
     std::vector<Output> outputs;
-    std::vector<AxisMark> marks;            // by value and dim
-    std::vector<Place> where;               // of the nodes as they were recorded
-    Place place = 0;                        // of what is added without one
+    std::vector<AxisMark> marks;  // by value and dim
+    std::vector<Place> where;     // of the nodes as they were recorded
+    Place place = 0;              // of what is added without one
     struct Host {
         std::string name;
         uint64_t signature;
-        std::vector<uint8_t> batched;       // by operand, 0 or 1; empty: none is
-        HostAxes axes;                      // empty: it has none
+        std::vector<uint8_t> batched;  // by operand, 0 or 1; empty: none is
+        HostAxes axes;                 // empty: it has none
         void add_to(Hash& hash) const;
     };
-    std::vector<Host> hosts;                // by Node::host_call
+    std::vector<Host> hosts;  // by Node::host_call
 
 private:
-    std::vector<uint32_t> op(std::string_view name, std::span<const uint32_t> inputs, std::vector<Attr> attrs,
-                             DType compute) override;
+    std::vector<uint32_t> op(std::string_view name, std::span<const uint32_t> inputs,
+                             std::vector<Attr> attrs, DType compute) override;
     uint32_t view(uint32_t base, Layout layout) override { return add_view(base, layout); }
     uint32_t scalar(DType dtype, double f, int64_t i) override { return add_scalar(dtype, f, i); }
-    void check_batch(std::string_view name, std::span<const uint32_t> inputs, std::span<const Type> outputs,
-                     std::span<const uint8_t> batched) const;
-    void check_axes(std::string_view name, std::span<const uint32_t> inputs, std::span<const Type> outputs,
-                    const HostAxes& axes) const;
+    void check_batch(std::string_view name, std::span<const uint32_t> inputs,
+                     std::span<const Type> outputs, std::span<const uint8_t> batched) const;
+    void check_axes(std::string_view name, std::span<const uint32_t> inputs,
+                    std::span<const Type> outputs, const HostAxes& axes) const;
     std::vector<Type> types_of(std::string_view op, std::span<const uint32_t> values) const;
-    // What a row gives; attrs and compute are completed. Throws where it does not take these operands.
-    static std::vector<Type> results_of(const OpRow& row, std::span<const Type> inputs, std::vector<Attr>& attrs,
-                                        DType& compute, std::span<const Type> wanted);
+    // What a row gives; attrs and compute are completed. Throws where it does not take these
+    // operands.
+    static std::vector<Type> results_of(const OpRow& row, std::span<const Type> inputs,
+                                        std::vector<Attr>& attrs, DType& compute,
+                                        std::span<const Type> wanted);
     void append(Node node, std::span<const Type> outputs);
     void place_scalars(const OpRow& row, std::span<Attr> attrs);
     void place_scalars(const kernels::Program& program, std::span<Attr> attrs);
     void add_outputs(uint32_t node, std::span<const Type> outputs);
-    uint32_t add_value(DType dtype, ValueKind kind, uint32_t source, std::span<const int64_t> sizes);
+    uint32_t add_value(DType dtype, ValueKind kind, uint32_t source,
+                       std::span<const int64_t> sizes);
     void check_value(uint32_t v, std::string_view op) const;
 
-    std::unordered_map<Hash, uint32_t> known_views_;    // (base, layout) -> value
+    std::unordered_map<Hash, uint32_t> known_views_;  // (base, layout) -> value
 };
 
-// Display name of a node: its op, the host function's name, or the first ops of its program. A write with a program
-// has the name of that.
+// Display name of a node: its op, the host function's name, or the first ops of its program. A
+// write with a program has the name of that.
 std::string name_of(const Graph& graph, const Node& node);
 const OpRow& host_row();
 // Of a node of rule write: its data, and where that lies in its result.

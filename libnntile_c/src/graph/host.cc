@@ -9,67 +9,79 @@
 namespace nntile::graph {
 
 const OpRow& host_row() {
-    static const OpRow row{.name = "host", .doc = "a function of the host on dense operands, whole but for their batch",
-                           .rule = schema::Rule::host, .inputs = {{"x*", "any"}}, .outputs = {{"y*", "any"}},
-                           .combine = "add", .flops = 0};
+    static const OpRow row{
+        .name = "host",
+        .doc = "a function of the host on dense operands, whole but for their batch",
+        .rule = schema::Rule::host,
+        .inputs = {{"x*", "any"}},
+        .outputs = {{"y*", "any"}},
+        .combine = "add",
+        .flops = 0};
     return row;
 }
 
-void Graph::check_batch(std::string_view name, std::span<const uint32_t> in, std::span<const Type> out,
-                        std::span<const uint8_t> batched) const {
+void Graph::check_batch(std::string_view name, std::span<const uint32_t> in,
+                        std::span<const Type> out, std::span<const uint8_t> batched) const {
     if (batched.empty()) return;
-    check(batched.size() == in.size() + out.size(), Status::invalid_argument, name, ": ", batched.size(),
-          " marks of a batch for ", in.size() + out.size(), " operands");
+    check(batched.size() == in.size() + out.size(), Status::invalid_argument, name, ": ",
+          batched.size(), " marks of a batch for ", in.size() + out.size(), " operands");
     int64_t extent = -1;
     for (size_t k = 0; k < batched.size(); ++k) {
         if (!batched[k]) continue;
         check(k >= in.size() || in[k] != no_value, Status::invalid_argument, name, ": operand ", k,
               " is absent and has no batch");
         const Type type = k < in.size() ? type_of(in[k]) : out[k - in.size()];
-        check(!type.sizes.empty(), Status::invalid_argument, name, ": operand ", k, " has no dim 0 to be the batch");
+        check(!type.sizes.empty(), Status::invalid_argument, name, ": operand ", k,
+              " has no dim 0 to be the batch");
         if (extent < 0) extent = type.sizes[0];
-        check(type.sizes[0] == extent, Status::invalid_argument, name, ": operand ", k, " has a batch of ",
-              type.sizes[0], ", another one of ", extent);
+        check(type.sizes[0] == extent, Status::invalid_argument, name, ": operand ", k,
+              " has a batch of ", type.sizes[0], ", another one of ", extent);
     }
     const auto marks = batched.subspan(in.size());
     check(std::adjacent_find(marks.begin(), marks.end(), std::not_equal_to<>()) == marks.end(),
           Status::invalid_argument, name, ": some outputs have a batch and some have not");
 }
 
-void Graph::check_axes(std::string_view name, std::span<const uint32_t> in, std::span<const Type> out,
-                       const HostAxes& axes) const {
+void Graph::check_axes(std::string_view name, std::span<const uint32_t> in,
+                       std::span<const Type> out, const HostAxes& axes) const {
     if (axes.empty()) return;
     constexpr int64_t most = 8;
     const size_t n = in.size() + out.size();
-    check(axes.size() == n, Status::invalid_argument, name, ": axes of ", axes.size(), " operands, there are ", n);
+    check(axes.size() == n, Status::invalid_argument, name, ": axes of ", axes.size(),
+          " operands, there are ", n);
     Dims extents;
     for (size_t k = 0; k < n; ++k) {
-        const Type type = k >= in.size() ? out[k - in.size()] : in[k] == no_value ? Type{} : type_of(in[k]);
-        check(axes[k].size() == type.sizes.size(), Status::invalid_argument, name, ": operand ", k, " has ",
-              type.sizes.size(), " dims, ", axes[k].size(), " axes are given");
+        const Type type = k >= in.size()      ? out[k - in.size()]
+                          : in[k] == no_value ? Type{}
+                                              : type_of(in[k]);
+        check(axes[k].size() == type.sizes.size(), Status::invalid_argument, name, ": operand ", k,
+              " has ", type.sizes.size(), " dims, ", axes[k].size(), " axes are given");
         for (size_t d = 0; d < axes[k].size(); ++d) {
             const int64_t axis = axes[k][d];
-            check(axis >= -1 && axis < most, Status::invalid_argument, name, ": operand ", k, " has an axis ", axis,
-                  "; there may be ", most);
-            check(axis < 0 || std::count(axes[k].begin(), axes[k].end(), axis) == 1, Status::invalid_argument, name,
-                  ": operand ", k, " has axis ", axis, " twice");
+            check(axis >= -1 && axis < most, Status::invalid_argument, name, ": operand ", k,
+                  " has an axis ", axis, "; there may be ", most);
+            check(axis < 0 || std::count(axes[k].begin(), axes[k].end(), axis) == 1,
+                  Status::invalid_argument, name, ": operand ", k, " has axis ", axis, " twice");
             while (axis >= static_cast<int64_t>(extents.size())) extents.push_back(-1);
             if (axis < 0) continue;
             int64_t& extent = extents[axis];
             if (extent < 0) extent = type.sizes[d];
-            check(extent == type.sizes[d], Status::invalid_argument, name, ": axis ", axis, " of operand ", k,
-                  " has extent ", type.sizes[d], ", that of another one ", extent);
+            check(extent == type.sizes[d], Status::invalid_argument, name, ": axis ", axis,
+                  " of operand ", k, " has extent ", type.sizes[d], ", that of another one ",
+                  extent);
         }
     }
     for (size_t axis = 0; axis < extents.size(); ++axis)
-        for (size_t k = in.size(); k < n; ++k)  // else several parts of the call would write the same elements
-            check(std::count(axes[k].begin(), axes[k].end(), axis) == 1, Status::invalid_argument, name, ": output ",
-                  k - in.size(), " does not have axis ", axis);
+        // Else several parts of the call would write the same elements
+        for (size_t k = in.size(); k < n; ++k)
+            check(std::count(axes[k].begin(), axes[k].end(), axis) == 1, Status::invalid_argument,
+                  name, ": output ", k - in.size(), " does not have axis ", axis);
 }
 
-std::vector<uint32_t> Graph::add_host(std::string name, uint64_t signature, std::span<const uint32_t> in,
-                                      std::span<const Type> out, std::string_view text,
-                                      std::span<const uint8_t> batched, const HostAxes& axes) {
+std::vector<uint32_t> Graph::add_host(std::string name, uint64_t signature,
+                                      std::span<const uint32_t> in, std::span<const Type> out,
+                                      std::string_view text, std::span<const uint8_t> batched,
+                                      const HostAxes& axes) {
     for (uint32_t v : in)
         if (v != no_value) check_value(v, name);
     check_batch(name, in, out, batched);

@@ -10,7 +10,8 @@ namespace {
 
 using schema::AttrKind;
 
-constexpr uint32_t most_slots = 1u << 24;  // a slot beyond is a typing error, not a wish for gigabytes
+// A slot beyond is a typing error, not a wish for gigabytes
+constexpr uint32_t most_slots = 1u << 24;
 
 class Parser {
 public:
@@ -52,8 +53,10 @@ private:
         if (s_.at('%')) {
             do {
                 s_.expect("%");
-                const uint32_t want = first + static_cast<uint32_t>(results.size()), got = s_.number();
-                if (got != want) s_.fail("values are numbered in order: expected %", want, ", got %", got);
+                const uint32_t want = first + static_cast<uint32_t>(results.size()),
+                               got = s_.number();
+                if (got != want)
+                    s_.fail("values are numbered in order: expected %", want, ", got %", got);
                 s_.expect(":");
                 results.push_back(result());
             } while (s_.accept(","));
@@ -65,8 +68,9 @@ private:
             const Result& r = results[k];
             if (v >= g_.values.size()) s_.fail("there are more results than %", v - 1);
             if (g_.value(v).dtype != r.type.dtype || g_.value(v).sizes != r.type.sizes)
-                s_.fail("%", v, " is ", name_of(g_.value(v).dtype), " ", text_of_dims(g_.value(v).sizes), ", not ",
-                        name_of(r.type.dtype), " ", text_of_dims(r.type.sizes));
+                s_.fail("%", v, " is ", name_of(g_.value(v).dtype), " ",
+                        text_of_dims(g_.value(v).sizes), ", not ", name_of(r.type.dtype), " ",
+                        text_of_dims(r.type.sizes));
             for (const auto& [dim, name] : r.names) g_.name_axis(v, dim, name);
         }
         if (g_.values.size() != first + results.size())
@@ -159,11 +163,13 @@ private:
             }
             data->names.push_back(std::move(name));
             Cut factors;
-            do factors.push_back(factor()); while (s_.accept("x"));
+            do factors.push_back(factor());
+            while (s_.accept("x"));
             if (s_.accept("hint")) data->hints |= uint64_t{1} << data->sizes.size();
             int64_t extent = 1;
             for (const Factor& f : factors)
-                if (__builtin_mul_overflow(extent, f.extent, &extent)) s_.fail("an extent is too large");
+                if (__builtin_mul_overflow(extent, f.extent, &extent))
+                    s_.fail("an extent is too large");
             data->sizes.push_back(extent);
             data->cuts.push_back(std::move(factors));
             if (!s_.at(']')) s_.expect(",");
@@ -197,7 +203,8 @@ private:
         return given;
     }
     uint32_t place(const Given& given) {
-        const uint32_t slot = given.slot == no_value ? static_cast<uint32_t>(g_.scalars.size()) : given.slot;
+        const uint32_t slot =
+            given.slot == no_value ? static_cast<uint32_t>(g_.scalars.size()) : given.slot;
         if (slot >= g_.scalars.size()) g_.scalars.resize(slot + 1);
         g_.scalars[slot] = given.value;
         return slot;
@@ -243,33 +250,42 @@ private:
 
     void op(const OpRow& row, const std::vector<Result>& results) {
         std::vector<uint32_t> in = operands();
-        const DType compute = s_.accept("in") ? dtype() : results.empty() ? DType::none : results[0].type.dtype;
+        const DType compute = s_.accept("in")   ? dtype()
+                              : results.empty() ? DType::none
+                                                : results[0].type.dtype;
         std::vector<Given> scalars(row.attrs.size());
         std::vector<Attr> attrs = attributes(row, scalars);
         const std::vector<Type> types = types_of(results);
         const bool program = s_.at('['), prologue = program && row.prologue >= 0;
-        if (program && ((!prologue && !row.epilogue) || types.empty())) s_.fail(row.name, " takes no program");
+        if (program && ((!prologue && !row.epilogue) || types.empty()))
+            s_.fail(row.name, " takes no program");
         const size_t n_own = row.inputs.size() - (prologue ? 1 : 0);
-        if (row.inputs.empty() || !row.inputs.back().variadic()) in.resize(std::max(in.size(), n_own), no_value);
+        if (row.inputs.empty() || !row.inputs.back().variadic())
+            in.resize(std::max(in.size(), n_own), no_value);
         const auto own = std::span<const uint32_t>(in).first(program ? n_own : in.size());
         const auto more = std::span<const uint32_t>(in).subspan(own.size());
-        auto [code, given] = program ? program_code({more.begin(), more.end()}, prologue ? 0 : 1, types.size() - 1)
-                                     : Numbered{};
+        auto [code, given] =
+            program ? program_code({more.begin(), more.end()}, prologue ? 0 : 1, types.size() - 1)
+                    : Numbered{};
         scalars.insert(scalars.end(), given.begin(), given.end());
         const size_t first_slot = g_.scalars.size();
-        if (prologue) g_.add_prologue(row, own, std::move(attrs), std::move(code), compute, types, s_.comment());
+        if (prologue)
+            g_.add_prologue(row, own, std::move(attrs), std::move(code), compute, types,
+                            s_.comment());
         else g_.add(row, own, std::move(attrs), compute, types, s_.comment());
         if (program && !prologue)
-            g_.add_epilogue(code.program, code.inputs, std::move(code.attrs), std::span(types).subspan(1));
+            g_.add_epilogue(code.program, code.inputs, std::move(code.attrs),
+                            std::span(types).subspan(1));
         number_scalars(first_slot, scalars);
     }
 
     uint8_t program_register() {
         const std::string word = s_.word();
         int number = 0;
-        const auto [end, error] = std::from_chars(word.data() + 1, word.data() + word.size(), number);
-        if (word[0] != 'r' || error != std::errc() || end != word.data() + word.size() || number < 0 ||
-            number >= kernels::max_map_registers)
+        const auto [end, error] =
+            std::from_chars(word.data() + 1, word.data() + word.size(), number);
+        if (word[0] != 'r' || error != std::errc() || end != word.data() + word.size() ||
+            number < 0 || number >= kernels::max_map_registers)
             s_.fail("no register ", word);
         highest_ = std::max(highest_, number);
         return static_cast<uint8_t>(number);
@@ -316,14 +332,16 @@ private:
         s_.expect("]");
         program->n_in = static_cast<uint8_t>(std::min<size_t>(inputs, UINT8_MAX));
         program->n_out = static_cast<uint8_t>(std::min<size_t>(outputs, UINT8_MAX));
-        program->n_registers = static_cast<uint8_t>(std::max<int>(highest_ + 1, program->n_in + program->n_out));
+        program->n_registers =
+            static_cast<uint8_t>(std::max<int>(highest_ + 1, program->n_in + program->n_out));
         return made;
     }
 
     void program(const std::vector<Result>& results) {
         auto [code, scalars] = program_code(operands(), 0, results.size());
         const size_t first_slot = g_.scalars.size();
-        g_.add_program(std::move(code.program), code.inputs, std::move(code.attrs), types_of(results), s_.comment());
+        g_.add_program(std::move(code.program), code.inputs, std::move(code.attrs),
+                       types_of(results), s_.comment());
         number_scalars(first_slot, scalars);
     }
 
@@ -356,19 +374,13 @@ private:
 
     void attribute(const OpRow& row, const schema::AttrRow& attr, Attr& value, Given& scalar) {
         switch (attr.kind) {
-            case AttrKind::integer:
-                value.i = s_.integer();
-                break;
-            case AttrKind::integers:
-                value.ints = s_.dims();
-                break;
+            case AttrKind::integer: value.i = s_.integer(); break;
+            case AttrKind::integers: value.ints = s_.dims(); break;
             case AttrKind::text:
                 value.i = schema::choice_index(row, attr, s_.word_or_string());
                 break;
             case AttrKind::real:
-            case AttrKind::seed:
-                scalar = number_with_slot(attr.kind == AttrKind::real);
-                break;
+            case AttrKind::seed: scalar = number_with_slot(attr.kind == AttrKind::real); break;
         }
     }
 
@@ -390,7 +402,7 @@ private:
     Scanner s_;
     Graph g_;
     std::map<std::string, int64_t> extents_;
-    int highest_ = -1;                  // register of the program being read
+    int highest_ = -1;  // register of the program being read
 };
 
 }  // namespace

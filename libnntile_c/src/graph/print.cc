@@ -119,8 +119,8 @@ private:
         if (node.host_call >= 0) {
             const Graph::Host& host = g_.hosts[node.host_call];
             line.right = text_of("host ", quoted(host.name), arguments(node, node.inputs.size()),
-                                 batched_text(host.batched), axes_text(host.axes), " signature 0x", std::hex,
-                                 host.signature);
+                                 batched_text(host.batched), axes_text(host.axes), " signature 0x",
+                                 std::hex, host.signature);
             return line;
         }
         size_t n =
@@ -169,8 +169,8 @@ private:
         return text + (text.empty() ? "" : "}");
     }
 
-    // " [r3 = mul(r0, r1) : f32; r4 = add(r3, r2) : bf16 in f32 {alpha = 1}]": registers, dtype of the result, and the
-    // type in which it is computed where that is another one.
+    // " [r3 = mul(r0, r1) : f32; r4 = add(r3, r2) : bf16 in f32 {alpha = 1}]": registers, dtype of
+    // the result, and the type in which it is computed where that is another one.
     std::string program_text(const Node& node) {
         std::string text;
         const std::span attrs = std::span(node.attrs).subspan(own_of(node).attrs);
@@ -181,8 +181,8 @@ private:
         };
         for (const kernels::Instruction& i : node.program->code) {
             const OpRow& row = row_of(i);
-            text += (text.empty() ? " [" : "; ") + list(i.out) + " = " + row.name + "(" + list(i.in) + ") : " +
-                    name_of(i.result);
+            text += (text.empty() ? " [" : "; ") + list(i.out) + " = " + row.name + "(" +
+                    list(i.in) + ") : " + name_of(i.result);
             if (i.compute != i.result) text += std::string(" in ") + name_of(i.compute);
             text += attrs_text(row, attrs.subspan(i.first_param, param_count(row)));
         }
@@ -191,16 +191,11 @@ private:
 
     std::string attr_text(const schema::AttrRow& row, const Attr& attr) {
         switch (row.kind) {
-            case AttrKind::real:
-                return number_text(g_.scalars[attr.slot], true, attr.slot);
-            case AttrKind::seed:
-                return number_text(g_.scalars[attr.slot], false, attr.slot);
-            case AttrKind::integers:
-                return text_of_dims(attr.ints);
-            case AttrKind::text:
-                return quoted(schema::choice_word(row, attr.i));
-            case AttrKind::integer:
-                break;
+            case AttrKind::real: return number_text(g_.scalars[attr.slot], true, attr.slot);
+            case AttrKind::seed: return number_text(g_.scalars[attr.slot], false, attr.slot);
+            case AttrKind::integers: return text_of_dims(attr.ints);
+            case AttrKind::text: return quoted(schema::choice_word(row, attr.i));
+            case AttrKind::integer: break;
         }
         return std::to_string(attr.i);
     }

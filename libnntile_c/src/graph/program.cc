@@ -42,7 +42,8 @@ size_t param_count(const OpRow& row) { return kernels::map_rows()[row.map_row].p
 Own own_of(const Node& node) {
     if (!node.program) return {node.inputs.size(), node.outputs.size(), node.attrs.size()};
     if (node.row == &program_row()) return {0, 0, 0};
-    return {node.row->inputs.size() - (has_prologue(node) ? 1 : 0), node.row->outputs.size(), node.row->attrs.size()};
+    return {node.row->inputs.size() - (has_prologue(node) ? 1 : 0), node.row->outputs.size(),
+            node.row->attrs.size()};
 }
 
 bool has_epilogue(const Node& node) { return node.program && node.row->epilogue; }
@@ -53,7 +54,8 @@ Node prologue_of(const Node& node) {
     Node made{&program_row(), DType::none, -1, node.where, {}, {}, {}, node.program};
     made.inputs.append(node.inputs.begin() + own.inputs, node.inputs.end());
     made.outputs.append(node.outputs.begin() + own.outputs, node.outputs.end());
-    made.attrs.assign(node.attrs.begin() + static_cast<std::ptrdiff_t>(own.attrs), node.attrs.end());
+    made.attrs.assign(node.attrs.begin() + static_cast<std::ptrdiff_t>(own.attrs),
+                      node.attrs.end());
     return made;
 }
 
@@ -63,16 +65,19 @@ static bool is_copy(const Graph& graph, const Node& node) {
 
 DType compute_class(const Graph& graph, const Node& node) {
     if (!is_copy(graph, node)) return compute_class(node.compute);
-    return kernels::conversion_type(graph.value(node.inputs[0]).dtype, graph.value(node.outputs[0]).dtype);
+    return kernels::conversion_type(graph.value(node.inputs[0]).dtype,
+                                    graph.value(node.outputs[0]).dtype);
 }
 
 static bool is_instruction(const Graph& graph, const Node& node) {
     if ((node.row->map_row < 0 && !is_copy(graph, node)) || node.outputs.empty()) return false;
     const DType compute = compute_class(graph, node);
-    for (uint32_t v : node.outputs) {       // a register holds what the instruction computes, narrowed to one dtype
+    // A register holds what the instruction computes, narrowed to one dtype
+    for (uint32_t v : node.outputs) {
         const DType dtype = graph.value(v).dtype;
-        if (v == node.outputs[0] ? dtype != DType::boolean && compute_class(dtype) != compute
-                                 : dtype != DType::boolean && dtype != graph.value(node.outputs[0]).dtype)
+        if (v == node.outputs[0]
+                ? dtype != DType::boolean && compute_class(dtype) != compute
+                : dtype != DType::boolean && dtype != graph.value(node.outputs[0]).dtype)
             return false;
     }
     return std::find(node.inputs.begin(), node.inputs.end(), no_value) == node.inputs.end();
@@ -86,9 +91,11 @@ bool is_element_wise(const Graph& graph, const Node& node) {
 bool may_be_instruction(const Graph& graph, const Node& node) {
     if (!is_instruction(graph, node)) return false;
     // Bytes that only move have a kernel that knows transpositions.
-    if (is_copy(graph, node)) return graph.value(node.inputs[0]).dtype != graph.value(node.outputs[0]).dtype;
+    if (is_copy(graph, node))
+        return graph.value(node.inputs[0]).dtype != graph.value(node.outputs[0]).dtype;
     const kernels::MapRow& row = kernels::map_rows()[node.row->map_row];
-    const bool divides = row.check == kernels::MapCheck::divisor && compute_class(node.compute) == DType::i64;
+    const bool divides =
+        row.check == kernels::MapCheck::divisor && compute_class(node.compute) == DType::i64;
     return !divides && row.check != kernels::MapCheck::probability;
 }
 
@@ -102,7 +109,8 @@ Code code_of(const Graph& graph, const Node& node) {
     }
     std::map<uint32_t, uint8_t> registers;
     for (uint32_t v : node.inputs)
-        if (registers.emplace(v, static_cast<uint8_t>(registers.size())).second) made.inputs.push_back(v);
+        if (registers.emplace(v, static_cast<uint8_t>(registers.size())).second)
+            made.inputs.push_back(v);
     for (uint32_t v : node.outputs) registers.emplace(v, static_cast<uint8_t>(registers.size()));
     kernels::Program program;
     program.n_in = static_cast<uint8_t>(made.inputs.size());
@@ -113,7 +121,8 @@ Code code_of(const Graph& graph, const Node& node) {
     return made;
 }
 
-kernels::Instruction instruction_of(const Graph& graph, const Node& node, const std::map<uint32_t, uint8_t>& registers,
+kernels::Instruction instruction_of(const Graph& graph, const Node& node,
+                                    const std::map<uint32_t, uint8_t>& registers,
                                     std::vector<Attr>& attrs) {
     kernels::Instruction code;
     const bool copies = is_copy(graph, node);
@@ -137,16 +146,21 @@ static bool broadcasts(const Dims& from, const Dims& to) {
 void check_program(const Graph& graph, const Node& node) {
     const kernels::Program& p = *node.program;
     const Own own = own_of(node);
-    const auto wrong = [&](const auto&... parts) { fail(Status::invalid_argument, node.row->name, ": ", parts...); };
-    const std::span results = std::span(node.outputs.begin(), node.outputs.end()).subspan(own.outputs);
+    const auto wrong = [&](const auto&... parts) {
+        fail(Status::invalid_argument, node.row->name, ": ", parts...);
+    };
+    const std::span results =
+        std::span(node.outputs.begin(), node.outputs.end()).subspan(own.outputs);
     const bool epilogue = has_epilogue(node);
     const size_t read = node.inputs.size() - own.inputs + epilogue;
     if (p.n_in != read || p.n_out != results.size() || p.n_out == 0)
-        wrong("a program of ", int{p.n_in}, " inputs and ", int{p.n_out}, " outputs for ", read, " and ",
-              results.size(), " values");
-    if (has_prologue(node) && results.size() != 1) wrong("a program makes one operand, not ", results.size());
-    const size_t more = epilogue;       // of each for joining parts of the result first
-    if (p.n_in + p.n_out + more > kernels::max_map_blocks || p.n_registers + 2 * more > kernels::max_map_registers ||
+        wrong("a program of ", int{p.n_in}, " inputs and ", int{p.n_out}, " outputs for ", read,
+              " and ", results.size(), " values");
+    if (has_prologue(node) && results.size() != 1)
+        wrong("a program makes one operand, not ", results.size());
+    const size_t more = epilogue;  // of each for joining parts of the result first
+    if (p.n_in + p.n_out + more > kernels::max_map_blocks ||
+        p.n_registers + 2 * more > kernels::max_map_registers ||
         p.code.size() + more > kernels::max_map_instructions)
         wrong("the program is too long");
     std::vector<bool> written(p.n_registers);
@@ -155,16 +169,19 @@ void check_program(const Graph& graph, const Node& node) {
     for (const kernels::Instruction& i : p.code) {
         const kernels::MapRow& row = kernels::map_rows()[i.primitive];
         if (i.in.size() != row.inputs.size() || i.out.size() != row.outputs.size())
-            wrong(row.name, " takes ", row.inputs.size(), " operands and gives ", row.outputs.size());
+            wrong(row.name, " takes ", row.inputs.size(), " operands and gives ",
+                  row.outputs.size());
         for (uint8_t r : i.in)
-            if (r >= p.n_registers || !written[r]) wrong(row.name, " reads r", int{r}, ", which is never written");
+            if (r >= p.n_registers || !written[r])
+                wrong(row.name, " reads r", int{r}, ", which is never written");
         for (uint8_t r : i.out) {
             if (r >= p.n_registers || r < p.n_in)
                 wrong(row.name, " writes r", int{r}, ", which is no register of its own");
             if (written[r]) wrong(row.name, " writes r", int{r}, " a second time");
             written[r] = true;
         }
-        if (!schema::takes(row.types, i.compute)) wrong(row.name, " is not computed in ", name_of(i.compute));
+        if (!schema::takes(row.types, i.compute))
+            wrong(row.name, " is not computed in ", name_of(i.compute));
         const int output = i.out[0] - (p.n_registers - p.n_out);
         if (output >= 0 && graph.value(results[output]).dtype != i.result)
             wrong(row.name, " gives ", name_of(i.result), ", but its value is ",
@@ -172,7 +189,8 @@ void check_program(const Graph& graph, const Node& node) {
         if (i.first_param != params) wrong(row.name, " has parameters of another instruction");
         params += row.params.size();
     }
-    if (params + own.attrs != node.attrs.size()) wrong(node.attrs.size() - own.attrs, " parameters for ", params);
+    if (params + own.attrs != node.attrs.size())
+        wrong(node.attrs.size() - own.attrs, " parameters for ", params);
     for (size_t r = p.n_registers - p.n_out; r < p.n_registers; ++r)
         if (!written[r]) wrong("output r", r, " is never written");
     const Dims& sizes = graph.value(epilogue ? node.outputs[0] : results[0]).sizes;
@@ -180,7 +198,8 @@ void check_program(const Graph& graph, const Node& node) {
         if (graph.value(v).sizes != sizes) wrong("outputs of several shapes");
     for (uint32_t v : std::span(node.inputs.begin(), node.inputs.end()).subspan(own.inputs))
         if (v == no_value || !broadcasts(graph.value(v).sizes, sizes))
-            wrong("an input ", v == no_value ? "is absent" : "of shape " + text_of_dims(graph.value(v).sizes),
+            wrong("an input ",
+                  v == no_value ? "is absent" : "of shape " + text_of_dims(graph.value(v).sizes),
                   " for outputs of shape ", text_of_dims(sizes));
 }
 
@@ -190,7 +209,8 @@ double flops_of(const Node& node) {
 
 double flops_of(const kernels::Program& program) {
     double flops = 0;
-    for (const kernels::Instruction& i : program.code) flops += kernels::map_rows()[i.primitive].flops;
+    for (const kernels::Instruction& i : program.code)
+        flops += kernels::map_rows()[i.primitive].flops;
     return flops;
 }
 

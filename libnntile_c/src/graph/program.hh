@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Nodes that are a program of element-wise primitives: several map nodes in one. Its inputs and outputs have one
-// iteration space, that of the outputs; its attributes are those of its instructions, one after the other.
+// Nodes that are a program of element-wise primitives: several map nodes in one. Its inputs and
+// outputs have one iteration space, that of the outputs; its attributes are those of its
+// instructions, one after the other.
 #pragma once
 
 #include <map>
@@ -12,10 +13,11 @@ namespace nntile::graph {
 const OpRow& program_row();
 
 // What of a node is its own row's; the rest is its program's.
-// Epilogue: a node of a row with `epilogue` may have a program that runs on its result: inputs are those of the row,
-// then of the program, whose last input register is the result; outputs are the result, then those of the program.
-// Prologue: a node of a row with `prologue` may have a program that makes that operand: inputs are those of the row
-// without it, then of the program; outputs are those of the row, then the operand, which nobody else reads.
+// Epilogue: a node of a row with `epilogue` may have a program that runs on its result: inputs are
+// those of the row, then of the program, whose last input register is the result; outputs are the
+// result, then those of the program. Prologue: a node of a row with `prologue` may have a program
+// that makes that operand: inputs are those of the row without it, then of the program; outputs are
+// those of the row, then the operand, which nobody else reads.
 struct Own {
     size_t inputs, outputs, attrs;
 };
@@ -34,18 +36,21 @@ DType compute_class(const Graph& graph, const Node& node);
 // How many attributes of a map node its kernel gets: all but the sizes.
 size_t param_count(const OpRow& row);
 
-// Each element of its results comes from the elements in the same place, and code_of() can say how: a program, a map
-// or a copy.
+// Each element of its results comes from the elements in the same place, and code_of() can say how:
+// a program, a map or a copy.
 bool is_element_wise(const Graph& graph, const Node& node);
 Code code_of(const Graph& graph, const Node& node);
 // Whether a node may be an instruction of a program with others: a map that cannot fail, or a cast.
 bool may_be_instruction(const Graph& graph, const Node& node);
-// The node as an instruction, whose parameters are put at the end of attrs. registers: of its inputs and outputs.
-kernels::Instruction instruction_of(const Graph& graph, const Node& node, const std::map<uint32_t, uint8_t>& registers,
+// The node as an instruction, whose parameters are put at the end of attrs. registers: of its
+// inputs and outputs.
+kernels::Instruction instruction_of(const Graph& graph, const Node& node,
+                                    const std::map<uint32_t, uint8_t>& registers,
                                     std::vector<Attr>& attrs);
 
-// Throws invalid_argument for a program that reads a register never written, writes an input, leaves an output
-// unwritten or of another dtype, is too long for a task, or has inputs that do not broadcast to its outputs.
+// Throws invalid_argument for a program that reads a register never written, writes an input,
+// leaves an output unwritten or of another dtype, is too long for a task, or has inputs that do not
+// broadcast to its outputs.
 void check_program(const Graph& graph, const Node& node);
 
 // Of a point of the iteration space, for the cost module; without an epilogue or a prologue.

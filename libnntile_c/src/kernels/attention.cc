@@ -20,11 +20,12 @@ struct Forward : Attention<T> {
     double max[most_queries], sum[most_queries];
 
     explicit Forward(const Args& args)
-        : Base(args, AttentionSizes(args.sizes).size), n(args.sizes),
+        : Base(args, AttentionSizes(args.sizes).size),
+          n(args.sizes),
           queries(rows_of_block(most_queries, std::max(n.size, n.value_size), n.queries)),
           keys(rows_of_block(most_keys, std::max(n.size, n.value_size), n.keys)) {
-        const int64_t counts[] = {queries * keys, queries * n.value_size, keys,
-                                  queries * n.size, keys * n.size,        keys * n.value_size};
+        const int64_t counts[] = {queries * keys,   queries * n.value_size, keys,
+                                  queries * n.size, keys * n.size,          keys * n.value_size};
         int64_t total = 0;
         for (int64_t c : counts) total += c;
         T* at = attention_room<T>(static_cast<size_t>(total));
@@ -53,9 +54,16 @@ struct Forward : Attention<T> {
                               mask_room);
             for (int64_t i = 0; i < rows; ++i)
                 weigh(i, scores + i * columns, columns, this->seen(m + i, at, columns), at > 0);
-            multiply({rows, n.value_size, columns, Base::dense(scores, columns),
-                      Base::rows(v, at, columns, n.value_size, v_room), {},
-                      Base::dense(weighted, n.value_size), 1, 0, at > 0});
+            multiply({rows,
+                      n.value_size,
+                      columns,
+                      Base::dense(scores, columns),
+                      Base::rows(v, at, columns, n.value_size, v_room),
+                      {},
+                      Base::dense(weighted, n.value_size),
+                      1,
+                      0,
+                      at > 0});
         }
         finish(m, rows);
     }
@@ -81,7 +89,8 @@ struct Forward : Attention<T> {
         max[i] = now;
     }
 
-    // A query without any key gets zeros, and 0 as the logarithm of its sum, as of PyTorch's kernel.
+    // A query without any key gets zeros, and 0 as the logarithm of its sum, as of PyTorch's
+    // kernel.
     void finish(int64_t m, int64_t rows) {
         for (int64_t i = 0; i < rows; ++i) {
             const bool none = max[i] == -std::numeric_limits<double>::infinity();

@@ -34,8 +34,10 @@ struct AttentionSizes {
     int64_t queries, keys, size, value_size;
 
     explicit AttentionSizes(std::span<const int64_t> sizes)
-        : queries(sizes[sizes.size() - 4]), keys(sizes[sizes.size() - 3]),
-          size(sizes[sizes.size() - 2]), value_size(sizes[sizes.size() - 1]) {}
+        : queries(sizes[sizes.size() - 4]),
+          keys(sizes[sizes.size() - 3]),
+          size(sizes[sizes.size() - 2]),
+          value_size(sizes[sizes.size() - 1]) {}
 };
 
 template <class T>
@@ -63,7 +65,8 @@ struct Attention {
     // Rows first.. of x, where they lie if BLAS can read them there, else in `room`.
     static Matrix rows(const Matrix& x, int64_t from, int64_t count, int64_t columns, T* room) {
         const Matrix part = x.block(from, 0);
-        const bool readable = (columns == 1 || part.column == 1) && (count == 1 || part.row >= columns);
+        const bool readable =
+            (columns == 1 || part.column == 1) && (count == 1 || part.row >= columns);
         if (part.dtype == dtype && readable) return {part.data, dtype, part.row, 1};
         const Convert load = loader(part.dtype, compute);
         for (int64_t i = 0; i < count; ++i)
@@ -100,8 +103,9 @@ inline Matrix matrix_at(const Block& block, int64_t offset, int row, int column)
             column < 0 ? 0 : block.strides[column]};
 }
 
-// set(one, matrix, queries, keys, size, value_size) for each head, then one.head(): the numbers are dims, and
-// matrix(operand, row, column; -1: none) an operand. `lead`: the one in whose order heads are walked.
+// set(one, matrix, queries, keys, size, value_size) for each head, then one.head(): the numbers are
+// dims, and matrix(operand, row, column; -1: none) an operand. `lead`: the one in whose order heads
+// are walked.
 template <class One, class Set>
 int each_head(const Args& args, int lead, Set&& set) {
     const int rank = static_cast<int>(args.sizes.size()), queries = rank - 4;
@@ -111,7 +115,8 @@ int each_head(const Args& args, int lead, Set&& set) {
     for (size_t k = 0; k < args.blocks.size(); ++k)
         strides[k] = args.blocks[k].data ? args.blocks[k].strides : nullptr;
     Space space;
-    if (int status = space.make(heads, std::span(strides, args.blocks.size()), {lead})) return status;
+    if (int status = space.make(heads, std::span(strides, args.blocks.size()), {lead}))
+        return status;
     if (space.empty()) return 0;
     One one(args);
     Walk walk(space, space.dims);

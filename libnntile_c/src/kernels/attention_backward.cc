@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The gradient of attention: scores are made again, block by block, from the logarithms of the sums
-// that the forward kept. Gradients of keys and values are summed over queries for each block of keys;
-// that of queries waits in a room for a part of them.
+// that the forward kept. Gradients of keys and values are summed over queries for each block of
+// keys; that of queries waits in a room for a part of them.
 #include "kernels/attention.hh"
 #include "kernels/functions.hh"
 
@@ -23,12 +23,13 @@ struct Backward : Attention<T> {
     T *logs, *dots;  // of each query of a part: logsumexp, and dy . y
 
     explicit Backward(const Args& args)
-        : Base(args, AttentionSizes(args.sizes).size), n(args.sizes),
+        : Base(args, AttentionSizes(args.sizes).size),
+          n(args.sizes),
           queries(rows_of_block(most_queries, std::max(n.size, n.value_size), n.queries)),
           keys(rows_of_block(most_keys, std::max(n.size, n.value_size), n.keys)),
           part(queries * std::max<int64_t>(1, most_part / std::max<int64_t>(n.size, 1) / queries)) {
         const int64_t waiting = std::min(part, n.queries);
-        const int64_t counts[] = {queries * keys,   queries * keys,        keys,
+        const int64_t counts[] = {queries * keys,         queries * keys,   keys,
                                   queries * n.value_size, queries * n.size, keys * n.size,
                                   keys * n.value_size,    waiting * n.size, keys * n.size,
                                   keys * n.value_size,    waiting,          waiting};
@@ -36,8 +37,8 @@ struct Backward : Attention<T> {
         for (int64_t c : counts) total += c;
         T* at = attention_room<T>(static_cast<size_t>(total));
         int i = 0;
-        for (T** room : {&weights, &slopes, &mask_room, &dy_room, &q_room, &k_room, &v_room, &dq_sum,
-                         &dk_sum, &dv_sum, &logs, &dots}) {
+        for (T** room : {&weights, &slopes, &mask_room, &dy_room, &q_room, &k_room, &v_room,
+                         &dq_sum, &dk_sum, &dv_sum, &logs, &dots}) {
             *room = at;
             at += counts[i++];
         }
@@ -69,8 +70,8 @@ struct Backward : Attention<T> {
             const Matrix slope = Base::rows(dy, from + m, rows, n.value_size, dy_room),
                          value = Base::rows(y, from + m, rows, n.value_size, v_room);
             for (int64_t i = 0; i < rows; ++i)
-                dots[m + i] = static_cast<T>(
-                    this->loops.dot(slope.at(i, 0), value.at(i, 0), n.value_size));
+                dots[m + i] =
+                    static_cast<T>(this->loops.dot(slope.at(i, 0), value.at(i, 0), n.value_size));
         }
     }
 
@@ -115,17 +116,41 @@ struct Backward : Attention<T> {
             this->loops.exp_scale(row, seen, logs[m + i], 1, row);
             std::fill(row + seen, row + columns, T{});
         }
-        multiply({columns, n.value_size, rows, weight.transposed(), slope, {},
-                  Base::dense(dv_sum, n.value_size), 1, 0, true});
+        multiply({columns,
+                  n.value_size,
+                  rows,
+                  weight.transposed(),
+                  slope,
+                  {},
+                  Base::dense(dv_sum, n.value_size),
+                  1,
+                  0,
+                  true});
         multiply({rows, columns, n.value_size, slope, value.transposed(), {}, change, 1, 0, false});
         for (int64_t i = 0; i < rows; ++i) {
             T* row = slopes + i * columns;
             this->loops.softmax_backward(row, weights + i * columns, columns, dots[m + i], row);
         }
-        multiply({rows, n.size, columns, change, key, {}, Base::dense(dq_sum + m * n.size, n.size),
-                  this->scale, 0, true});
-        multiply({columns, n.size, rows, change.transposed(), query, {},
-                  Base::dense(dk_sum, n.size), this->scale, 0, true});
+        multiply({rows,
+                  n.size,
+                  columns,
+                  change,
+                  key,
+                  {},
+                  Base::dense(dq_sum + m * n.size, n.size),
+                  this->scale,
+                  0,
+                  true});
+        multiply({columns,
+                  n.size,
+                  rows,
+                  change.transposed(),
+                  query,
+                  {},
+                  Base::dense(dk_sum, n.size),
+                  this->scale,
+                  0,
+                  true});
     }
 };
 

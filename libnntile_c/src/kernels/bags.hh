@@ -10,16 +10,17 @@ namespace nntile::kernels {
 struct BagRows {
     const void* table;
     int64_t row_stride;
-    const void* indices;        // i64, or i32 if not wide
+    const void* indices;  // i64, or i32 if not wide
     bool wide;
     int64_t index_stride, count;
-    int64_t padding;            // rows of this index are left out
-    const void* weights;        // of the compute type, or nullptr
+    int64_t padding;      // rows of this index are left out
+    const void* weights;  // of the compute type, or nullptr
     int64_t weight_stride;
 };
 
 struct BagLoops {
-    // total[j] = sum of weight * row[j] for indices first .. last - 1. Returns how many rows that were.
+    // total[j] = sum of weight * row[j] for indices first .. last - 1. Returns how many rows that
+    // were.
     int64_t (*sum[2])(const BagRows& rows, int64_t first, int64_t last, int64_t n, void* total);
 };
 NNTILE_ISA_TABLE(BagLoops, bag_loops)

@@ -14,16 +14,21 @@ struct Sum {
     const BagRows& rows;
     int64_t first, last;
 
-    int64_t index(int64_t i) const { return static_cast<const I*>(rows.indices)[i * rows.index_stride]; }
-    const T* row(int64_t index) const { return static_cast<const T*>(rows.table) + index * rows.row_stride; }
+    int64_t index(int64_t i) const {
+        return static_cast<const I*>(rows.indices)[i * rows.index_stride];
+    }
+    const T* row(int64_t index) const {
+        return static_cast<const T*>(rows.table) + index * rows.row_stride;
+    }
 
-    template <class Add>        // add(row, weight)
+    template <class Add>  // add(row, weight)
     int64_t each(Add&& add) const {
         int64_t found = 0;
         for (int64_t i = first; i < last; ++i) {
             const int64_t at = index(i);
             if (at == rows.padding) continue;
-            add(i, row(at), rows.weights ? static_cast<const T*>(rows.weights)[i * rows.weight_stride] : T(1));
+            add(i, row(at),
+                rows.weights ? static_cast<const T*>(rows.weights)[i * rows.weight_stride] : T(1));
             ++found;
         }
         return found;
@@ -37,7 +42,8 @@ struct Sum {
         for (; j + 4 * lanes <= n; j += 4 * lanes) {
             V a{}, b{}, c{}, d{};
             found = each([&](int64_t i, const T* x, T weight) {
-                if (j == 0 && i + ahead < rows.count) {     // rows lie anywhere: one some places on is asked for
+                // Rows lie anywhere: one some places on is asked for
+                if (j == 0 && i + ahead < rows.count) {
                     const T* next = row(index(i + ahead));
                     for (int64_t k = 0; k < n; k += line) __builtin_prefetch(next + k);
                 }

@@ -12,7 +12,8 @@ namespace {
 
 enum Operand : size_t { a, b, p, q, s, r, y, operands };
 
-// Whether the pixels of the row before the last dim, the channels, are one run of memory with the same numbers.
+// Whether the pixels of the row before the last dim, the channels, are one run of memory with the
+// same numbers.
 bool pixels_beside(const Space& space) {
     const int last = space.dims - 1;
     if (last == 0) return false;
@@ -30,7 +31,8 @@ template <class T>
 int blend(const Args& args) {
     constexpr Compute compute = sizeof(T) == 4 ? compute_f32 : compute_f64;
     const int64_t* strides[operands];
-    for (size_t k = 0; k < operands; ++k) strides[k] = args.blocks[k].data ? args.blocks[k].strides : nullptr;
+    for (size_t k = 0; k < operands; ++k)
+        strides[k] = args.blocks[k].data ? args.blocks[k].strides : nullptr;
     Space space;
     if (int status = space.make(args, strides, {y, a})) return status;
     if (space.empty()) return 0;
@@ -44,14 +46,16 @@ int blend(const Args& args) {
     int64_t copies = 1;
     int64_t steps[4];
     for (size_t k : {p, q, s, r}) steps[k - p] = space.strides[k][inner];
-    if (each && channels <= most / 2 && pixels_beside(space)) {  // many pixels of few channels are one row
+    // Many pixels of few channels are one row
+    if (each && channels <= most / 2 && pixels_beside(space)) {
         copies = most / channels;
         space.sizes[inner] *= std::exchange(space.sizes[inner - 1], 1);
         for (size_t k : {p, q, s, r}) space.strides[k][inner] = 0;
     }
     constexpr size_t of_pixels[] = {a, b, y};
     Line lines[operands];
-    Pieces pieces(args, space, compute, of_pixels, lines, copies > 1 ? copies * channels : most, !each);
+    Pieces pieces(args, space, compute, of_pixels, lines, copies > 1 ? copies * channels : most,
+                  !each);
     int64_t held[4] = {-1, -1, -1, -1}, held_count = 0;
     pieces.each([&](const int64_t* offset, int64_t count) {
         for (size_t k : {p, q, s, r}) {
@@ -59,13 +63,16 @@ int blend(const Args& args) {
             T* const to = numbers[k - p];
             if (!own.data || (held[k - p] == offset[k] && count <= held_count)) continue;
             loader(own.dtype, compute)(own.data + offset[k] * size_of(own.dtype), to, steps[k - p],
-                                       copies > 1 ? channels : each ? count : 1);
+                                       copies > 1 ? channels
+                                       : each     ? count
+                                                  : 1);
             for (int64_t c = 1; c < copies; ++c) std::copy_n(to, channels, to + c * channels);
             held[k - p] = offset[k];
         }
         held_count = count;
-        panel_tables().table[compute].blend(lines[a].read(0, count), lines[b].read(0, count), count, each, numbers[0],
-                                            numbers[1], numbers[2], numbers[3], lines[y].target(0));
+        panel_tables().table[compute].blend(lines[a].read(0, count), lines[b].read(0, count), count,
+                                            each, numbers[0], numbers[1], numbers[2], numbers[3],
+                                            lines[y].target(0));
         lines[y].flush(0, count);
     });
     return 0;

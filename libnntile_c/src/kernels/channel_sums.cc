@@ -8,8 +8,8 @@
 namespace nntile::kernels {
 
 int channel_sums(const Args& args) {
-    const Block &x = args.blocks[0], &y = args.blocks[1], &shift = args.blocks[2], &first = args.blocks[3],
-                &second = args.blocks[4];
+    const Block &x = args.blocks[0], &y = args.blocks[1], &shift = args.blocks[2],
+                &first = args.blocks[3], &second = args.blocks[4];
     auto* const sums = reinterpret_cast<double*>(first.data);
     auto* const products = reinterpret_cast<double*>(second.data);
     const auto* const shifts = reinterpret_cast<const double*>(shift.data);
@@ -31,13 +31,14 @@ int channel_sums(const Args& args) {
     Space space;
     if (int status = space.make(args, strides, {0, 1})) return status;
     if (space.empty()) return 0;
-    Space other;        // where y lies otherwise: that of the longer rows is the measure
+    Space other;  // where y lies otherwise: that of the longer rows is the measure
     if (int status = other.make(args, strides, {1, 0})) return status;
     if (other.sizes[other.dims - 1] > space.sizes[space.dims - 1]) space = other;
     const Compute compute = compute_of(x.dtype);
     const RowLoops& loops = row_tables().table[compute];
     const int last = space.dims - 1;
-    // The last dim is one of those that are summed, or the channels, where these lie beside each other.
+    // The last dim is one of those that are summed, or the channels, where these lie beside each
+    // other.
     const bool of_each = space.strides[2][last] != 0;
     const bool beside = of_each && space.strides[2][last] == 1 && space.strides[3][last] == 1 &&
                         (!shifts || space.strides[4][last] == 1);
@@ -53,7 +54,7 @@ int channel_sums(const Args& args) {
     }
     pieces.each([&](const int64_t* offset, int64_t count) {
         const void *left = lines[0].read(0, count), *right = lines[1].read(0, count);
-        double *const to[] = {sums + offset[2], products + offset[3]};
+        double* const to[] = {sums + offset[2], products + offset[3]};
         const double* by = shifts ? shifts + offset[4] : nullptr;
         if (beside) {
             loops.moments_of_each(left, right, count, rows, steps[0], steps[1], by, to[0], to[1]);

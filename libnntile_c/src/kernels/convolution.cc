@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Convolutions by oneDNN, the library of the field. A task is one call of it on one thread. Primitives are made once
-// for each thread and geometry; images lie inside as the library has fast code for, and its memory is kept between
-// calls.
+// Convolutions by oneDNN, the library of the field. A task is one call of it on one thread.
+// Primitives are made once for each thread and geometry; images lie inside as the library has fast
+// code for, and its memory is kept between calls.
 #include "kernels/functions.hh"
 #include "kernels/space.hh"
 
@@ -22,7 +22,8 @@ constexpr size_t most_primitives = 512;  // of a thread; a loop of one model nee
 // Copies between a block and dense float32.
 int convert(const Args& args, const Way& way, std::byte* block, std::byte* dense, bool load) {
     Args one = args;
-    const Block a{block, way.dtype, way.place.strides.data()}, b{dense, DType::f32, way.dense.strides.data()};
+    const Block a{block, way.dtype, way.place.strides.data()},
+        b{dense, DType::f32, way.dense.strides.data()};
     const Block blocks[] = {load ? a : b, load ? b : a};
     one.sizes = way.place.sizes;
     one.blocks = blocks;
@@ -40,7 +41,8 @@ int add(const Args& args, std::byte* into, const Way& way, const std::byte* dens
     auto* y = reinterpret_cast<float*>(into);
     const auto* x = reinterpret_cast<const float*>(dense);
     const int last = space.dims - 1;
-    const int64_t count = space.sizes[last], sy = space.strides[0][last], sx = space.strides[1][last];
+    const int64_t count = space.sizes[last], sy = space.strides[0][last],
+                  sx = space.strides[1][last];
     Walk walk(space, last);
     do {
         float* to = y + walk.offset[0];
@@ -116,7 +118,8 @@ int run(const Args& args, Kind kind) {
         }
         arguments.emplace(p.names[k], inside);
     }
-    arguments.emplace(DNNL_ARG_SCRATCHPAD, memory(p.scratchpad, dnn_engine(), scratch.take(p.scratchpad.get_size())));
+    arguments.emplace(DNNL_ARG_SCRATCHPAD,
+                      memory(p.scratchpad, dnn_engine(), scratch.take(p.scratchpad.get_size())));
     p.primitive.execute(stream, arguments);
     const Way& last = p.ways[p.result];
     if (p.clear)
@@ -139,7 +142,9 @@ int convolution_backward_input(const Args& args) { return run(args, backward_inp
 int convolution_backward_weight(const Args& args) { return run(args, backward_weight); }
 
 std::string convolution_code(const Args& args, std::string_view kernel) {
-    const Kind kind = kernel == "convolution" ? forward : kernel.ends_with("input") ? backward_input : backward_weight;
+    const Kind kind = kernel == "convolution"     ? forward
+                      : kernel.ends_with("input") ? backward_input
+                                                  : backward_weight;
     const OneDnnThread one_thread;
     const Prepared& p = prepared(args, kind);
     std::string names = p.name;
@@ -155,7 +160,9 @@ std::string convolution_code(const Args& args, std::string_view kernel) {
 namespace nntile::kernels {
 
 bool has_convolution() { return false; }
-int convolution(const Args& args) { return fail_task(args, 1, "convolution: built without oneDNN"); }
+int convolution(const Args& args) {
+    return fail_task(args, 1, "convolution: built without oneDNN");
+}
 int convolution_backward_input(const Args& args) { return convolution(args); }
 int convolution_backward_weight(const Args& args) { return convolution(args); }
 std::string convolution_code(const Args&, std::string_view) { return ""; }

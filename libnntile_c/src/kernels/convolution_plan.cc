@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Which code of oneDNN a convolution takes, and how its operands get there. For a pair of layouts that the library does
-// not know it has reference code only, a hundred times slower.
+// Which code of oneDNN a convolution takes, and how its operands get there. For a pair of layouts
+// that the library does not know it has reference code only, a hundred times slower.
 #ifdef NNTILE_HAVE_ONEDNN
 
 #include "kernels/convolution_plan.hh"
@@ -13,9 +13,9 @@
 namespace nntile::kernels::convolutions {
 namespace {
 
-// The task's dims: n, co, c, group, then spatial ones of y, x and the window. Taps that meet padding only, wherever the
-// window is, are left out: of a window of 3 x 3 on a map of 1 x 1 one of nine is left. For the library a row is an
-// image of one row: it has more code for images.
+// The task's dims: n, co, c, group, then spatial ones of y, x and the window. Taps that meet
+// padding only, wherever the window is, are left out: of a window of 3 x 3 on a map of 1 x 1 one of
+// nine is left. For the library a row is an image of one row: it has more code for images.
 struct Geometry {
     Kind kind;
     size_t rank;
@@ -33,7 +33,8 @@ struct Geometry {
           sizes(args.sizes.begin(), args.sizes.end()) {
         const Param* window = args.params.data() + (k == backward_weight) + 1;
         for (size_t d = 0; d < rank; ++d) {
-            const int64_t step = window[d].i, padding = window[rank + d].i, apart = window[2 * rank + d].i;
+            const int64_t step = window[d].i, padding = window[rank + d].i,
+                          apart = window[2 * rank + d].i;
             const int64_t ys = sizes[y(d)], xs = sizes[x(d)];
             const auto meets = [&](int64_t tap) {
                 for (int64_t o = 0; o < ys; ++o) {
@@ -59,7 +60,8 @@ struct Geometry {
         }
         if (rank == 1) {
             stride.insert(stride.begin(), 1);
-            for (memory::dims* values : {&dilation, &left, &right}) values->insert(values->begin(), 0);
+            for (memory::dims* values : {&dilation, &left, &right})
+                values->insert(values->begin(), 0);
         }
     }
 
@@ -104,15 +106,17 @@ Place place(const Geometry& g, char operand, const int64_t* strides) {
 bool lies_apart(const Place& place) {
     std::vector<std::pair<int64_t, int64_t>> dims;
     for (size_t d = 0; d < place.sizes.size(); ++d)
-        if (place.sizes[d] > 1 && place.strides[d] != 0) dims.push_back({place.strides[d], place.sizes[d]});
+        if (place.sizes[d] > 1 && place.strides[d] != 0)
+            dims.push_back({place.strides[d], place.sizes[d]});
     std::sort(dims.begin(), dims.end());
     for (size_t d = 1; d < dims.size(); ++d)
         if (dims[d].first < dims[d - 1].first * dims[d - 1].second) return false;
     return true;
 }
 
-// How images lie inside: with their channels last, as the library likes it, or in the usual order, the weight too.
-// All of them alike: of two that differ the library has reference code, and slow code for a channel to itself.
+// How images lie inside: with their channels last, as the library likes it, or in the usual order,
+// the weight too. All of them alike: of two that differ the library has reference code, and slow
+// code for a channel to itself.
 enum class Inside { last, chosen, usual };
 
 struct Candidate {
@@ -137,35 +141,42 @@ Candidate candidate(const Geometry& g, const std::vector<Way>& ways, Inside insi
     dnnl::primitive_attr attr;
     attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
     const auto algorithm = dnnl::algorithm::convolution_direct;
-    const memory::desc x = desc('x'), w = desc('w'), y = desc('y'), b = g.kind == forward ? desc('b') : memory::desc();
+    const memory::desc x = desc('x'), w = desc('w'), y = desc('y'),
+                       b = g.kind == forward ? desc('b') : memory::desc();
     const bool or_none = true;
-    const Forward there(dnn_engine(), dnnl::prop_kind::forward_training, algorithm, x, w, b, y, g.stride, g.dilation,
-                        g.left, g.right, attr, or_none);
+    const Forward there(dnn_engine(), dnnl::prop_kind::forward_training, algorithm, x, w, b, y,
+                        g.stride, g.dilation, g.left, g.right, attr, or_none);
     Candidate made;
     if (!there.get(true)) return made;
     if (g.kind == forward) made.primitive = there;
     else if (g.kind == backward_input)
         made.primitive = dnnl::convolution_backward_data::primitive_desc(
-            dnn_engine(), algorithm, x, w, y, g.stride, g.dilation, g.left, g.right, there, attr, or_none);
+            dnn_engine(), algorithm, x, w, y, g.stride, g.dilation, g.left, g.right, there, attr,
+            or_none);
     else
         made.primitive = dnnl::convolution_backward_weights::primitive_desc(
-            dnn_engine(), algorithm, x, w, y, g.stride, g.dilation, g.left, g.right, there, attr, or_none);
+            dnn_engine(), algorithm, x, w, y, g.stride, g.dilation, g.left, g.right, there, attr,
+            or_none);
     if (made.primitive.get(true)) made.name = made.primitive.impl_info_str();
     return made;
 }
 
 Candidate best_candidate(const Geometry& g, const std::vector<Way>& ways) {
-    constexpr int64_t few_channels = 8;  // of dx: kernels made for blocks of channels compute some for nothing
-    constexpr int64_t few_pixels = 4;    // of y: to bring the weight into another layout costs more than to use it
+    // Of dx: kernels made for blocks of channels compute some for nothing
+    constexpr int64_t few_channels = 8;
+    // Of y: to bring the weight into another layout costs more than to use it
+    constexpr int64_t few_pixels = 4;
     bool last = false;
     for (size_t k = 0; k < ways.size(); ++k) {
         const char operand = operands_of[g.kind][k];
         last |= (operand == 'x' || operand == 'y') && ways[k].place.lies_last();
     }
-    SmallVector<Inside, 4> order{last ? Inside::last : Inside::chosen, Inside::last, Inside::chosen, Inside::usual};
+    SmallVector<Inside, 4> order{last ? Inside::last : Inside::chosen, Inside::last, Inside::chosen,
+                                 Inside::usual};
     int64_t pixels = g.sizes[0];
     for (size_t d = 0; d < g.rank; ++d) pixels *= g.sizes[g.y(d)];
-    if (g.groups == 1 && (pixels <= few_pixels || (g.kind == backward_input && g.sizes[2] < few_channels)))
+    if (g.groups == 1 &&
+        (pixels <= few_pixels || (g.kind == backward_input && g.sizes[2] < few_channels)))
         order = {Inside::usual, order[0]};
     Candidate best;
     for (const Inside inside : order) {
@@ -196,9 +207,11 @@ void route(Way& way, bool result, bool summed) {
         way.reordered = true;
     };
     const auto pack = [&] {
-        const bool plain = way.inside.get_inner_nblks() == 0 && way.inside.get_padded_dims() == way.place.sizes;
+        const bool plain =
+            way.inside.get_inner_nblks() == 0 && way.inside.get_padded_dims() == way.place.sizes;
         way.packed = true;
-        way.dense = plain ? Place{way.place.sizes, way.inside.get_strides()} : way.place.dense(false);
+        way.dense =
+            plain ? Place{way.place.sizes, way.inside.get_strides()} : way.place.dense(false);
         way.dense_bytes = padded(way.inside.get_size());
         way.reordered = false;
         if (plain) way.own = way.inside;
@@ -241,7 +254,8 @@ std::unique_ptr<Prepared> prepare(const Args& args, Kind kind) {
     made->accumulate = g.accumulate;
     made->clear = g.kind == backward_weight && g.cropped && !g.accumulate;
     const Candidate best = best_candidate(g, made->ways);
-    check(best.primitive.get(true), Status::unsupported, "convolution: oneDNN has no code for this one");
+    check(best.primitive.get(true), Status::unsupported,
+          "convolution: oneDNN has no code for this one");
     made->name = best.name;
     made->primitive = dnnl::primitive(best.primitive);
     made->scratchpad = best.primitive.scratchpad_desc();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a convolution needs to run, made once for each thread and geometry. Only for files that are built with oneDNN.
+// What a convolution needs to run, made once for each thread and geometry. Only for files that are
+// built with oneDNN.
 #pragma once
 
 #include <memory>
@@ -15,7 +16,8 @@ namespace nntile::kernels::convolutions {
 using dnnl::memory;
 
 enum Kind { forward, backward_input, backward_weight };
-constexpr std::string_view operands_of[] = {"xwby", "ywx", "yxw"};  // of each kind: inputs, then the result
+// Of each kind: inputs, then the result
+constexpr std::string_view operands_of[] = {"xwby", "ywx", "yxw"};
 
 // Where a block's elements are, as oneDNN says it: sizes and strides of its dims.
 struct Place {
@@ -26,7 +28,9 @@ struct Place {
     Place dense(bool last) const {
         Place other{sizes, memory::dims(sizes.size())};
         int64_t step = 1;
-        const auto next = [&](size_t d) { other.strides[d] = std::exchange(step, step * sizes[d]); };
+        const auto next = [&](size_t d) {
+            other.strides[d] = std::exchange(step, step * sizes[d]);
+        };
         if (last) next(1);
         for (size_t d = sizes.size(); d-- > 0;)
             if (d != 1 || !last) next(d);
@@ -40,8 +44,9 @@ struct Place {
     }
 };
 
-// One operand on its way to or from the primitive: as it lies; or through memory of ours in the layout that the
-// primitive chose; f16, bf16, and what the library reorders slowly or not at all, through dense float32 first.
+// One operand on its way to or from the primitive: as it lies; or through memory of ours in the
+// layout that the primitive chose; f16, bf16, and what the library reorders slowly or not at all,
+// through dense float32 first.
 struct Way {
     Place place, dense;
     DType dtype = DType::none;
@@ -61,7 +66,8 @@ struct Prepared {
     size_t result, weight;  // which of them
     size_t bytes = 0;       // of scratch memory
     int64_t first_tap = 0;  // bytes from the weight's first element
-    bool accumulate = false, clear = false;  // clear: the result has taps that the primitive has not
+    // clear: the result has taps that the primitive has not
+    bool accumulate = false, clear = false;
 };
 
 std::unique_ptr<Prepared> prepare(const Args& args, Kind kind);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Several copies into parts of one block, row by row, so that its memory is written from the begin to the end: one copy
-// after the other would fetch each of its lines more than once.
+// Several copies into parts of one block, row by row, so that its memory is written from the begin
+// to the end: one copy after the other would fetch each of its lines more than once.
 #include <algorithm>
 #include <cstdlib>
 
@@ -13,20 +13,20 @@
 namespace nntile::kernels {
 namespace {
 
-constexpr int64_t most_rows = 32, most_columns = 512;   // that wait in scratch where x lies across y
+constexpr int64_t most_rows = 32, most_columns = 512;  // that wait in scratch where x lies across y
 
 template <class T>
 struct Copies {
     struct Part {
         const T* x;
-        int64_t step, columns, to;      // of a row of x; where its first element goes
-        T* held;                        // nullptr: rows are read where they are
-        int64_t held_step;              // from row to row of what is read
+        int64_t step, columns, to;  // of a row of x; where its first element goes
+        T* held;                    // nullptr: rows are read where they are
+        int64_t held_step;          // from row to row of what is read
         const T* row;
     };
     T* y;
-    int64_t y_step;                     // from column to column
-    int64_t at_once;                    // columns: all, where rows are runs
+    int64_t y_step;   // from column to column
+    int64_t at_once;  // columns: all, where rows are runs
     SmallVector<Part, 8> parts;
 
     // Element by element into y, which takes one of each part in turn.
@@ -45,7 +45,8 @@ struct Copies {
     }
 
     // Rows of some columns; x_rows: from row to row of each part's x.
-    void block(T* out, const int64_t* offsets, const int64_t* x_rows, int64_t y_row, int64_t rows, int64_t column) {
+    void block(T* out, const int64_t* offsets, const int64_t* x_rows, int64_t y_row, int64_t rows,
+               int64_t column) {
         int64_t widest = 0;
         for (size_t k = 0; k < parts.size(); ++k) {
             Part& p = parts[k];
@@ -56,10 +57,12 @@ struct Copies {
             p.row = p.held ? p.held : from;
             p.held_step = p.held ? most_columns : x_rows[k];
             if (!p.held) continue;
-            if (x_rows[k] == 1) transpose_of(sizeof(T))(from, p.step, p.held, most_columns, rows, n);
+            if (x_rows[k] == 1)
+                transpose_of(sizeof(T))(from, p.step, p.held, most_columns, rows, n);
             else
                 for (int64_t i = 0; i < rows; ++i)
-                    for (int64_t j = 0; j < n; ++j) p.held[i * most_columns + j] = from[i * x_rows[k] + j * p.step];
+                    for (int64_t j = 0; j < n; ++j)
+                        p.held[i * most_columns + j] = from[i * x_rows[k] + j * p.step];
         }
         for (int64_t i = 0; i < rows; ++i) {
             T* row = out + i * y_row + column * y_step;
@@ -89,8 +92,8 @@ int copies_of(const Args& args) {
     for (size_t k = 0; k < count; ++k) {
         const Block& x = args.blocks[k];
         strides.push_back(x.strides);
-        all.parts.push_back({reinterpret_cast<const T*>(x.data), x.strides[last], args.params[2 * k].i,
-                             args.params[2 * k + 1].i, nullptr, 0, nullptr});
+        all.parts.push_back({reinterpret_cast<const T*>(x.data), x.strides[last],
+                             args.params[2 * k].i, args.params[2 * k + 1].i, nullptr, 0, nullptr});
         columns = std::max(columns, args.params[2 * k].i);
     }
     Space s;
@@ -99,7 +102,8 @@ int copies_of(const Args& args) {
     const auto across = [](const auto& p) { return p.step != 1 && p.columns > 1; };
     scratch.begin(padded(most_rows * most_columns * sizeof(T)) *
                   static_cast<size_t>(std::count_if(all.parts.begin(), all.parts.end(), across)));
-    if (all.y_step == 1 && std::none_of(all.parts.begin(), all.parts.end(), across)) all.at_once = columns;
+    if (all.y_step == 1 && std::none_of(all.parts.begin(), all.parts.end(), across))
+        all.at_once = columns;
     for (auto& p : all.parts)
         if (across(p)) p.held = scratch.take<T>(most_rows * most_columns);
     const int d = s.dims - 1;

@@ -49,7 +49,8 @@ void copy_plane(const std::byte* from, std::byte* to, const Space& s) {
     constexpr int64_t square = 32;
     const int r = s.dims - 2, c = s.dims - 1;
     const int64_t rows = s.sizes[r], columns = s.sizes[c];
-    const int64_t xr = s.strides[0][r], yr = s.strides[1][r], xc = s.strides[0][c], yc = s.strides[1][c];
+    const int64_t xr = s.strides[0][r], yr = s.strides[1][r], xc = s.strides[0][c],
+                  yc = s.strides[1][c];
     const T* x = reinterpret_cast<const T*>(from);
     T* y = reinterpret_cast<T*>(to);
     if (std::abs(xr) == 1 && yc == 1) {
@@ -57,7 +58,8 @@ void copy_plane(const std::byte* from, std::byte* to, const Space& s) {
         const int64_t end = xr < 0 ? rows - 1 : 0;
         return transpose_of(sizeof(T))(x - end, xc, y + end * yr, xr * yr, rows, columns);
     }
-    T held[square][square];     // columns of x may all lie in the same few sets of a cache: each is read once
+    // Columns of x may all lie in the same few sets of a cache: each is read once
+    T held[square][square];
     for (int64_t i0 = 0; i0 < rows; i0 += square)
         for (int64_t j0 = 0; j0 < columns; j0 += square) {
             const int64_t m = std::min(square, rows - i0), n = std::min(square, columns - j0);
@@ -74,13 +76,13 @@ void copy_plane(const std::byte* from, std::byte* to, const Space& s) {
 // One row: where x is read best along the dim that y is written along.
 template <class T>
 void copy_line(const std::byte* from, std::byte* to, const Space& s) {
-    const int64_t n = s.sizes[s.dims - 1], xc = s.strides[0][s.dims - 1], yc = s.strides[1][s.dims - 1];
+    const int64_t n = s.sizes[s.dims - 1], xc = s.strides[0][s.dims - 1],
+                  yc = s.strides[1][s.dims - 1];
     const T* x = reinterpret_cast<const T*>(from);
     T* y = reinterpret_cast<T*>(to);
-    if (xc == -1 && yc == 1)    // known, so that the loop is one of vectors
+    if (xc == -1 && yc == 1)  // known, so that the loop is one of vectors
         for (int64_t j = 0; j < n; ++j) y[j] = x[-j];
-    else if (xc == 0 && yc == 1)
-        std::fill_n(y, n, *x);
+    else if (xc == 0 && yc == 1) std::fill_n(y, n, *x);
     else
         for (int64_t j = 0; j < n; ++j) y[j * yc] = x[j * xc];
 }
@@ -97,11 +99,13 @@ CopyPiece piece_of(int64_t bytes, bool line) {
                         : piece_of<uint64_t>(line);
 }
 
-// The dim along which x is read best becomes the row of the plane. False: it is the last one, and there is no plane.
+// The dim along which x is read best becomes the row of the plane. False: it is the last one, and
+// there is no plane.
 bool choose_rows(Space& s) {
     int best = s.dims - 1;
     for (int d = s.dims - 1; d-- > 0;)
-        if (s.strides[0][d] != 0 && std::abs(s.strides[0][d]) < std::abs(s.strides[0][best])) best = d;
+        if (s.strides[0][d] != 0 && std::abs(s.strides[0][d]) < std::abs(s.strides[0][best]))
+            best = d;
     if (best == s.dims - 1) return false;
     std::swap(s.sizes[best], s.sizes[s.dims - 2]);
     for (int k = 0; k < 2; ++k) std::swap(s.strides[k][best], s.strides[k][s.dims - 2]);

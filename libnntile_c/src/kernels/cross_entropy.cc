@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Cross entropy of logits and classes. A row of logits is read from memory once each way: its passes find it in the
-// cache. What is kept of it is the logarithm of its sum of exponentials, from which the gradient is made anew. Where
-// rows lie beside each other, as the pixels of images, a panel of them goes from class to class.
+// Cross entropy of logits and classes. A row of logits is read from memory once each way: its
+// passes find it in the cache. What is kept of it is the logarithm of its sum of exponentials, from
+// which the gradient is made anew. Where rows lie beside each other, as the pixels of images, a
+// panel of them goes from class to class.
 #include <algorithm>
 #include <cinttypes>
 #include <cmath>
@@ -20,29 +21,36 @@ namespace {
 
 int refuse_class(const Args& args, int64_t target, int64_t classes) {
     return fail_task(args, static_cast<int>(Status::index_error),
-                     "cross_entropy: target %" PRId64 " is out of range [0, %" PRId64 ")", target, classes);
+                     "cross_entropy: target %" PRId64 " is out of range [0, %" PRId64 ")", target,
+                     classes);
 }
 
 // What both ways ask of a row: its class, and the weight of it and of all classes.
 class Classes {
 public:
-    Classes(const Args& args, Rows& rows, Line& target, Line& weight, int64_t ignore_index, double smoothing)
-        : args_(args), rows_(rows), target_(target), weight_(weight), ignore_index_(ignore_index),
-          share(smoothing / static_cast<double>(rows.d)), own(1 - smoothing) {
+    Classes(const Args& args, Rows& rows, Line& target, Line& weight, int64_t ignore_index,
+            double smoothing)
+        : args_(args),
+          rows_(rows),
+          target_(target),
+          weight_(weight),
+          ignore_index_(ignore_index),
+          share(smoothing / static_cast<double>(rows.d)),
+          own(1 - smoothing) {
         if (share == 0) return;
         if (!weight) {
             of_all = static_cast<double>(rows.d);
             return;
         }
-        rows.pieces([&](int64_t at, int64_t n) { of_all += rows.loops().sum(weight.read(at, n), n); });
+        rows.pieces(
+            [&](int64_t at, int64_t n) { of_all += rows.loops().sum(weight.read(at, n), n); });
     }
 
     // Of the row at which the lines are; -1: ignored.
     int64_t at() {
         const int64_t c = target_.integer();
         if (c == ignore_index_) return -1;
-        if (c < 0 || c >= rows_.d)
-            status = refuse_class(args_, c, rows_.d);
+        if (c < 0 || c >= rows_.d) status = refuse_class(args_, c, rows_.d);
         return status ? -1 : c;
     }
     double weight_of(int64_t c) const { return weight_ ? weight_.element(c) : 1; }
@@ -54,15 +62,16 @@ private:
     const int64_t ignore_index_;
 
 public:
-    const double share;     // of label smoothing: what each class gets
-    const double own;       // what is left to the target's
-    double of_all = 0;      // sum of weights, where classes share
+    const double share;  // of label smoothing: what each class gets
+    const double own;    // what is left to the target's
+    double of_all = 0;   // sum of weights, where classes share
     int status = 0;
 };
 
 // ---- panels
 
-// Neighbouring rows are nearer than neighbouring classes of x, or rows are too short for loops of their own.
+// Neighbouring rows are nearer than neighbouring classes of x, or rows are too short for loops of
+// their own.
 bool by_panels(const Args& args, size_t x) {
     constexpr int64_t short_row = 64;
     if (args.sizes.back() <= short_row) return true;
@@ -70,42 +79,51 @@ bool by_panels(const Args& args, size_t x) {
     const size_t last = args.sizes.size() - 1;
     int64_t nearest = 0;
     for (size_t d = 0; d < last; ++d)
-        if (args.sizes[d] > 1 && b.strides[d] > 0 && (nearest == 0 || b.strides[d] < nearest)) nearest = b.strides[d];
+        if (args.sizes[d] > 1 && b.strides[d] > 0 && (nearest == 0 || b.strides[d] < nearest))
+            nearest = b.strides[d];
     return nearest > 0 && args.sizes[last] > 1 && nearest < b.strides[last] &&
            args.sizes[last] <= std::numeric_limits<int32_t>::max();
 }
 
-// Some rows of the operands of a task, each operand with one element of each row, or with one of each row and class.
+// Some rows of the operands of a task, each operand with one element of each row, or with one of
+// each row and class.
 template <class T, size_t count>
 struct RowPanel {
     static constexpr int64_t most = 256;
     static constexpr Compute compute = sizeof(T) == 4 ? compute_f32 : compute_f64;
     const Args& args;
     const int64_t ignore_index, classes;
-    const double share, own;                    // of label smoothing, as in Classes
+    const double share, own;  // of label smoothing, as in Classes
     const Block *target, *weight;
-    std::vector<double> weights;                // of the classes
+    std::vector<double> weights;  // of the classes
     double of_all = 0;
     Space space;
-    int64_t at[count], across[count], n = 0;    // of the panel: first element and step of each operand, and rows
+    // Of the panel: first element and step of each operand, and rows
+    int64_t at[count], across[count], n = 0;
     int64_t targets[most];
     int32_t own_class[most];
     alignas(64) T buffer[most];
 
     RowPanel(const Args& a, size_t target_at)
-        : args(a), ignore_index(a.params[0].i), classes(a.sizes.back()),
-          share(a.params[1].f / static_cast<double>(classes)), own(1 - a.params[1].f), target(&a.blocks[target_at]),
-          weight(&a.blocks[target_at + 1]), weights(static_cast<size_t>(classes), 1.0) {
+        : args(a),
+          ignore_index(a.params[0].i),
+          classes(a.sizes.back()),
+          share(a.params[1].f / static_cast<double>(classes)),
+          own(1 - a.params[1].f),
+          target(&a.blocks[target_at]),
+          weight(&a.blocks[target_at + 1]),
+          weights(static_cast<size_t>(classes), 1.0) {
         if (weight->data)
-            loader(weight->dtype, compute_f64)(weight->data, weights.data(), weight->strides[a.sizes.size() - 1],
-                                               classes);
+            loader(weight->dtype, compute_f64)(weight->data, weights.data(),
+                                               weight->strides[a.sizes.size() - 1], classes);
         for (double w : weights) of_all += w;
         if (share == 0) of_all = 0;
     }
     template <class Body>
     int each(size_t x, Body&& body) {
         const int64_t* strides[count];
-        for (size_t k = 0; k < count; ++k) strides[k] = args.blocks[k].data ? args.blocks[k].strides : nullptr;
+        for (size_t k = 0; k < count; ++k)
+            strides[k] = args.blocks[k].data ? args.blocks[k].strides : nullptr;
         Args rows = args;
         rows.sizes = args.sizes.first(args.sizes.size() - 1);
         if (int status = space.make(rows, strides, {static_cast<int>(x)})) return status;
@@ -119,15 +137,17 @@ struct RowPanel {
                     across[k] = space.strides[k][inner];
                     at[k] = walk.offset[k] + first * across[k];
                 }
-                if (int status = read_classes(static_cast<size_t>(target - args.blocks.data()))) return status;
+                if (int status = read_classes(static_cast<size_t>(target - args.blocks.data())))
+                    return status;
                 body();
             }
         } while (walk.next());
         return 0;
     }
-    const void* read(size_t k, int64_t c) {     // of class c
+    const void* read(size_t k, int64_t c) {  // of class c
         const Block& b = args.blocks[k];
-        const std::byte* from = b.data + (at[k] + c * b.strides[args.sizes.size() - 1]) * size_of(b.dtype);
+        const std::byte* from =
+            b.data + (at[k] + c * b.strides[args.sizes.size() - 1]) * size_of(b.dtype);
         if (across[k] == 1 && b.dtype == dtype_of(compute)) return from;
         loader(b.dtype, compute)(from, buffer, across[k], n);
         return buffer;
@@ -141,10 +161,11 @@ struct RowPanel {
     void flush(size_t k, int64_t c) {
         const Block& b = args.blocks[k];
         if (across[k] == 1 && b.dtype == dtype_of(compute)) return;
-        storer(compute, b.dtype)(buffer, b.data + (at[k] + c * b.strides[args.sizes.size() - 1]) * size_of(b.dtype),
-                                 across[k], n);
+        storer(compute, b.dtype)(
+            buffer, b.data + (at[k] + c * b.strides[args.sizes.size() - 1]) * size_of(b.dtype),
+            across[k], n);
     }
-    void numbers(size_t k, double* to) const {      // one of each row
+    void numbers(size_t k, double* to) const {  // one of each row
         const Block& b = args.blocks[k];
         loader(b.dtype, compute_f64)(b.data + at[k] * size_of(b.dtype), to, across[k], n);
     }
@@ -152,11 +173,14 @@ struct RowPanel {
         const Block& b = args.blocks[k];
         storer(compute_f64, b.dtype)(from, b.data + at[k] * size_of(b.dtype), across[k], n);
     }
-    double weight_of(int64_t j) const { return own_class[j] < 0 ? 0 : weights[static_cast<size_t>(own_class[j])]; }
+    double weight_of(int64_t j) const {
+        return own_class[j] < 0 ? 0 : weights[static_cast<size_t>(own_class[j])];
+    }
 
 private:
     int read_classes(size_t k) {
-        loader(target->dtype, compute_i64)(target->data + at[k] * size_of(target->dtype), targets, across[k], n);
+        loader(target->dtype, compute_i64)(target->data + at[k] * size_of(target->dtype), targets,
+                                           across[k], n);
         for (int64_t j = 0; j < n; ++j) {
             const int64_t c = targets[j];
             if (c != ignore_index && (c < 0 || c >= classes)) return refuse_class(args, c, classes);
@@ -186,7 +210,8 @@ int forward_of_panels(const Args& args) {
         for (int64_t c = 0; c < p.classes; ++c) {
             const void* x = p.read(0, c);
             loops.exp_sum(x, p.n, max, p.own_class, static_cast<int32_t>(c), sum, picked);
-            if (p.share != 0) loops.shifted_sum(x, p.n, max, p.weights[static_cast<size_t>(c)], shared);
+            if (p.share != 0)
+                loops.shifted_sum(x, p.n, max, p.weights[static_cast<size_t>(c)], shared);
         }
         loops.log(p.n, sum);
         double log_sums[Rows::most];
@@ -212,7 +237,8 @@ int backward_of_panels(const Args& args) {
     const double divisor = number(args.blocks[5], 1);
     return p.each(1, [&] {
         double log_sums[Rows::most], slopes[Rows::most];
-        alignas(64) T log[Rows::most], rest[Rows::most], all[Rows::most], share[Rows::most], target[Rows::most];
+        alignas(64) T log[Rows::most], rest[Rows::most], all[Rows::most], share[Rows::most],
+            target[Rows::most];
         p.numbers(0, slopes);
         p.numbers(4, log_sums);
         for (int64_t j = 0; j < p.n; ++j) {
@@ -225,16 +251,18 @@ int backward_of_panels(const Args& args) {
         }
         for (int64_t c = 0; c < p.classes; ++c) {
             loops.cross_entropy_backward(p.read(1, c), p.n, log, rest, all, share,
-                                         p.share == 0 ? 0 : p.weights[static_cast<size_t>(c)], p.own_class,
-                                         static_cast<int32_t>(c), target, p.target_of(6, c));
+                                         p.share == 0 ? 0 : p.weights[static_cast<size_t>(c)],
+                                         p.own_class, static_cast<int32_t>(c), target,
+                                         p.target_of(6, c));
             p.flush(6, c);
         }
     });
 }
 
-constexpr size_t most_reordered = 8 << 20;      // bytes
+constexpr size_t most_reordered = 8 << 20;  // bytes
 
-// Rows that are neighbours in x are none in dx: one of them would be walked by long strides, class after class.
+// Rows that are neighbours in x are none in dx: one of them would be walked by long strides, class
+// after class.
 bool lies_across(const Args& args, const Block& x, const Block& dx) {
     const auto nearest = [&](const Block& b) {
         size_t best = args.sizes.size();
@@ -249,7 +277,7 @@ bool lies_across(const Args& args, const Block& x, const Block& dx) {
     return nearest(x) != nearest(dx) && bytes > 0 && bytes <= most_reordered;
 }
 int backward_in_order(const Args& args, size_t x, size_t dx) {
-    SmallVector<int64_t, 6> strides(args.sizes), order;     // dims, the nearest in dx first
+    SmallVector<int64_t, 6> strides(args.sizes), order;  // dims, the nearest in dx first
     for (size_t d = 0; d < strides.size(); ++d) order.push_back(static_cast<int64_t>(d));
     std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
         return args.blocks[dx].strides[a] < args.blocks[dx].strides[b];
@@ -276,7 +304,8 @@ int backward_in_order(const Args& args, size_t x, size_t dx) {
 
 int cross_entropy(const Args& args) {
     if (by_panels(args, 0))
-        return args.blocks[0].dtype == DType::f64 ? forward_of_panels<double>(args) : forward_of_panels<float>(args);
+        return args.blocks[0].dtype == DType::f64 ? forward_of_panels<double>(args)
+                                                  : forward_of_panels<float>(args);
     Rows rows;
     if (int status = rows.make(args, {1, 3, 4, 5})) return status;
     const RowLoops& loops = rows.loops();
@@ -306,9 +335,11 @@ int cross_entropy(const Args& args) {
 
 int cross_entropy_backward(const Args& args) {
     const bool panels = by_panels(args, 1);
-    if (panels && lies_across(args, args.blocks[1], args.blocks[6])) return backward_in_order(args, 1, 6);
+    if (panels && lies_across(args, args.blocks[1], args.blocks[6]))
+        return backward_in_order(args, 1, 6);
     if (panels)
-        return args.blocks[1].dtype == DType::f64 ? backward_of_panels<double>(args) : backward_of_panels<float>(args);
+        return args.blocks[1].dtype == DType::f64 ? backward_of_panels<double>(args)
+                                                  : backward_of_panels<float>(args);
     Rows rows;
     if (int status = rows.make(args, {0, 2, 4, 5})) return status;
     const RowLoops& loops = rows.loops();
@@ -318,14 +349,16 @@ int cross_entropy_backward(const Args& args) {
     rows.each([&] {
         const int64_t c = classes.at();
         const double slope = c < 0 ? 0 : dy.scalar() / divisor;
-        const double target = c < 0 ? 0 : slope * classes.own * classes.weight_of(c), share = slope * classes.share;
+        const double target = c < 0 ? 0 : slope * classes.own * classes.weight_of(c),
+                     share = slope * classes.share;
         const double all = target + share * classes.of_all, log_sum = rows.line[4].scalar();
         rows.pieces([&](int64_t at, int64_t n) {
             if (c < 0) {
                 std::memset(dx.target(at), 0, n * size_of(dtype_of(rows.compute)));
             } else {
-                loops.cross_entropy_backward(x.read(at, n), share == 0 ? nullptr : weight.read(at, n), n, log_sum, all,
-                                             share, c - at, target, dx.target(at));
+                loops.cross_entropy_backward(x.read(at, n),
+                                             share == 0 ? nullptr : weight.read(at, n), n, log_sum,
+                                             all, share, c - at, target, dx.target(at));
             }
             dx.flush(at, n);
         });

@@ -17,7 +17,8 @@ inline float float_of(uint32_t bits) { return __builtin_bit_cast(float, bits); }
 
 #if defined(__F16C__)
 inline float f32_of_f16(uint16_t h) { return _cvtsh_ss(h); }
-inline uint16_t f16_of_f32(float x) { return static_cast<uint16_t>(_cvtss_sh(x, 0)); }  // to nearest even
+// To nearest even
+inline uint16_t f16_of_f32(float x) { return static_cast<uint16_t>(_cvtss_sh(x, 0)); }
 #else
 inline float f32_of_f16(uint16_t h) {
     // Shifted in place the exponent is 112 too small; the product repairs it and normalises

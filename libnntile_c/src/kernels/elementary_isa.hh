@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Elementary functions that loops vectorise, within a few ulp. Infinities, nan, zeros and subnormals behave as in libm;
-// every choice is a select, never a branch.
+// Elementary functions that loops vectorise, within a few ulp. Infinities, nan, zeros and
+// subnormals behave as in libm; every choice is a select, never a branch.
 #pragma once
 
 #include <cmath>
@@ -50,7 +50,8 @@ T abs_of(T x) {
     else return x < 0 ? -x : x;
 }
 template <class T>
-T nan_or_max(T a, T b) {    // of two choices the compiler makes no branch, of one with two conditions it may
+// Of two choices the compiler makes no branch, of one with two conditions it may
+T nan_or_max(T a, T b) {
     const T larger = a > b ? a : b;
     return a != a ? a : larger;
 }
@@ -60,7 +61,8 @@ T nan_or_min(T a, T b) {
     return a != a ? a : smaller;
 }
 
-// nan_or_min(nan_or_max(x, low), high), of whose four choices the compiler would make twenty instructions.
+// nan_or_min(nan_or_max(x, low), high), of whose four choices the compiler would make twenty
+// instructions.
 template <class T>
 T between(T x, T low, T high) {
     const T larger = x > low ? x : low, y = larger < high ? larger : high;
@@ -105,12 +107,14 @@ inline double round_to_int(double x, int64_t& n) {  // |x| < 2^51
 }
 inline double power_of_2(int64_t n) { return double_of(static_cast<uint64_t>(n + 1023) << 52); }
 
-// e^r - 1 - r for |r| <= ln2 / 2, Taylor's up to r^13, of which the terms that matter least go side by side.
+// e^r - 1 - r for |r| <= ln2 / 2, Taylor's up to r^13, of which the terms that matter least go side
+// by side.
 inline double exp_rest(double r) {
     const double z = r * r, v = z * z;
     const double low = (r * (1.0 / 6) + 0.5) + z * (r * (1.0 / 120) + 1.0 / 24);
     const double middle = (r * (1.0 / 5040) + 1.0 / 720) + z * (r * (1.0 / 362880) + 1.0 / 40320);
-    const double high = (r * (1.0 / 39916800) + 1.0 / 3628800) + z * (r * (1.0 / 6227020800) + 1.0 / 479001600);
+    const double high =
+        (r * (1.0 / 39916800) + 1.0 / 3628800) + z * (r * (1.0 / 6227020800) + 1.0 / 479001600);
     return z * (low + v * (middle + v * high));
 }
 inline double scaled_exp(double r, int64_t n) {
@@ -152,7 +156,7 @@ inline float expm1_of(float x) {
     const float small = p * (x * x) + x;
     return select(std::fabs(x) < 0.5f, small, exp_of(x) - 1.0f);
 }
-inline double expm1_of(double x) {     // 2^n (e^r - 1 + 1 - 2^-n)
+inline double expm1_of(double x) {  // 2^n (e^r - 1 + 1 - 2^-n)
     double y = x < -40.0 ? -40.0 : x;
     y = y > 710.0 ? 710.0 : y;
     int64_t n;
@@ -232,7 +236,8 @@ inline DoubleLogParts log_parts(double x) {
     const bool subnormal = x < 0x1p-1022;
     x = subnormal ? x * 0x1p54 : x;
     const uint64_t bits = bits_of(x) - 0x3fe6a09e00000000;  // of sqrt(1/2)
-    // The exponent is the integer of the high bits: 2^52 + it, as bits, less 2^52. Below 0 it is as large as 4095.
+    // The exponent is the integer of the high bits: 2^52 + it, as bits, less 2^52. Below 0 it is as
+    // large as 4095.
     const double field = double_of((bits >> 52) | 0x4330000000000000) - 0x1p52;
     const double e = field - (field > 2047 ? 4096.0 : 0.0) - (subnormal ? 54.0 : 0.0);
     const double m = double_of((bits & 0xfffffffffffff) + 0x3fe6a09e00000000) - 1;
@@ -309,7 +314,7 @@ inline double erf_of(double x) {  // Cephes: x * t / u below 1, 1 - exp(-x^2) * 
     u = u * z + 4.59432382970980127987e3;
     u = u * z + 2.26290000613890934246e4;
     u = u * z + 4.92673942608635921086e4;
-    const double b = a < 6.0 ? a : 6.0;     // from there on it is 1; nan passes
+    const double b = a < 6.0 ? a : 6.0;  // from there on it is 1; nan passes
     double p = 2.46196981473530512524e-10, q = b + 1.32281951154744992508e1;
     p = p * b + 5.64189564831068821977e-1;
     p = p * b + 7.46321056442269912687e0;

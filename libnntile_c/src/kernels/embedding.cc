@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Rows of a table by index, and the gradient of the table. The last dims are e (a row) and v (the whole table).
+// Rows of a table by index, and the gradient of the table. The last dims are e (a row) and v (the
+// whole table).
 #include <cinttypes>
 #include <cstring>
 
@@ -12,7 +13,8 @@ namespace {
 
 // body(offset of `row`, row of the table) for every index.
 template <class Body>
-int each_index(const Args& args, const Block& indices, const Block& row, const char* name, Body&& body) {
+int each_index(const Args& args, const Block& indices, const Block& row, const char* name,
+               Body&& body) {
     const int64_t v = args.sizes.back();
     const int64_t* strides[] = {indices.strides, row.strides};
     Args outer = args;
@@ -27,7 +29,8 @@ int each_index(const Args& args, const Block& indices, const Block& row, const c
         load(indices.data + walk.offset[0] * size_of(indices.dtype), &index, 1, 1);
         if (index < 0 || index >= v)
             return fail_task(args, static_cast<int>(Status::index_error),
-                             "%s: index %" PRId64 " is out of range [0, %" PRId64 ")", name, index, v);
+                             "%s: index %" PRId64 " is out of range [0, %" PRId64 ")", name, index,
+                             v);
         body(walk.offset[1], index);
     } while (walk.next());
     return 0;
@@ -38,7 +41,8 @@ int each_index(const Args& args, const Block& indices, const Block& row, const c
 int embedding(const Args& args) {
     const Block &w = args.blocks[0], &indices = args.blocks[1], &y = args.blocks[2];
     const size_t e = args.sizes.size() - 2, v = e + 1;
-    const int64_t n = args.sizes[e], bytes = size_of(w.dtype), from = w.strides[e], to = y.strides[e];
+    const int64_t n = args.sizes[e], bytes = size_of(w.dtype), from = w.strides[e],
+                  to = y.strides[e];
     const bool run = n == 1 || (from == 1 && to == 1);
     const Compute compute = compute_of(w.dtype);
     const Convert load = loader(w.dtype, compute), store = storer(compute, w.dtype);
@@ -88,8 +92,10 @@ int embedding_backward(const Args& args) {
             const void* x = from.read(at, count);
             to.read(at, count);
             void* y = to.target(at);
-            if (compute == compute_f32) add(static_cast<float*>(y), static_cast<const float*>(x), count);
-            else if (compute == compute_f64) add(static_cast<double*>(y), static_cast<const double*>(x), count);
+            if (compute == compute_f32)
+                add(static_cast<float*>(y), static_cast<const float*>(x), count);
+            else if (compute == compute_f64)
+                add(static_cast<double*>(y), static_cast<const double*>(x), count);
             else add(static_cast<int64_t*>(y), static_cast<const int64_t*>(x), count);
             to.flush(at, count);
         }

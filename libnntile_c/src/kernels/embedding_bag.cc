@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Sums, means and maxima of bags of rows of a table. The dims are offsets, bags, indices, e (a row) and v (the table).
+// Sums, means and maxima of bags of rows of a table. The dims are offsets, bags, indices, e (a row)
+// and v (the table).
 #include <cinttypes>
 
 #include "base/error.hh"
@@ -15,11 +16,13 @@ enum { dim_offsets, dim_bags, dim_indices, dim_e, dim_v };
 
 int64_t integer_at(const Block& block, int dim, int64_t at) {
     int64_t value;
-    loader(block.dtype, compute_i64)(block.data + at * block.strides[dim] * size_of(block.dtype), &value, 1, 1);
+    loader(block.dtype, compute_i64)(block.data + at * block.strides[dim] * size_of(block.dtype),
+                                     &value, 1, 1);
     return value;
 }
 
-// Where a bag begins; behind the last one, where that ends. Sorted, from 0 to the number of indices.
+// Where a bag begins; behind the last one, where that ends. Sorted, from 0 to the number of
+// indices.
 int check_offsets(const Args& args, const Block& offsets) {
     const int64_t n = args.sizes[dim_indices];
     int64_t before = 0;
@@ -27,8 +30,9 @@ int check_offsets(const Args& args, const Block& offsets) {
         const int64_t offset = integer_at(offsets, dim_offsets, k);
         if (offset < before || offset > n || (k == 0 && offset != 0))
             return fail_task(args, static_cast<int>(Status::invalid_argument),
-                             "embedding_bag: offsets[%" PRId64 "] is %" PRId64 ", expected %s %" PRId64 " and at most %"
-                             PRId64, k, offset, k == 0 ? "just" : "at least", before, n);
+                             "embedding_bag: offsets[%" PRId64 "] is %" PRId64
+                             ", expected %s %" PRId64 " and at most %" PRId64,
+                             k, offset, k == 0 ? "just" : "at least", before, n);
         before = offset;
     }
     return 0;
@@ -44,9 +48,16 @@ struct Bags {
     const bool wide = indices.dtype == DType::i64;
     // Rows are read where they are.
     const bool direct = size_of(table.dtype) == sizeof(T) && table.strides[dim_e] == 1;
-    const bool summed = direct && mode != mode_max && (!weights.data || weights.dtype == dtype_of(compute));
-    const BagRows rows{table.data, table.strides[dim_v], indices.data, wide, indices.strides[dim_indices],
-                       args.sizes[dim_indices], padding, weights.data,
+    const bool summed =
+        direct && mode != mode_max && (!weights.data || weights.dtype == dtype_of(compute));
+    const BagRows rows{table.data,
+                       table.strides[dim_v],
+                       indices.data,
+                       wide,
+                       indices.strides[dim_indices],
+                       args.sizes[dim_indices],
+                       padding,
+                       weights.data,
                        weights.data ? weights.strides[dim_indices] : 0};
     T total[Line::piece], row[Line::piece];
     int64_t best[Line::piece];
@@ -61,13 +72,16 @@ struct Bags {
     int check_indices() const {
         const int64_t size = args.sizes[dim_v];
         uint64_t most = 0;
-        for (int64_t i = 0; i < args.sizes[dim_indices]; ++i) most = std::max(most, static_cast<uint64_t>(index_at(i)));
+        for (int64_t i = 0; i < args.sizes[dim_indices]; ++i)
+            most = std::max(most, static_cast<uint64_t>(index_at(i)));
         if (most < static_cast<uint64_t>(size)) return 0;
         for (int64_t i = 0; i < args.sizes[dim_indices]; ++i) {
             const int64_t index = index_at(i);
             if (index < 0 || index >= size)
                 return fail_task(args, static_cast<int>(Status::index_error),
-                                 "embedding_bag: index %" PRId64 " is out of range [0, %" PRId64 ")", index, size);
+                                 "embedding_bag: index %" PRId64 " is out of range [0, %" PRId64
+                                 ")",
+                                 index, size);
         }
         return 0;
     }
@@ -83,7 +97,9 @@ struct Bags {
             const int64_t offset = index * table.strides[dim_v] + at * table.strides[dim_e];
             const T* x = row;
             if (direct) x = reinterpret_cast<const T*>(table.data) + offset;
-            else loader(table.dtype, compute)(table.data + offset * size_of(table.dtype), row, table.strides[dim_e], n);
+            else
+                loader(table.dtype, compute)(table.data + offset * size_of(table.dtype), row,
+                                             table.strides[dim_e], n);
             if (mode == mode_max) {
                 for (int64_t j = 0; j < n; ++j)
                     if (count == 0 || x[j] > total[j]) total[j] = x[j], best[j] = index;
@@ -91,7 +107,8 @@ struct Bags {
                 T weight = 1;
                 if (weights.data)
                     loader(weights.dtype, compute)(
-                        weights.data + i * weights.strides[dim_indices] * size_of(weights.dtype), &weight, 1, 1);
+                        weights.data + i * weights.strides[dim_indices] * size_of(weights.dtype),
+                        &weight, 1, 1);
                 for (int64_t j = 0; j < n; ++j) total[j] += weight * x[j];
             }
             ++count;
@@ -108,7 +125,8 @@ struct Bags {
         put(total, compute, y, b, at, n);
         if (largest) put(best, compute_i64, *largest, b, at, n);
     }
-    static void put(const void* from, Compute type, const Block& to, int64_t b, int64_t at, int64_t n) {
+    static void put(const void* from, Compute type, const Block& to, int64_t b, int64_t at,
+                    int64_t n) {
         const int64_t offset = b * to.strides[dim_bags] + at * to.strides[dim_e];
         storer(type, to.dtype)(from, to.data + offset * size_of(to.dtype), to.strides[dim_e], n);
     }
@@ -119,7 +137,8 @@ struct Bags {
         for (int64_t b = 0; b < args.sizes[dim_bags]; ++b) {
             const bool ends = b + 1 == args.sizes[dim_offsets];
             const int64_t first = integer_at(offsets, dim_offsets, b),
-                          last = ends ? args.sizes[dim_indices] : integer_at(offsets, dim_offsets, b + 1);
+                          last = ends ? args.sizes[dim_indices]
+                                      : integer_at(offsets, dim_offsets, b + 1);
             for (int64_t at = 0; at < args.sizes[dim_e]; at += Line::piece)
                 bag(b, first, last, at, std::min(Line::piece, args.sizes[dim_e] - at));
         }
@@ -144,7 +163,8 @@ int bag_of(const Args& args) {
     for (int64_t k = 0; k < count; ++k) {
         const int64_t last = k + 1 == count ? n : integer_at(offsets, dim_offsets, k + 1);
         for (int64_t i = integer_at(offsets, dim_offsets, k); i < last; ++i)
-            storer(compute_i64, bags.dtype)(&k, bags.data + i * bags.strides[dim_indices] * size_of(bags.dtype), 1, 1);
+            storer(compute_i64, bags.dtype)(
+                &k, bags.data + i * bags.strides[dim_indices] * size_of(bags.dtype), 1, 1);
     }
     return 0;
 }

@@ -114,7 +114,8 @@ void run(const void* from, int64_t n, Total* total) {
     const T* x = static_cast<const T*>(from);
     Wide<T> result = value_of<T>(*total);
     if (n < few) {
-        for (int64_t i = 0; i < n; ++i) result = Op::join(result, static_cast<Wide<T>>(Op::take(x[i])));
+        for (int64_t i = 0; i < n; ++i)
+            result = Op::join(result, static_cast<Wide<T>>(Op::take(x[i])));
     } else {
         for (int64_t i = 0; i < n; i += piece)
             result = Op::join(result, fold_piece<Op>(x + i, n - i < piece ? n - i : piece));
@@ -122,7 +123,8 @@ void run(const void* from, int64_t n, Total* total) {
     value_of<T>(*total) = result;
 }
 
-// Rows that are too short for many lanes: few of each row, which are joined for as many rows at once.
+// Rows that are too short for many lanes: few of each row, which are joined for as many rows at
+// once.
 template <class Op, class T>
 void rows(const void* from, int64_t step, int64_t count, int64_t n, Total* total) {
     constexpr int64_t side = 16, longest = 64 * side;
@@ -140,7 +142,7 @@ void rows(const void* from, int64_t step, int64_t count, int64_t n, Total* total
             for (int64_t j = 0; j < side; ++j) own[j] = Op::template identity<T>;
             int64_t i = 0;
             for (; i + side <= n; i += side)
-#pragma GCC unroll 1    // or it is taken apart before it is seen to be one of vectors
+#pragma GCC unroll 1  // or it is taken apart before it is seen to be one of vectors
                 for (int64_t j = 0; j < side; ++j) own[j] = Op::join(own[j], Op::take(row[i + j]));
             for (int64_t j = 0; j < n - i; ++j) own[j] = Op::join(own[j], Op::take(row[i + j]));
             for (int64_t j = 0; j < side; ++j) lane[r][j] = own[j];
@@ -222,6 +224,6 @@ constinit const Folds folds = make<void
 #define FOLD(name, formula, combine, result) , Op_##name
 #include "kernels/fold.def"
 #undef FOLD
-    >();
+                                   >();
 
 }  // namespace nntile::kernels::NNTILE_ISA

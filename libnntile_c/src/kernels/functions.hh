@@ -32,7 +32,7 @@ int nll_total_weight(const Args& args);
 int nll_loss_backward(const Args& args);
 int cross_entropy(const Args& args);
 int cross_entropy_backward(const Args& args);
-bool has_convolution();     // whether the library was built with oneDNN
+bool has_convolution();  // whether the library was built with oneDNN
 int convolution(const Args& args);
 int convolution_backward_input(const Args& args);
 int convolution_backward_weight(const Args& args);

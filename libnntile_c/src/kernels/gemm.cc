@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The gemm kernel: batches of products. Each goes straight to BLAS if BLAS can read its layouts,
-// otherwise in panels (f16, bf16, odd strides) or, for integers, through a plain loop. A program runs
-// when the whole result is there: what BLAS gives for a row depends on how many rows it is asked for.
+// otherwise in panels (f16, bf16, odd strides) or, for integers, through a plain loop. A program
+// runs when the whole result is there: what BLAS gives for a row depends on how many rows it is
+// asked for.
 #include "kernels/gemm.hh"
 #include "kernels/functions.hh"
 #include "kernels/space.hh"

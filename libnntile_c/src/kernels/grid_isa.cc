@@ -19,7 +19,8 @@ struct Grid {
         if constexpr (padding == GridPadding::zeros) return {x, slope};
         if constexpr (padding == GridPadding::reflection) {
             const T low = align_corners ? T(0) : T(-0.5), span = align_corners ? size - T(1) : size;
-            const T beyond = std::fabs(x - low), flips = std::floor(beyond / span), extra = beyond - flips * span;
+            const T beyond = std::fabs(x - low), flips = std::floor(beyond / span),
+                    extra = beyond - flips * span;
             const T half = flips * T(0.5);
             const bool odd = half != std::floor(half), before = x < low;
             slope = select(odd != before, T(-1), T(1));
@@ -37,24 +38,27 @@ struct Grid {
     }
 
     template <GridMode mode, GridPadding padding>
-    static void taps_of_mode(const T* places, int64_t n, T size, bool align_corners, int32_t* elements, T* weights,
-                             T* slopes) {
+    static void taps_of_mode(const T* places, int64_t n, T size, bool align_corners,
+                             int32_t* elements, T* weights, T* slopes) {
         constexpr int64_t next = grid_places;
         const T scale = align_corners ? (size - T(1)) / T(2) : size / T(2);
 #pragma GCC ivdep
         for (int64_t p = 0; p < n; ++p) {
-            const T x = align_corners ? (places[p] + T(1)) * scale : ((places[p] + T(1)) * size - T(1)) / T(2);
+            const T x = align_corners ? (places[p] + T(1)) * scale
+                                      : ((places[p] + T(1)) * size - T(1)) / T(2);
             if constexpr (mode == GridMode::bicubic) {  // its taps are padded one by one
                 constexpr T a = T(-0.75);
                 const T below = std::floor(x), t = x - below;
                 for (int64_t k = 0; k < 4; ++k) {
-                    const T tap = padded<padding>(below + static_cast<T>(k - 1), size, align_corners).at;
+                    const T tap =
+                        padded<padding>(below + static_cast<T>(k - 1), size, align_corners).at;
                     elements[k * next + p] = element(tap, size);
                     const T d = k == 0 ? T(1) + t : k == 1 ? t : k == 2 ? T(1) - t : T(2) - t;
                     const bool outer = k == 0 || k == 3;
                     const T weight = outer ? ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
                                            : ((a + 2) * d - (a + 3)) * d * d + T(1);
-                    const T slope = outer ? (3 * a * d - 10 * a) * d + 8 * a : (3 * (a + 2) * d - 2 * (a + 3)) * d;
+                    const T slope = outer ? (3 * a * d - 10 * a) * d + 8 * a
+                                          : (3 * (a + 2) * d - 2 * (a + 3)) * d;
                     weights[k * next + p] = weight;
                     slopes[k * next + p] = (k < 2 ? slope : -slope) * scale;
                 }
@@ -77,18 +81,23 @@ struct Grid {
         }
     }
     template <GridMode mode>
-    static void taps_of_padding(const T* places, int64_t n, T size, GridPadding padding, bool align_corners,
-                                int32_t* elements, T* weights, T* slopes) {
-        const auto run = [&](auto loop) { loop(places, n, size, align_corners, elements, weights, slopes); };
+    static void taps_of_padding(const T* places, int64_t n, T size, GridPadding padding,
+                                bool align_corners, int32_t* elements, T* weights, T* slopes) {
+        const auto run = [&](auto loop) {
+            loop(places, n, size, align_corners, elements, weights, slopes);
+        };
         if (padding == GridPadding::zeros) run(taps_of_mode<mode, GridPadding::zeros>);
         else if (padding == GridPadding::border) run(taps_of_mode<mode, GridPadding::border>);
         else run(taps_of_mode<mode, GridPadding::reflection>);
     }
-    static void taps(const void* from, int64_t n, int64_t extent, GridMode mode, GridPadding padding,
-                     bool align_corners, int32_t* elements, void* weight, void* slope) {
+    static void taps(const void* from, int64_t n, int64_t extent, GridMode mode,
+                     GridPadding padding, bool align_corners, int32_t* elements, void* weight,
+                     void* slope) {
         const T *places = static_cast<const T*>(from), size = static_cast<T>(extent);
         T *weights = static_cast<T*>(weight), *slopes = static_cast<T*>(slope);
-        const auto run = [&](auto loop) { loop(places, n, size, padding, align_corners, elements, weights, slopes); };
+        const auto run = [&](auto loop) {
+            loop(places, n, size, padding, align_corners, elements, weights, slopes);
+        };
         if (mode == GridMode::nearest) run(taps_of_padding<GridMode::nearest>);
         else if (mode == GridMode::bilinear) run(taps_of_padding<GridMode::bilinear>);
         else run(taps_of_padding<GridMode::bicubic>);
@@ -98,8 +107,8 @@ struct Grid {
         const T found = x[offset < 0 ? 0 : offset];
         return offset < 0 ? T(0) : found;
     }
-    static void sample(const void* from, int64_t n, int64_t count, const int32_t* offsets, const void* weight,
-                       void* to) {
+    static void sample(const void* from, int64_t n, int64_t count, const int32_t* offsets,
+                       const void* weight, void* to) {
         const T *x = static_cast<const T*>(from), *weights = static_cast<const T*>(weight);
         T* y = static_cast<T*>(to);
         for (int64_t k = 0; k < count; ++k, offsets += grid_places, weights += grid_places) {
@@ -112,15 +121,17 @@ struct Grid {
             }
         }
     }
-    static void sample_channels(const void* from, int64_t step, int64_t channels, int64_t n, int64_t count,
-                                const int32_t* offsets, const void* weight, void* to) {
+    static void sample_channels(const void* from, int64_t step, int64_t channels, int64_t n,
+                                int64_t count, const int32_t* offsets, const void* weight,
+                                void* to) {
         using V = typename Vector<T>::type;
         constexpr int64_t lanes = vector_bytes / sizeof(T);
         const T *x = static_cast<const T*>(from), *weights = static_cast<const T*>(weight);
         T* y = static_cast<T*>(to);
         for (int64_t p = 0; p < n; ++p, y += channels) {
             const T* pixels[most_grid_taps];
-            T own[most_grid_taps], outside = 0;     // of what is outside of the image, which is 0: nan of a weight nan
+            // Of what is outside of the image, which is 0: nan of a weight nan
+            T own[most_grid_taps], outside = 0;
             int64_t inside = 0;
             for (int64_t k = 0; k < count; ++k) {
                 const int64_t offset = offsets[k * grid_places + p];
@@ -137,7 +148,8 @@ struct Grid {
             int64_t j = 0;
             for (; j + lanes <= channels; j += lanes) {
                 V total = all ? own[0] * *reinterpret_cast<const V*>(pixels[0] + j) : V{} + outside;
-                for (int64_t k = all; k < inside; ++k) total += own[k] * *reinterpret_cast<const V*>(pixels[k] + j);
+                for (int64_t k = all; k < inside; ++k)
+                    total += own[k] * *reinterpret_cast<const V*>(pixels[k] + j);
                 *reinterpret_cast<V*>(y + j) = total;
             }
             for (; j < channels; ++j) {
@@ -147,15 +159,16 @@ struct Grid {
             }
         }
     }
-    static void spread(const void* from, int64_t n, int64_t count, const int32_t* offsets, const void* weight,
-                       void* to) {
+    static void spread(const void* from, int64_t n, int64_t count, const int32_t* offsets,
+                       const void* weight, void* to) {
         const T *dy = static_cast<const T*>(from), *weights = static_cast<const T*>(weight);
         T* dx = static_cast<T*>(to);
         for (int64_t k = 0; k < count; ++k, offsets += grid_places, weights += grid_places)
             for (int64_t p = 0; p < n; ++p)
                 if (offsets[p] >= 0) dx[offsets[p]] += weights[p] * dy[p];
     }
-    static void along(const void* from, const void* grad, int64_t n, int64_t count, const int32_t* offsets, void* to) {
+    static void along(const void* from, const void* grad, int64_t n, int64_t count,
+                      const int32_t* offsets, void* to) {
         const T *x = static_cast<const T*>(from), *dy = static_cast<const T*>(grad);
         T* sum = static_cast<T*>(to);
         for (int64_t k = 0; k < count; ++k, offsets += grid_places, sum += grid_places) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Pixels at any places of images, and the gradients of images and places. Which elements a place takes, with which
-// weights, is computed once for all channels. Dims: images, channels, places, those of an image, and of a place.
+// Pixels at any places of images, and the gradients of images and places. Which elements a place
+// takes, with which weights, is computed once for all channels. Dims: images, channels, places,
+// those of an image, and of a place.
 #include <algorithm>
 #include <limits>
 #include <memory>
@@ -25,9 +26,13 @@ public:
     static constexpr Compute compute = sizeof(T) == 4 ? compute_f32 : compute_f64;
 
     Sampler(const Args& args, size_t grid)
-        : args_(args), spatial_(args.sizes.size() - 4), grid_(args.blocks[grid]),
-          mode_(static_cast<GridMode>(args.params[0].i)), padding_(static_cast<GridPadding>(args.params[1].i)),
-          align_corners_(args.params[2].i != 0), each_(taps_of(mode_)) {
+        : args_(args),
+          spatial_(args.sizes.size() - 4),
+          grid_(args.blocks[grid]),
+          mode_(static_cast<GridMode>(args.params[0].i)),
+          padding_(static_cast<GridPadding>(args.params[1].i)),
+          align_corners_(args.params[2].i != 0),
+          each_(taps_of(mode_)) {
         count = 1;
         pixels = 1;
         for (size_t d = 0; d < spatial_; ++d) {
@@ -35,7 +40,8 @@ public:
             pixels *= sizes_[d];
             count *= each_;
         }
-        for (size_t k = 0; k < spatial_; ++k) dims_[k].resize(static_cast<size_t>(each_ * grid_places));
+        for (size_t k = 0; k < spatial_; ++k)
+            dims_[k].resize(static_cast<size_t>(each_ * grid_places));
     }
     bool too_large() const { return pixels > std::numeric_limits<int32_t>::max(); }
 
@@ -48,9 +54,10 @@ public:
             const int64_t at = i * grid_.strides[0] + first * grid_.strides[2] +
                                static_cast<int64_t>(spatial_ - 1 - d) * grid_.strides[last];
             T places[grid_places];
-            loader(grid_.dtype, compute)(grid_.data + at * size_of(grid_.dtype), places, grid_.strides[2], n);
-            loops.taps(places, n, sizes_[d], mode_, padding_, align_corners_, dims_[d].elements.data(),
-                       dims_[d].weights.data(), dims_[d].slopes.data());
+            loader(grid_.dtype, compute)(grid_.data + at * size_of(grid_.dtype), places,
+                                         grid_.strides[2], n);
+            loops.taps(places, n, sizes_[d], mode_, padding_, align_corners_,
+                       dims_[d].elements.data(), dims_[d].weights.data(), dims_[d].slopes.data());
         }
         each_tap([&](int64_t tap, const int64_t* own) {
             for (int64_t p = 0; p < n; ++p) {
@@ -60,7 +67,8 @@ public:
                 for (size_t d = 0; d < spatial_; ++d) {
                     const int64_t k = own[d] * grid_places + p;
                     there &= dims_[d].elements[static_cast<size_t>(k)] >= 0;
-                    offset = offset * static_cast<int32_t>(sizes_[d]) + dims_[d].elements[static_cast<size_t>(k)];
+                    offset = offset * static_cast<int32_t>(sizes_[d]) +
+                             dims_[d].elements[static_cast<size_t>(k)];
                     weight *= dims_[d].weights[static_cast<size_t>(k)];
                 }
                 offsets[tap * grid_places + p] = there ? offset : -1;
@@ -91,7 +99,8 @@ public:
             if (sizes_[d] != 1 && b.strides[3 + d] != step) return false;
         return true;
     }
-    // How far apart the pixels of an image lie that has its channels beside each other; 0: it has not.
+    // How far apart the pixels of an image lie that has its channels beside each other; 0: it has
+    // not.
     int64_t pixel_step(const Block& b, int64_t channels) const {
         const int64_t first = b.strides[3 + spatial_ - 1];
         if (b.dtype != dtype_of(compute) || channels < 4 || b.strides[1] != 1) return 0;
@@ -100,28 +109,32 @@ public:
             if (sizes_[d] != 1 && b.strides[3 + d] != step) return 0;
         return first;
     }
-    template <class Move>   // move(row of the block, first element of the dense plane)
+    template <class Move>  // move(row of the block, first element of the dense plane)
     void rows(const Block& b, int64_t i, int64_t c, Move&& move) const {
         const int64_t at = i * b.strides[0] + c * b.strides[1], row = sizes_[spatial_ - 1];
         for (int64_t first = 0; first < pixels; first += row) {
             int64_t offset = at, rest = first / row;
-            for (size_t d = spatial_ - 1; d-- > 0; rest /= sizes_[d]) offset += rest % sizes_[d] * b.strides[3 + d];
+            for (size_t d = spatial_ - 1; d-- > 0; rest /= sizes_[d])
+                offset += rest % sizes_[d] * b.strides[3 + d];
             move(b.data + offset * size_of(b.dtype), first, b.strides[3 + spatial_ - 1], row);
         }
     }
     const T* read(const Block& b, int64_t i, int64_t c, T* room) const {
-        if (dense(b)) return reinterpret_cast<const T*>(b.data) + i * b.strides[0] + c * b.strides[1];
+        if (dense(b))
+            return reinterpret_cast<const T*>(b.data) + i * b.strides[0] + c * b.strides[1];
         const Convert load = loader(b.dtype, compute);
-        rows(b, i, c, [&](std::byte* at, int64_t first, int64_t step, int64_t n) { load(at, room + first, step, n); });
+        rows(b, i, c, [&](std::byte* at, int64_t first, int64_t step, int64_t n) {
+            load(at, room + first, step, n);
+        });
         return room;
     }
 
-    int64_t count, pixels;      // of taps of a place, and of a plane
+    int64_t count, pixels;  // of taps of a place, and of a plane
     alignas(64) int32_t offsets[most_grid_taps * grid_places];
     alignas(64) T weights[most_grid_taps * grid_places];
 
 private:
-    template <class Body>   // body(tap, its number along each dim)
+    template <class Body>  // body(tap, its number along each dim)
     void each_tap(Body&& body) const {
         for (int64_t tap = 0; tap < count; ++tap) {
             int64_t own[most_spatial], rest = tap;
@@ -164,39 +177,46 @@ int forward(const Args& args) {
     if (sampler->too_large()) return refuse(args);
     const GridLoops& loops = grid_tables().table[compute];
     const Convert store = storer(compute, y.dtype);
-    // Sums of all channels of a place are vectors: an image that is asked for many of its pixels is turned for them.
+    // Sums of all channels of a place are vectors: an image that is asked for many of its pixels is
+    // turned for them.
     const int64_t lies = sampler->pixel_step(x, channels);
-    constexpr int64_t most = 64;    // channels at a time
-    constexpr int64_t most_turned = (8 << 20) / static_cast<int64_t>(sizeof(T));     // elements
+    constexpr int64_t most = 64;  // channels at a time
+    constexpr int64_t most_turned = (8 << 20) / static_cast<int64_t>(sizeof(T));  // elements
     const bool dense = sampler->dense(x);
     const bool turns = !lies && channels >= 16 && places * 2 >= sampler->pixels &&
                        sampler->pixels * most <= most_turned;
     thread_local Scratch scratch;
     if (lies || turns) {
         std::vector<T> found(static_cast<size_t>(grid_places * most)), sums(found.size());
-        const size_t all = turns ? static_cast<size_t>(sampler->pixels * most) : 0, own = dense ? 0 : all;
+        const size_t all = turns ? static_cast<size_t>(sampler->pixels * most) : 0,
+                     own = dense ? 0 : all;
         scratch.begin(padded(all * sizeof(T)) + padded(own * sizeof(T)));
         T *const image = scratch.take<T>(all), *const planes = scratch.take<T>(own);
         for (int64_t i = 0; i < images; ++i)
             for (int64_t c = 0; c < channels; c += most) {
                 const int64_t count = std::min(most, channels - c);
-                const T* from = reinterpret_cast<const T*>(x.data) + i * x.strides[0] + c * x.strides[1];
+                const T* from =
+                    reinterpret_cast<const T*>(x.data) + i * x.strides[0] + c * x.strides[1];
                 if (turns) {
                     for (int64_t k = 0; !dense && k < count; ++k)
                         sampler->read(x, i, c + k, planes + k * sampler->pixels);
-                    transpose_of(sizeof(T))(dense ? from : planes, dense ? x.strides[1] : sampler->pixels, image, count,
+                    transpose_of(sizeof(T))(dense ? from : planes,
+                                            dense ? x.strides[1] : sampler->pixels, image, count,
                                             sampler->pixels, count);
                     from = image;
                 }
                 for (int64_t first = 0; first < places; first += grid_places) {
                     const int64_t n = std::min(grid_places, places - first);
                     sampler->find(i, first, n);
-                    loops.sample_channels(from, turns ? count : lies, count, n, sampler->count, sampler->offsets,
-                                          sampler->weights, found.data());
-                    transpose_of(sizeof(T))(found.data(), count, sums.data(), grid_places, count, n);
+                    loops.sample_channels(from, turns ? count : lies, count, n, sampler->count,
+                                          sampler->offsets, sampler->weights, found.data());
+                    transpose_of(sizeof(T))(found.data(), count, sums.data(), grid_places, count,
+                                            n);
                     for (int64_t k = 0; k < count; ++k) {
-                        const int64_t at = i * y.strides[0] + (c + k) * y.strides[1] + first * y.strides[2];
-                        store(sums.data() + k * grid_places, y.data + at * size_of(y.dtype), y.strides[2], n);
+                        const int64_t at =
+                            i * y.strides[0] + (c + k) * y.strides[1] + first * y.strides[2];
+                        store(sums.data() + k * grid_places, y.data + at * size_of(y.dtype),
+                              y.strides[2], n);
                     }
                 }
             }
@@ -214,8 +234,8 @@ int forward(const Args& args) {
             sampler->find(i, first, n);
             for (int64_t c = 0; c < channels; ++c) {
                 T found[grid_places];
-                loops.sample(planes[static_cast<size_t>(c)], n, sampler->count, sampler->offsets, sampler->weights,
-                             found);
+                loops.sample(planes[static_cast<size_t>(c)], n, sampler->count, sampler->offsets,
+                             sampler->weights, found);
                 const int64_t at = i * y.strides[0] + c * y.strides[1] + first * y.strides[2];
                 store(found, y.data + at * size_of(y.dtype), y.strides[2], n);
             }
@@ -227,7 +247,8 @@ int forward(const Args& args) {
 template <class T>
 int backward(const Args& args) {
     constexpr Compute compute = Sampler<T>::compute;
-    const Block &dy = args.blocks[0], &x = args.blocks[1], &dx = args.blocks[3], &dgrid = args.blocks[4];
+    const Block &dy = args.blocks[0], &x = args.blocks[1], &dx = args.blocks[3],
+                &dgrid = args.blocks[4];
     const int64_t images = args.sizes[0], channels = args.sizes[1], places = args.sizes[2];
     const size_t last = args.sizes.size() - 1, spatial = last - 3;
     const auto sampler = std::make_unique<Sampler<T>>(args, 2);
@@ -259,7 +280,8 @@ int backward(const Args& args) {
                 T grad[grid_places];
                 const int64_t at = i * dy.strides[0] + c * dy.strides[1] + first * dy.strides[2];
                 load(dy.data + at * size_of(dy.dtype), grad, dy.strides[2], n);
-                loops.along(planes[static_cast<size_t>(c)], grad, n, sampler->count, sampler->offsets, along.data());
+                loops.along(planes[static_cast<size_t>(c)], grad, n, sampler->count,
+                            sampler->offsets, along.data());
                 loops.spread(grad, n, sampler->count, sampler->offsets, sampler->weights,
                              grads[static_cast<size_t>(c)]);
             }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Group norm and its gradients. Dims: images, groups, channels of a group, pixels; the last two are whole.
+// Group norm and its gradients. Dims: images, groups, channels of a group, pixels; the last two are
+// whole.
 #include <cmath>
 
 #include "kernels/functions.hh"
@@ -84,7 +85,8 @@ int group_norm(const Args& args) {
     if (int status = groups.make(args, args.blocks[0].dtype)) return status;
     const RowLoops& loops = row_tables().table[groups.compute];
     Line &x = groups.of[0].line, &y = groups.of[3].line;
-    const double count = static_cast<double>(groups.channels * groups.pixels), eps = args.params[0].f;
+    const double count = static_cast<double>(groups.channels * groups.pixels),
+                 eps = args.params[0].f;
     groups.each([&] {
         double sums[2] = {0, 0}, squares = 0;
         for (int64_t c = 0; c < groups.channels; ++c)
@@ -93,7 +95,7 @@ int group_norm(const Args& args) {
                 loops.moments(values, values, n, 0, sums);
             });
         const double mean = sums[0] / count;
-        if (groups.compute == compute_f32) {            // in double the difference is exact enough
+        if (groups.compute == compute_f32) {  // in double the difference is exact enough
             squares = std::max(sums[1] - sums[0] * mean, 0.0);
         } else {
             for (int64_t c = 0; c < groups.channels; ++c)
@@ -103,7 +105,8 @@ int group_norm(const Args& args) {
         }
         const double rstd = 1 / std::sqrt(squares / count + eps);
         for (int64_t c = 0; c < groups.channels; ++c) {
-            const double scale = rstd * groups.number(1, c, 1), offset = groups.number(2, c, 0) - mean * scale;
+            const double scale = rstd * groups.number(1, c, 1),
+                         offset = groups.number(2, c, 0) - mean * scale;
             groups.pieces({0, 3}, c, [&](int64_t at, int64_t n) {
                 loops.blend(x.read(at, n), nullptr, n, scale, 0, offset, y.target(at));
                 y.flush(at, n);
@@ -115,7 +118,8 @@ int group_norm(const Args& args) {
     return 0;
 }
 
-// dy, x, mean, rstd, weight? -> dx, and of each image and channel the sums of dy * (x - mean) * rstd and of dy
+// dy, x, mean, rstd, weight? -> dx, and of each image and channel the sums of dy * (x - mean) *
+// rstd and of dy
 int group_norm_backward(const Args& args) {
     Groups<8> groups;
     if (int status = groups.make(args, args.blocks[1].dtype)) return status;
@@ -124,7 +128,7 @@ int group_norm_backward(const Args& args) {
     const double count = static_cast<double>(groups.channels * groups.pixels);
     groups.each([&] {
         const double mean = groups.number(2, 0, 0), rstd = groups.number(3, 0, 0);
-        double level = 0, bend = 0;                     // sums of g and of g * (x - mean) with g = dy * weight
+        double level = 0, bend = 0;  // sums of g and of g * (x - mean) with g = dy * weight
         for (int64_t c = 0; c < groups.channels; ++c) {
             double sums[2] = {0, 0};
             groups.pieces({0, 1}, c, [&](int64_t at, int64_t n) {
@@ -137,7 +141,8 @@ int group_norm_backward(const Args& args) {
             groups.set(7, c, sums[0]);
         }
         // dx = rstd * (g - mean of g - (x - mean) * rstd^2 * mean of g * (x - mean))
-        const double slope = -rstd * rstd * rstd * bend / count, offset = -rstd * level / count - slope * mean;
+        const double slope = -rstd * rstd * rstd * bend / count,
+                     offset = -rstd * level / count - slope * mean;
         for (int64_t c = 0; c < groups.channels; ++c) {
             const double factor = rstd * groups.number(4, c, 1);
             groups.pieces({0, 1, 5}, c, [&](int64_t at, int64_t n) {

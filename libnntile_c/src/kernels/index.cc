@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Elements read and written by index. The last dims are those of the table that indices lead into; an index is data, so
-// a wrong one is an error of the task; nothing outside of the table is touched.
+// Elements read and written by index. The last dims are those of the table that indices lead into;
+// an index is data, so a wrong one is an error of the task; nothing outside of the table is
+// touched.
 #include <algorithm>
 #include <cinttypes>
 #include <limits>
@@ -17,13 +18,14 @@ namespace {
 // Index tensors, one for each of the table's dims.
 struct Indices {
     const Args& args;
-    const char* name;                   // of the op, for the error
-    Status refused;                     // PyTorch's class for a wrong index depends on the op
+    const char* name;  // of the op, for the error
+    Status refused;    // PyTorch's class for a wrong index depends on the op
     std::span<const Block> blocks;
-    const int64_t *sizes, *strides;     // of the table's dims
-    bool wrap;                          // a negative index counts from the end
+    const int64_t *sizes, *strides;  // of the table's dims
+    bool wrap;                       // a negative index counts from the end
 
-    // Adds the places that n of the indices for dim `k` lead to; negative: one of them is out of range.
+    // Adds the places that n of the indices for dim `k` lead to; negative: one of them is out of
+    // range.
     template <class I>
     int64_t add_places(size_t k, int64_t offset, int64_t step, int64_t n, int64_t* places) const {
         const I* index = reinterpret_cast<const I*>(blocks[k].data) + offset;
@@ -42,14 +44,16 @@ struct Indices {
         *place = 0;
         for (size_t k = 0; k < blocks.size(); ++k) {
             const Block& b = blocks[k];
-            int64_t index = b.dtype == DType::i64 ? reinterpret_cast<const int64_t*>(b.data)[offsets[k]]
-                                                  : reinterpret_cast<const int32_t*>(b.data)[offsets[k]];
+            int64_t index = b.dtype == DType::i64
+                                ? reinterpret_cast<const int64_t*>(b.data)[offsets[k]]
+                                : reinterpret_cast<const int32_t*>(b.data)[offsets[k]];
             const int64_t given = index;
             if (wrap && index < 0) index += sizes[k];
             if (index < 0 || index >= sizes[k])
                 return fail_task(args, static_cast<int>(refused),
-                                 "%s: index %" PRId64 " is out of bounds for a dim of size %" PRId64, name, given,
-                                 sizes[k]);
+                                 "%s: index %" PRId64
+                                 " is out of bounds for a dim of size %" PRId64,
+                                 name, given, sizes[k]);
             *place += index * strides[k];
         }
         return 0;
@@ -57,8 +61,8 @@ struct Indices {
 };
 
 // A space with the table's dims left out. Operands: those given, then the index tensors.
-int outer_space(const Args& args, size_t first, size_t last, std::span<const int64_t* const> strides, bool sorted,
-                Space& space) {
+int outer_space(const Args& args, size_t first, size_t last,
+                std::span<const int64_t* const> strides, bool sorted, Space& space) {
     Dims sizes(args.sizes);
     for (size_t d = 0; d < sizes.size(); ++d)
         if (d < first || d >= last) sizes[d] = 1;
@@ -72,10 +76,11 @@ using Strides = SmallVector<const int64_t*, 8>;
 
 // One index: a wrong one reads the first element, and is told of at the end.
 template <class I, class T>
-bool gather_by_one(const Indices& indices, const T* x, int64_t offset, int64_t step, T* y, int64_t from, int64_t to,
-                   int64_t n) {
+bool gather_by_one(const Indices& indices, const T* x, int64_t offset, int64_t step, T* y,
+                   int64_t from, int64_t to, int64_t n) {
     const I* index = reinterpret_cast<const I*>(indices.blocks[0].data) + offset;
-    const int64_t size = indices.sizes[0], stride = indices.strides[0], more = indices.wrap ? size : 0;
+    const int64_t size = indices.sizes[0], stride = indices.strides[0],
+                  more = indices.wrap ? size : 0;
     const auto run = [&](int64_t by, int64_t s, int64_t f, int64_t t) {
         uint64_t wrong = 0;
         for (int64_t j = 0; j < n; ++j) {
@@ -86,20 +91,21 @@ bool gather_by_one(const Indices& indices, const T* x, int64_t offset, int64_t s
         }
         return wrong == 0;
     };
-    if (step == 1 && to == 1 && from == 0) return stride == 1 ? run(1, 1, 0, 1) : run(1, stride, 0, 1);
+    if (step == 1 && to == 1 && from == 0)
+        return stride == 1 ? run(1, 1, 0, 1) : run(1, stride, 0, 1);
     if (step == 1 && to == 1 && from == 1) return run(1, stride, 1, 1);
     return run(step, stride, from, to);
 }
 
 // The usual case. False: an index is wrong.
 template <class T>
-bool gather_run(const Indices& indices, const T* x, const int64_t* offsets, const int64_t* steps, T* y, int64_t from,
-                int64_t to, int64_t n) {
+bool gather_run(const Indices& indices, const T* x, const int64_t* offsets, const int64_t* steps,
+                T* y, int64_t from, int64_t to, int64_t n) {
     if (indices.blocks.size() == 1 && indices.sizes[0] > 0)
         return indices.blocks[0].dtype == DType::i64
                    ? gather_by_one<int64_t>(indices, x, *offsets, *steps, y, from, to, n)
                    : gather_by_one<int32_t>(indices, x, *offsets, *steps, y, from, to, n);
-    constexpr int64_t piece = 128;      // checked, then moved: neither loop has a branch
+    constexpr int64_t piece = 128;  // checked, then moved: neither loop has a branch
     for (int64_t first = 0; first < n; first += piece) {
         const int64_t some = std::min(piece, n - first);
         int64_t places[piece] = {}, wrong = 0;
@@ -127,7 +133,7 @@ int gather_of(const Args& args, const Indices& indices, const Space& s) {
     const int last = s.dims - 1;
     const int64_t n = s.sizes[last], to = s.strides[0][last], from = s.strides[1][last];
     const size_t count = indices.blocks.size();
-    bool one = true;                    // index for a whole run
+    bool one = true;  // index for a whole run
     int64_t steps[max_operands];
     for (size_t k = 0; k < count; ++k) {
         steps[k] = s.strides[2 + k][last];
@@ -178,7 +184,8 @@ T neutral(int mode, DType dtype) {
     if (mode == put_mul) return 1;
     if (mode == put_add || mode == put) return 0;
     if (std::numeric_limits<T>::has_infinity)
-        return mode == put_amin ? std::numeric_limits<T>::infinity() : -std::numeric_limits<T>::infinity();
+        return mode == put_amin ? std::numeric_limits<T>::infinity()
+                                : -std::numeric_limits<T>::infinity();
     const int bits = static_cast<int>(size_of(dtype)) * 8;
     if (dtype == DType::boolean) return mode == put_amin;
     if (dtype == DType::u8) return mode == put_amin ? 255 : 0;
@@ -186,8 +193,8 @@ T neutral(int mode, DType dtype) {
     return static_cast<T>(mode == put_amin ? high : -high - 1);
 }
 
-// Points of `own` are those of the result, those of `more` come to them one after the other: in row-major order, so
-// that the bits depend on no cut.
+// Points of `own` are those of the result, those of `more` come to them one after the other: in
+// row-major order, so that the bits depend on no cut.
 template <class T>
 struct Scatter {
     static constexpr Compute compute = std::is_same_v<T, float>    ? compute_f32
@@ -207,14 +214,16 @@ struct Scatter {
         if (step == 1 && out_step == 1)
             for (int64_t j = 0; j < n; ++j) to[j] = joined<mode>(to[j], from[j], by);
         else
-            for (int64_t j = 0; j < n; ++j) to[j * out_step] = joined<mode>(to[j * out_step], from[j * step], by);
+            for (int64_t j = 0; j < n; ++j)
+                to[j * out_step] = joined<mode>(to[j * out_step], from[j * step], by);
     }
 
-    // Element j goes to the place of index j, and as many elements further as j steps. Gives how many there are before
-    // a wrong index.
+    // Element j goes to the place of index j, and as many elements further as j steps. Gives how
+    // many there are before a wrong index.
     template <int mode>
-    static int64_t join_by_one(const Indices& all, const int64_t* index, int64_t index_step, const T* from,
-                               int64_t step, T* to, int64_t out_step, T by, int64_t n) {
+    static int64_t join_by_one(const Indices& all, const int64_t* index, int64_t index_step,
+                               const T* from, int64_t step, T* to, int64_t out_step, T by,
+                               int64_t n) {
         const int64_t size = all.sizes[0], stride = all.strides[0], more = all.wrap ? size : 0;
         const auto run = [&](int64_t i, int64_t s, int64_t f, int64_t t) {
             for (int64_t j = 0; j < n; ++j) {
@@ -229,9 +238,11 @@ struct Scatter {
         return run(index_step, stride, step, out_step);
     }
 
-    // n elements of x from `from` on, where the index is one or one for each of them; advances `at`, of the index.
+    // n elements of x from `from` on, where the index is one or one for each of them; advances
+    // `at`, of the index.
     template <int mode>
-    int plain_run(const T* from, int64_t step, T* to, int64_t out_step, int64_t* at, int64_t index_step, int64_t n) {
+    int plain_run(const T* from, int64_t step, T* to, int64_t out_step, int64_t* at,
+                  int64_t index_step, int64_t n) {
         int64_t place = 0;
         if (index_step == 0) {
             if (int status = indices.lead(at, &place)) return status;
@@ -239,7 +250,8 @@ struct Scatter {
             return 0;
         }
         const int64_t* index = reinterpret_cast<const int64_t*>(indices.blocks[0].data) + *at;
-        const int64_t done = join_by_one<mode>(indices, index, index_step, from, step, to, out_step, alpha, n);
+        const int64_t done =
+            join_by_one<mode>(indices, index, index_step, from, step, to, out_step, alpha, n);
         *at += done * index_step;
         return done == n ? 0 : indices.lead(at, &place);
     }
@@ -256,9 +268,9 @@ struct Scatter {
         const int64_t index_step = one ? 0 : s.strides[2][dim];
         const bool run = plain && (one || (count == 1 && indices.blocks[0].dtype == DType::i64));
         T* const out = reinterpret_cast<T*>(y.data);
-        if (run && x.dtype == y.dtype)      // read where they are
-            return plain_run<mode>(reinterpret_cast<const T*>(x.data) + offsets[1], from, out + offsets[0], to, at,
-                                   index_step, n);
+        if (run && x.dtype == y.dtype)  // read where they are
+            return plain_run<mode>(reinterpret_cast<const T*>(x.data) + offsets[1], from,
+                                   out + offsets[0], to, at, index_step, n);
         const Convert load = loader(x.dtype, compute), read = loader(y.dtype, compute),
                       store = storer(compute, y.dtype);
         const int64_t bytes = size_of(y.dtype);
@@ -269,7 +281,8 @@ struct Scatter {
             const int64_t some = std::min(piece, n - first);
             load(x.data + (offsets[1] + first * from) * size_of(x.dtype), values, from, some);
             if (run) {
-                if (int status = plain_run<mode>(values, 1, out + offsets[0] + first * to, to, at, index_step, some))
+                if (int status = plain_run<mode>(values, 1, out + offsets[0] + first * to, to, at,
+                                                 index_step, some))
                     return status;
                 continue;
             }
@@ -293,7 +306,8 @@ struct Scatter {
         return 0;
     }
 
-    // The loop over the dim along which x is read, and y read and written, closest is the inner one.
+    // The loop over the dim along which x is read, and y read and written, closest is the inner
+    // one.
     template <int mode>
     int run() {
         const int a = own.dims - 1, b = more.dims - 1;
@@ -303,14 +317,16 @@ struct Scatter {
         const auto cost = [](const Space& s, int d, int64_t y_step) {
             return s.sizes[d] == 1 ? INT64_MAX : std::abs(s.strides[1][d]) + 2 * y_step;
         };
-        const bool inner_is_own = cost(own, a, std::abs(own.strides[0][a])) <= cost(more, b, along_table);
+        const bool inner_is_own =
+            cost(own, a, std::abs(own.strides[0][a])) <= cost(more, b, along_table);
         const Space &outer = inner_is_own ? more : own, &inner = inner_is_own ? own : more;
         Walk first(outer, outer.dims);
         do {
             Walk second(inner, inner.dims - 1);
             do {
                 int64_t offsets[max_operands];
-                for (int k = 0; k < outer.operands; ++k) offsets[k] = first.offset[k] + second.offset[k];
+                for (int k = 0; k < outer.operands; ++k)
+                    offsets[k] = first.offset[k] + second.offset[k];
                 if (int status = line<mode>(offsets, inner, inner.dims - 1)) return status;
             } while (second.next());
         } while (first.next());
@@ -331,14 +347,16 @@ template <class T>
 int scatter_of(const Args& args, const Indices& indices, const Space& own, const Space& more) {
     const int64_t mode = args.params[3].i, with_own = args.params[4].i;
     const Block &x = args.blocks[1], &y = args.blocks.back();
-    if (!with_own) {                    // what is there does not count
+    if (!with_own) {  // what is there does not count
         const T none = neutral<T>(static_cast<int>(mode), y.dtype);
         auto* data = reinterpret_cast<std::byte*>(const_cast<T*>(&none));
         const Block nothing{data, dtype_of(Scatter<T>::compute), nullptr};
         Space flat_own = own, flat_more = more;
         std::fill_n(flat_own.strides[1], max_dims, 0);
         std::fill_n(flat_more.strides[1], max_dims, 0);
-        if (int status = Scatter<T>{args, indices, flat_own, flat_more, nothing, y, T(1), {}}.run(put)) return status;
+        if (int status =
+                Scatter<T>{args, indices, flat_own, flat_more, nothing, y, T(1), {}}.run(put))
+            return status;
     }
     const double alpha = y.dtype == DType::boolean ? args.params[5].f != 0 : args.params[5].f;
     return Scatter<T>{args, indices, own, more, x, y, static_cast<T>(alpha), {}}.run(mode);
@@ -350,8 +368,12 @@ int gather(const Args& args) {
     const size_t count = args.blocks.size() - 2, rank = args.sizes.size() - count;
     const bool of_dim = args.params[0].i;
     const Block &x = args.blocks.front(), &y = args.blocks.back();
-    const Indices indices{args, of_dim ? "gather" : "index", of_dim ? Status::runtime : Status::index_error,
-                          args.blocks.subspan(1, count), args.sizes.data() + rank, x.strides + rank,
+    const Indices indices{args,
+                          of_dim ? "gather" : "index",
+                          of_dim ? Status::runtime : Status::index_error,
+                          args.blocks.subspan(1, count),
+                          args.sizes.data() + rank,
+                          x.strides + rank,
                           args.params[1].i != 0};
     Strides strides{y.strides, x.strides};
     for (const Block& b : indices.blocks) strides.push_back(b.strides);
@@ -380,9 +402,13 @@ int scatter(const Args& args) {
         whole.blocks = pair;
         if (int status = copy(whole)) return status;
     }
-    const Indices indices{args, of_dim ? "scatter" : "index_put",
-                          of_dim ? Status::runtime : Status::index_error, args.blocks.subspan(2, count),
-                          args.sizes.data() + rank, y.strides + rank, args.params[1].i != 0};
+    const Indices indices{args,
+                          of_dim ? "scatter" : "index_put",
+                          of_dim ? Status::runtime : Status::index_error,
+                          args.blocks.subspan(2, count),
+                          args.sizes.data() + rank,
+                          y.strides + rank,
+                          args.params[1].i != 0};
     Strides strides{y.strides, x.strides};
     for (const Block& b : indices.blocks) strides.push_back(b.strides);
     Space own, more;

@@ -1,42 +1,51 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The table of kernels. Operands are listed in order, inputs before outputs; '?' marks an optional one.
+// The table of kernels. Operands are listed in order, inputs before outputs; '?' marks an optional
+// one.
 #include "kernels/functions.hh"
 
 namespace nntile::kernels {
 namespace {
 
 constexpr KernelRow rows[] = {
-    {"map", "inputs.. -> outputs..; any dims; params and program of its instructions", map, nullptr},
+    {"map", "inputs.. -> outputs..; any dims; params and program of its instructions", map,
+     nullptr},
     {"copy", "x -> y, converted to the dtype of y; any dims", copy, nullptr},
     {"copies",
-     "x.. -> y; dims rows.., columns; params of each x: its columns(i), offset of the first one in y(i). Each x goes "
+     "x.. -> y; dims rows.., columns; params of each x: its columns(i), offset of the first one in "
+     "y(i). Each x goes "
      "to its own part of y",
      copies, nullptr},
     {"fill", "-> y; any dims; params value(f)", fill, nullptr},
     {"gemm",
      "a, b, c? -> y; dims batch.., m, n, k; params alpha(f), beta(f), accumulate(i). "
-     "y = (accumulate ? y : beta * c) + alpha * a @ b; c is not read for beta = 0. With a program: a, b, c?, "
+     "y = (accumulate ? y : beta * c) + alpha * a @ b; c is not read for beta = 0. With a program: "
+     "a, b, c?, "
      "inputs.. -> y, outputs..; the program reads the inputs and y, its params follow",
      gemm, nullptr, Work::product},
     {"reduce",
-     "x -> y (strides 0 on reduced dims); any dims; params op(i: the row of fold.def), accumulate(i)",
+     "x -> y (strides 0 on reduced dims); any dims; params op(i: the row of fold.def), "
+     "accumulate(i)",
      reduce, nullptr},
-    {"argmax", "x -> y (i64); dims outer.., reduced..; params number of reduced dims(i)", argmax, nullptr},
-    {"argmin", "x -> y (i64); dims outer.., reduced..; params number of reduced dims(i)", argmin, nullptr},
+    {"argmax", "x -> y (i64); dims outer.., reduced..; params number of reduced dims(i)", argmax,
+     nullptr},
+    {"argmin", "x -> y (i64); dims outer.., reduced..; params number of reduced dims(i)", argmin,
+     nullptr},
     {"softmax", "x -> y; dims rows.., d", softmax, nullptr},
     {"log_softmax", "x -> y; dims rows.., d", log_softmax, nullptr},
     {"softmax_backward", "dy, y -> dx; dims rows.., d", softmax_backward, nullptr},
     {"log_softmax_backward", "dy, y -> dx; dims rows.., d", log_softmax_backward, nullptr},
-    {"layer_norm", "x, weight?, bias? -> y, mean, rstd; dims rows.., d; params eps(f)", layer_norm, nullptr},
+    {"layer_norm", "x, weight?, bias? -> y, mean, rstd; dims rows.., d; params eps(f)", layer_norm,
+     nullptr},
     {"layer_norm_backward_input", "dy, x, mean, rstd, weight? -> dx; dims rows.., d",
      layer_norm_backward_input, nullptr},
     {"layer_norm_backward_affine",
-     "dy, x, mean, rstd -> dw?, db?; dims rows.., d; params accumulate(i)", layer_norm_backward_affine,
-     nullptr},
+     "dy, x, mean, rstd -> dw?, db?; dims rows.., d; params accumulate(i)",
+     layer_norm_backward_affine, nullptr},
     {"rms_norm", "x, weight? -> y, rstd; dims rows.., d; params eps(f)", rms_norm, nullptr},
-    {"rms_norm_backward_input", "dy, x, rstd, weight? -> dx; dims rows.., d", rms_norm_backward_input, nullptr},
-    {"rms_norm_backward_affine", "dy, x, rstd -> dw; dims rows.., d; params accumulate(i)", rms_norm_backward_affine,
-     nullptr},
+    {"rms_norm_backward_input", "dy, x, rstd, weight? -> dx; dims rows.., d",
+     rms_norm_backward_input, nullptr},
+    {"rms_norm_backward_affine", "dy, x, rstd -> dw; dims rows.., d; params accumulate(i)",
+     rms_norm_backward_affine, nullptr},
     {"nll_loss",
      "logp, target, weight?, total_weight? -> y; dims rows.., classes; params "
      "reduction(i: none|mean|sum), ignore_index(i), accumulate(i). mean divides by total_weight",
@@ -49,70 +58,87 @@ constexpr KernelRow rows[] = {
      "reduction(i: none|mean|sum), ignore_index(i)",
      nll_loss_backward, nullptr},
     {"cross_entropy",
-     "x, target, weight?, total_weight? -> loss, logsumexp (f64); dims rows.., classes; params ignore_index(i), "
+     "x, target, weight?, total_weight? -> loss, logsumexp (f64); dims rows.., classes; params "
+     "ignore_index(i), "
      "label_smoothing(f). A loss is divided by total_weight if there is one",
      cross_entropy, nullptr},
     {"cross_entropy_backward",
      "dy, x, target, weight?, logsumexp, total_weight? -> dx; dims and params as cross_entropy",
      cross_entropy_backward, nullptr},
     {"convolution",
-     "x, w, bias? -> y; dims n, co, c, w's channels of one of several groups, y's spatial.., x's.., window..; params "
+     "x, w, bias? -> y; dims n, co, c, w's channels of one of several groups, y's spatial.., "
+     "x's.., window..; params "
      "groups(i), stride.., padding.., dilation..",
      convolution, nullptr, Work::reorders},
-    {"convolution_backward_input", "dy, w -> dx; dims and params as convolution", convolution_backward_input, nullptr,
-     Work::reorders},
-    {"convolution_backward_weight", "dy, x -> dw; dims as convolution; params accumulate(i), then as convolution",
+    {"convolution_backward_input", "dy, w -> dx; dims and params as convolution",
+     convolution_backward_input, nullptr, Work::reorders},
+    {"convolution_backward_weight",
+     "dy, x -> dw; dims as convolution; params accumulate(i), then as convolution",
      convolution_backward_weight, nullptr, Work::reorders},
     {"channel_sums",
-     "x, y, shift? -> first, second (f64); dims of x, of which shift, first and second have some; params "
+     "x, y, shift? -> first, second (f64); dims of x, of which shift, first and second have some; "
+     "params "
      "accumulate(i). Sums of x, and of x * (y - shift)",
      channel_sums, nullptr},
     {"channel_blend",
-     "a, b?, p, q?, s?, r -> y; dims of a, of which p, q, s and r have some. y = p * a + q * (b - s) + r, without b: "
+     "a, b?, p, q?, s?, r -> y; dims of a, of which p, q, s and r have some. y = p * a + q * (b - "
+     "s) + r, without b: "
      "p * a + r",
      channel_blend, nullptr},
     {"group_norm",
-     "x, weight?, bias? -> y, mean, rstd; dims images, groups, channels of a group, pixels, of which weight and bias "
+     "x, weight?, bias? -> y, mean, rstd; dims images, groups, channels of a group, pixels, of "
+     "which weight and bias "
      "have groups and channels, mean and rstd images and groups; params eps(f)",
      group_norm, nullptr},
     {"group_norm_backward",
-     "dy, x, mean, rstd, weight? -> dx, sums of dy * (x - mean) * rstd, sums of dy; dims as group_norm, of which the "
+     "dy, x, mean, rstd, weight? -> dx, sums of dy * (x - mean) * rstd, sums of dy; dims as "
+     "group_norm, of which the "
      "sums have images, groups and channels",
      group_norm_backward, nullptr},
     {"lstm_cell",
-     "x, added, cx, x_bias?, added_bias? -> hy, cy, gates; dims n, 4 h, h; x, added and gates have n, 4 h, biases 4 h",
+     "x, added, cx, x_bias?, added_bias? -> hy, cy, gates; dims n, 4 h, h; x, added and gates have "
+     "n, 4 h, biases 4 h",
      lstm_cell, nullptr},
-    {"lstm_cell_backward", "dhy?, dcy?, cx, cy, gates -> dgates, dcx; dims as lstm_cell", lstm_cell_backward, nullptr},
+    {"lstm_cell_backward", "dhy?, dcy?, cx, cy, gates -> dgates, dcx; dims as lstm_cell",
+     lstm_cell_backward, nullptr},
     {"gru_cell",
-     "x, added, hx, x_bias?, added_bias? -> hy, kept; dims n, 3 h, h, 5 h; x and added have n, 3 h, biases 3 h, kept "
+     "x, added, hx, x_bias?, added_bias? -> hy, kept; dims n, 3 h, h, 5 h; x and added have n, 3 "
+     "h, biases 3 h, kept "
      "n, 5 h",
      gru_cell, nullptr},
-    {"gru_cell_backward", "dhy, kept -> dx, dadded, dhx; dims as gru_cell", gru_cell_backward, nullptr},
+    {"gru_cell_backward", "dhy, kept -> dx, dadded, dhx; dims as gru_cell", gru_cell_backward,
+     nullptr},
     {"lstm_sequence",
-     "x, w, hx, cx -> y, cy, cells, gates; dims n, t, 4 h, h; x and gates have n, t, 4 h, w 4 h, h; params "
+     "x, w, hx, cx -> y, cy, cells, gates; dims n, t, 4 h, h; x and gates have n, t, 4 h, w 4 h, "
+     "h; params "
      "reverse(i). x: the gates without what the hidden state adds",
      lstm_sequence, nullptr, Work::flops},
     {"lstm_sequence_backward",
-     "dy?, dcy?, w, cx, cells, gates -> dx, dhx, dcx; dims and params as lstm_sequence", lstm_sequence_backward,
-     nullptr, Work::flops},
+     "dy?, dcy?, w, cx, cells, gates -> dx, dhx, dcx; dims and params as lstm_sequence",
+     lstm_sequence_backward, nullptr, Work::flops},
     {"gru_sequence",
-     "x, w, bias?, hx -> y, kept; dims n, t, 3 h, h, 4 h; x has n, t, 3 h, w 3 h, h, kept n, t, 4 h; params "
+     "x, w, bias?, hx -> y, kept; dims n, t, 3 h, h, 4 h; x has n, t, 3 h, w 3 h, h, kept n, t, 4 "
+     "h; params "
      "reverse(i). x: the gates without what the hidden state adds",
      gru_sequence, nullptr, Work::flops},
     {"gru_sequence_backward",
-     "dy, w, hx, y, kept -> dx, dadded, dhx; dims and params as gru_sequence; dadded: of what the hidden state adds",
+     "dy, w, hx, y, kept -> dx, dadded, dhx; dims and params as gru_sequence; dadded: of what the "
+     "hidden state adds",
      gru_sequence_backward, nullptr, Work::flops},
-    {"rnn_sequence", "x, w, hx -> y; dims n, t, h, h; params reverse(i), nonlinearity(i: tanh|relu)", rnn_sequence,
+    {"rnn_sequence",
+     "x, w, hx -> y; dims n, t, h, h; params reverse(i), nonlinearity(i: tanh|relu)", rnn_sequence,
      nullptr, Work::flops},
-    {"rnn_sequence_backward", "dy, w, y -> dx, dhx; dims and params as rnn_sequence", rnn_sequence_backward, nullptr,
-     Work::flops},
+    {"rnn_sequence_backward", "dy, w, y -> dx, dhx; dims and params as rnn_sequence",
+     rnn_sequence_backward, nullptr, Work::flops},
     {"max_pool",
-     "x -> y, indices (i64); dims n, c, y's spatial.., x's spatial..; params kernel_size.., stride.., padding.., "
+     "x -> y, indices (i64); dims n, c, y's spatial.., x's spatial..; params kernel_size.., "
+     "stride.., padding.., "
      "dilation..",
      max_pool, nullptr},
     {"max_pool_backward", "dy, indices -> dx; dims as max_pool", max_pool_backward, nullptr},
     {"avg_pool",
-     "x -> y; dims as max_pool; params divisor(i; 0: elements of the window), count_include_pad(i), then those of "
+     "x -> y; dims as max_pool; params divisor(i; 0: elements of the window), "
+     "count_include_pad(i), then those of "
      "max_pool, or none of them: as many windows as y has",
      avg_pool, nullptr},
     {"avg_pool_backward", "dy -> dx; dims and params as avg_pool", avg_pool_backward, nullptr},
@@ -121,54 +147,72 @@ constexpr KernelRow rows[] = {
      "dy, indices -> dw; dims i.., e, v; params padding_idx(i, -1: none), accumulate(i)",
      embedding_backward, nullptr, Work::table},
     {"embedding_bag",
-     "weight, indices, offsets, weights? -> y; dims offsets, bags, indices, e, v; params mode(i: sum|mean|max), "
+     "weight, indices, offsets, weights? -> y; dims offsets, bags, indices, e, v; params mode(i: "
+     "sum|mean|max), "
      "padding_idx(i, -1: none)",
      embedding_bag, nullptr, Work::visits},
     {"embedding_bag_max",
-     "weight, indices, offsets, weights? -> y, rows (i64); dims offsets, bags, indices, e, v; params mode(i), "
+     "weight, indices, offsets, weights? -> y, rows (i64); dims offsets, bags, indices, e, v; "
+     "params mode(i), "
      "padding_idx(i, -1: none)",
      embedding_bag_max, nullptr, Work::visits},
-    {"bag_of", "offsets -> y; dims offsets, bags, indices, e, v, of which only offsets and indices count", bag_of,
-     nullptr, Work::visits},
+    {"bag_of",
+     "offsets -> y; dims offsets, bags, indices, e, v, of which only offsets and indices count",
+     bag_of, nullptr, Work::visits},
     {"gather",
-     "x, indices.. -> y; dims any.., then those of x that are indexed; params of_dim(i: 1 for gather, whose wrong "
+     "x, indices.. -> y; dims any.., then those of x that are indexed; params of_dim(i: 1 for "
+     "gather, whose wrong "
      "index is no IndexError), wrap(i: a negative index counts from the end)",
      gather, nullptr, Work::visits},
     {"scatter",
-     "base, x, indices.. -> y; dims those of y and x.., those of x alone.., then those of y that are indexed; params "
-     "of_dim(i), wrap(i), number of dims of x alone(i), mode(i: put|sum|prod|amin|amax), include_self(i), alpha(f). y "
+     "base, x, indices.. -> y; dims those of y and x.., those of x alone.., then those of y that "
+     "are indexed; params "
+     "of_dim(i), wrap(i), number of dims of x alone(i), mode(i: put|sum|prod|amin|amax), "
+     "include_self(i), alpha(f). y "
      "may be base",
      scatter, nullptr, Work::visits},
     {"scan", "x -> y; dims rows.., d; params op(i: sum|prod|logsumexp)", scan, nullptr},
-    {"cumulative_extreme", "x -> y, indices (i64); dims rows.., d; params largest(i)", cumulative_extreme, nullptr},
-    {"sort", "x -> y, indices (i64); dims rows.., k = d, d; params descending(i). Of equals the first stays first",
+    {"cumulative_extreme", "x -> y, indices (i64); dims rows.., d; params largest(i)",
+     cumulative_extreme, nullptr},
+    {"sort",
+     "x -> y, indices (i64); dims rows.., k = d, d; params descending(i). Of equals the first "
+     "stays first",
      sort, nullptr},
-    {"topk", "x -> y, indices (i64); dims rows.., k, d; params largest(i), sorted(i)", topk, nullptr},
-    {"kthvalue", "x -> y, indices (i64); dims rows.., 1, d; params k(i, from 1)", kthvalue, nullptr},
-    {"flip", "x -> y; dims any.., then those that are turned round; params their number(i)", flip, nullptr},
+    {"topk", "x -> y, indices (i64); dims rows.., k, d; params largest(i), sorted(i)", topk,
+     nullptr},
+    {"kthvalue", "x -> y, indices (i64); dims rows.., 1, d; params k(i, from 1)", kthvalue,
+     nullptr},
+    {"flip", "x -> y; dims any.., then those that are turned round; params their number(i)", flip,
+     nullptr},
     {"triangle",
-     "x -> y; dims matrices.., rows, columns; params diagonal(i), upper(i: that side stays, else the lower one). The "
+     "x -> y; dims matrices.., rows, columns; params diagonal(i), upper(i: that side stays, else "
+     "the lower one). The "
      "index is the place of a row among all",
      triangle, nullptr, Work::pass, 2},
     {"resample",
      "x -> y; dims rows.., then of each dim that is resampled m of y and n of x; params "
-     "mode(i: nearest|nearest_exact|linear|cubic|reflect|replicate), align_corners(i), antialias(i), transposed(i), "
+     "mode(i: nearest|nearest_exact|linear|cubic|reflect|replicate), align_corners(i), "
+     "antialias(i), transposed(i), "
      "number of those dims(i), left(i).., scale(f, 0: none)..",
      resample, nullptr},
     {"grid_sample",
      "x, grid -> y; dims n, c, places, x's spatial.., numbers of a place; params "
      "mode(i: bilinear|nearest|bicubic), padding(i: zeros|border|reflection), align_corners(i)",
      grid_sample, nullptr},
-    {"grid_sample_backward", "dy, x, grid -> dx, dgrid; dims and params as grid_sample", grid_sample_backward, nullptr},
+    {"grid_sample_backward", "dy, x, grid -> dx, dgrid; dims and params as grid_sample",
+     grid_sample_backward, nullptr},
     {"searchsorted",
-     "sequence, x, sorter? (i64) -> y (i64 or i32); dims rows.., m of x, n of sequence; params right(i)", searchsorted,
-     nullptr, Work::visits},
+     "sequence, x, sorter? (i64) -> y (i64 or i32); dims rows.., m of x, n of sequence; params "
+     "right(i)",
+     searchsorted, nullptr, Work::visits},
     {"attention",
-     "q, k, v, mask? -> y, logsumexp; dims heads.., queries, keys, size, value size; params is_causal(i), "
+     "q, k, v, mask? -> y, logsumexp; dims heads.., queries, keys, size, value size; params "
+     "is_causal(i), "
      "scale(f, nan: 1 / sqrt(size)). The index is the place of a query among all",
      attention, nullptr, Work::flops, 4},
     {"attention_backward",
-     "dy, q, k, v, mask?, y, logsumexp -> dq, dk, dv; dims heads.., queries, keys, size, value size; params "
+     "dy, q, k, v, mask?, y, logsumexp -> dq, dk, dv; dims heads.., queries, keys, size, value "
+     "size; params "
      "is_causal(i), scale(f, nan: 1 / sqrt(size))",
      attention_backward, nullptr, Work::flops},
 };

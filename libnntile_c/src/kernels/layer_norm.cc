@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Layer norm and RMS norm over the last dim, and their gradients. RMS norm takes no mean off, and has no bias.
+// Layer norm and RMS norm over the last dim, and their gradients. RMS norm takes no mean off, and
+// has no bias.
 #include <cmath>
 
 #include "kernels/functions.hh"
@@ -15,11 +16,13 @@ int forward(const Args& args, bool centred) {
     if (int status = rows.make(args, {out + 1, rstd_at})) return status;
     const RowLoops& loops = rows.loops();
     Line none;
-    Line &x = rows.line[0], &w = rows.line[1], &b = centred ? rows.line[2] : none, &y = rows.line[out];
+    Line &x = rows.line[0], &w = rows.line[1], &b = centred ? rows.line[2] : none,
+         &y = rows.line[out];
     const double d = static_cast<double>(rows.d), eps = args.params[0].f;
     rows.each([&] {
         double sum = 0, squares = 0;
-        if (centred) rows.pieces([&](int64_t at, int64_t n) { sum += loops.sum(x.read(at, n), n); });
+        if (centred)
+            rows.pieces([&](int64_t at, int64_t n) { sum += loops.sum(x.read(at, n), n); });
         const double mean = sum / d;
         rows.pieces(
             [&](int64_t at, int64_t n) { squares += loops.deviation(x.read(at, n), n, mean); });
@@ -41,7 +44,8 @@ int backward_input(const Args& args, bool centred) {
     Rows rows;
     if (int status = rows.make(args, {2, rstd_at})) return status;
     const RowLoops& loops = rows.loops();
-    Line &dy = rows.line[0], &x = rows.line[1], &w = rows.line[rstd_at + 1], &dx = rows.line[rstd_at + 2];
+    Line &dy = rows.line[0], &x = rows.line[1], &w = rows.line[rstd_at + 1],
+         &dx = rows.line[rstd_at + 2];
     const double d = static_cast<double>(rows.d);
     rows.each([&] {
         const double mean = centred ? rows.line[2].scalar() : 0, rstd = rows.line[rstd_at].scalar();
@@ -67,7 +71,8 @@ int backward_affine(const Args& args, bool centred) {
     Line &dy = rows.line[0], &x = rows.line[1];
     const bool accumulate = args.params[0].i != 0;
     const size_t last = args.sizes.size() - 1;
-    // Panels are read once; rows that lie in place are cheap to come back to, and sums of a piece stay in the cache.
+    // Panels are read once; rows that lie in place are cheap to come back to, and sums of a piece
+    // stay in the cache.
     const int64_t piece = rows.is_packed() ? rows.d : Line::piece;
     std::vector<double> sums[3];
     for (auto& s : sums) s.resize(static_cast<size_t>(std::min(piece, rows.d)));

@@ -23,8 +23,8 @@ T* output(const Loop& loop, int i) {
     return static_cast<T*>(loop.out[i]);
 }
 
-// A number as exponent is the usual case: small powers need no logarithm, and roots are PyTorch's (the
-// power of -inf to 0.5 is nan then, but inf in float16). The elements of a tensor get the same
+// A number as exponent is the usual case: small powers need no logarithm, and roots are PyTorch's
+// (the power of -inf to 0.5 is nan then, but inf in float16). The elements of a tensor get the same
 // bits whatever their neighbours are.
 template <class T>
 void pow_loop(const Loop& loop) {
@@ -44,7 +44,7 @@ void pow_loop(const Loop& loop) {
         if (number && b[0] == T(-1)) return each([](T x) { return T(1) / x; });
         if (number && b[0] == T(-2)) return each([](T x) { return T(1) / (x * x); });
     }
-    constexpr int64_t block = 64;   // whole ones: see pow_of
+    constexpr int64_t block = 64;  // whole ones: see pow_of
     for (int64_t at = 0; at < loop.n; at += block) {
         const int64_t n = std::min(block, loop.n - at);
         T base[block] = {}, exponent[block] = {}, power[block];

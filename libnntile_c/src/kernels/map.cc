@@ -43,7 +43,8 @@ int MapEngine::run() {
     return 0;
 }
 
-// The chunk beside this one: its lines lie too far from each other for the processor to see that it comes.
+// The chunk beside this one: its lines lie too far from each other for the processor to see that it
+// comes.
 void MapEngine::prefetch(int64_t count, int64_t left) const {
     constexpr int64_t line = 64;
     if (left <= columns) return;
@@ -59,7 +60,8 @@ void MapEngine::prefetch(int64_t count, int64_t left) const {
         }
         if (step <= 0) continue;
         for (int64_t i = 0; i < m; ++i)
-            for (int64_t at = 0; at < n * step; at += line) __builtin_prefetch(next + i * apart + at, 0, 2);
+            for (int64_t at = 0; at < n * step; at += line)
+                __builtin_prefetch(next + i * apart + at, 0, 2);
     }
 }
 
@@ -82,12 +84,8 @@ int MapEngine::run_chunk(int64_t count, bool first) {
                 // The first chunk has the most rows, so what it loads serves all others.
                 if (first || !footprints[s.block].invariant) run_load(step, count);
                 break;
-            case Step::index:
-                run_index(step, count);
-                break;
-            case Step::convert:
-                step.convert_run(slots[step.from].at, s.at, 1, n);
-                break;
+            case Step::index: run_index(step, count); break;
+            case Step::convert: step.convert_run(slots[step.from].at, s.at, 1, n); break;
             case Step::narrow:
                 step.convert_run(s.at, narrowed, 1, n);
                 loader(step.dtype, s.compute)(narrowed, s.at, 1, n);
@@ -95,9 +93,7 @@ int MapEngine::run_chunk(int64_t count, bool first) {
             case Step::compute:
                 if (int status = run_compute(step, n)) return status;
                 break;
-            case Step::store:
-                run_store(step, count);
-                break;
+            case Step::store: run_store(step, count); break;
         }
     }
     return 0;
@@ -112,7 +108,8 @@ struct Plane {
     bool by_columns() const {
         constexpr int64_t short_row = 16;
         if (m == 1 || n == 1) return m > n;
-        return row_step != 0 && (std::abs(row_step) < std::abs(step) || (n < short_row && m > n && step != 1));
+        return row_step != 0 &&
+               (std::abs(row_step) < std::abs(step) || (n < short_row && m > n && step != 1));
     }
 };
 
@@ -154,10 +151,11 @@ void MapEngine::run_load(const Step& step, int64_t count) {
     for_planes(footprints[s.block], count, [&](int64_t offset, int64_t element, const Plane& p) {
         const std::byte* x = data + offset * from;
         std::byte* y = s.at + element * to;
-        if (p.row_step == 0 && p.m > 1) {       // one row, then twice as many at each copy
+        if (p.row_step == 0 && p.m > 1) {  // one row, then twice as many at each copy
             step.convert_run(x, y, p.step, p.n);
             const int64_t row = p.n * to, all = p.m * row;
-            for (int64_t done = row; done < all; done *= 2) std::memcpy(y + done, y, std::min(done, all - done));
+            for (int64_t done = row; done < all; done *= 2)
+                std::memcpy(y + done, y, std::min(done, all - done));
             return;
         }
         if (!p.by_columns()) {
@@ -176,11 +174,13 @@ void MapEngine::run_load(const Step& step, int64_t count) {
 void MapEngine::run_index(const Step& step, int64_t count) {
     int64_t* index = reinterpret_cast<int64_t*>(slots[step.slot].at);
     const int64_t start = args.index_offset + position[space.operands - 1];
-    for_planes(footprints[space.operands - 1], count, [&](int64_t offset, int64_t element, const Plane& p) {
-        for (int64_t i = 0; i < p.m; ++i)
-            for (int64_t j = 0; j < p.n; ++j)
-                index[element + i * p.n + j] = start + offset + i * p.row_step + j * p.step;
-    });
+    for_planes(footprints[space.operands - 1], count,
+               [&](int64_t offset, int64_t element, const Plane& p) {
+                   for (int64_t i = 0; i < p.m; ++i)
+                       for (int64_t j = 0; j < p.n; ++j)
+                           index[element + i * p.n + j] =
+                               start + offset + i * p.row_step + j * p.step;
+               });
 }
 
 void MapEngine::run_store(const Step& step, int64_t count) {
@@ -240,7 +240,8 @@ int MapEngine::run_compute(const Step& step, int64_t n) {
     }
     for (int k = 0; k < step.n_out; ++k) out[k] = slots[step.out[k]].at;
     if (step.check != MapCheck::none)
-        if (int status = refuse(step, in[step.checked], uniform[step.checked] ? map_block : n)) return status;
+        if (int status = refuse(step, in[step.checked], uniform[step.checked] ? map_block : n))
+            return status;
     const int64_t* index =
         index_slot < 0 ? nullptr : reinterpret_cast<const int64_t*>(slots[index_slot].at);
     step.loop({n, in, uniform, out, args.params.data() + step.first_param, index, step.dtype});

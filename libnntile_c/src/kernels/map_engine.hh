@@ -27,8 +27,10 @@ public:
 
 private:
     static constexpr int64_t register_bytes = 4096;
-    static constexpr int64_t long_row = 128;  // elements: worth a chunk of its own, where several would be copied
-    static constexpr int64_t long_uniform_row = 512;  // likewise, where several would repeat an element of each
+    // elements: worth a chunk of its own, where several would be copied
+    static constexpr int64_t long_row = 128;
+    // Likewise, where several would repeat an element of each
+    static constexpr int64_t long_uniform_row = 512;
     static constexpr int max_buffers = 32;
     static constexpr int max_slots = max_map_registers * compute_count + 1;  // and the index
     static constexpr int max_steps =
@@ -89,7 +91,8 @@ private:
     bool uses_index;
     int split;            // a chunk is `rows` of dim split - 1 with all dims from split on
     int64_t rows, inner;  // inner: elements of one row
-    int64_t columns = 0;  // not 0: a chunk has only so many elements of the last dim, which is then split
+    // Not 0: a chunk has only so many elements of the last dim, which is then split
+    int64_t columns = 0;
     Footprint footprints[max_operands];
     int64_t position[max_operands];  // of the chunk, in elements
 

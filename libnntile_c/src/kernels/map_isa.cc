@@ -10,12 +10,9 @@
 namespace nntile::kernels::NNTILE_ISA {
 namespace {
 
-#define IN(...) \
-    { __VA_ARGS__ }
-#define OUT(...) \
-    { __VA_ARGS__ }
-#define P(...) \
-    { __VA_ARGS__ }
+#define IN(...) {__VA_ARGS__}
+#define OUT(...) {__VA_ARGS__}
+#define P(...) {__VA_ARGS__}
 #define F(name, initial) 'f'
 #define I(name, initial) 'i'
 #define CHOICE(name, words) 'c'
@@ -64,9 +61,9 @@ T value_of(T out, size_t) {
     return out;
 }
 
-// Elements go through the vector code in blocks, and the last ones in a block that is filled up: the
-// compiler joins multiplications and additions otherwise in code for single elements, so that the
-// bits would depend on where a tile begins.
+// Elements go through the vector code in blocks, and the last ones in a block that is filled up:
+// the compiler joins multiplications and additions otherwise in code for single elements, so that
+// the bits would depend on where a tile begins.
 constexpr int64_t block = map_block;
 
 template <class T, size_t inputs, size_t outputs, size_t params>
@@ -88,7 +85,8 @@ template <class Row, class T, bool choice, class L, size_t... I, size_t... O, si
         // Outputs may be inputs, element by element: all are read before one is written.
 #pragma GCC ivdep
         for (int64_t j = 0; j < block; ++j) {
-            const auto y = Row::apply(in[I][j]..., param<Row::kinds.kind[K], choice>(l.f[K], l.i[K])...);
+            const auto y =
+                Row::apply(in[I][j]..., param<Row::kinds.kind[K], choice>(l.f[K], l.i[K])...);
             ((out[O][j] = value_of(y, O)), ...);
         }
     }

@@ -9,11 +9,12 @@ namespace nntile::kernels {
 struct Loop {
     int64_t n;
     const void* const* in;
-    const bool* uniform;        // an input whose elements are all equal: only the first `map_block` are there
-    void* const* out;           // may equal inputs
+    // An input whose elements are all equal: only the first `map_block` are there
+    const bool* uniform;
+    void* const* out;  // may equal inputs
     const Param* params;
-    const int64_t* index;       // of each element; only if the row uses it
-    DType result;               // dtype of the first output
+    const int64_t* index;  // of each element; only if the row uses it
+    DType result;          // dtype of the first output
 };
 // Rows of map.def that are one expression go through elements in blocks of so many.
 inline constexpr int64_t map_block = 64;

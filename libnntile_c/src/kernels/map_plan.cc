@@ -37,22 +37,27 @@ int MapEngine::prepare() {
 
 void MapEngine::choose_chunk() {
     // A result is narrowed in a buffer, as what it is narrowed to.
-    const bool wide = uses_index || std::any_of(program.code.begin(), program.code.end(), [](auto& i) {
-                          return i.compute != DType::f32 || size_of(i.result) > size_of(DType::f32);
-                      });
+    const bool wide =
+        uses_index || std::any_of(program.code.begin(), program.code.end(), [](auto& i) {
+            return i.compute != DType::f32 || size_of(i.result) > size_of(DType::f32);
+        });
     const bool single = program.code.size() == 1 && !uses_index;
     const int last = space.dims - 1;
     bool plain = single, apart = false, varies = false;
     for (int k = 0; k < program.n_in + program.n_out; ++k) {
         const int64_t* strides = space.strides[k];
-        const bool direct = strides[last] == 1 && (!single || args.blocks[k].dtype == program.code[0].compute);
+        const bool direct =
+            strides[last] == 1 && (!single || args.blocks[k].dtype == program.code[0].compute);
         const bool uniform = k < program.n_in && strides[last] == 0 && may_be_uniform(k);
         plain = plain && (direct || uniform);
-        varies = varies || (uniform && std::any_of(strides, strides + last, [](int64_t s) { return s != 0; }));
+        varies = varies || (uniform &&
+                            std::any_of(strides, strides + last, [](int64_t s) { return s != 0; }));
         apart = apart || (direct && last > 0 && strides[last - 1] != space.sizes[last]);
     }
-    // Long rows that lie apart are read and written where they are, one at a time: a chunk of several would be copied.
-    const bool by_rows = (apart && space.sizes[last] >= long_row) || (varies && space.sizes[last] >= long_uniform_row);
+    // Long rows that lie apart are read and written where they are, one at a time: a chunk of
+    // several would be copied.
+    const bool by_rows = (apart && space.sizes[last] >= long_row) ||
+                         (varies && space.sizes[last] >= long_uniform_row);
     // A single primitive on plain arrays needs no registers and so no chunks.
     const bool whole = plain && (last == 0 || by_rows);
     const int64_t limit = whole ? INT64_MAX : register_bytes / (wide ? 8 : 4);
@@ -61,7 +66,8 @@ void MapEngine::choose_chunk() {
     if (columns > 0) return;
     split = space.dims;
     inner = 1;
-    while (!by_rows && split > 1 && space.sizes[split - 1] <= limit / inner) inner *= space.sizes[--split];
+    while (!by_rows && split > 1 && space.sizes[split - 1] <= limit / inner)
+        inner *= space.sizes[--split];
     const int64_t size = space.sizes[split - 1], most = limit / inner;
     const int64_t pieces = (size - 1) / most + 1;
     rows = (size - 1) / pieces + 1;
@@ -71,7 +77,8 @@ void MapEngine::choose_chunk() {
 // Cache lines of an operand in m elements of a dim by n of the last one.
 double MapEngine::lines(int operand, int dim, int64_t m, int64_t n) const {
     constexpr double line = 64;
-    const double bytes = operand < program.n_in + program.n_out ? size_of(args.blocks[operand].dtype) : 0;
+    const double bytes =
+        operand < program.n_in + program.n_out ? size_of(args.blocks[operand].dtype) : 0;
     double along = std::abs(space.strides[operand][space.dims - 1]) * bytes;
     double across = std::abs(space.strides[operand][dim]) * bytes;
     double count = static_cast<double>(n), times = static_cast<double>(m);
@@ -79,17 +86,20 @@ double MapEngine::lines(int operand, int dim, int64_t m, int64_t n) const {
         std::swap(along, across);
         std::swap(count, times);
     }
-    return std::max(1.0, count * std::min(1.0, along / line)) * std::max(1.0, times * std::min(1.0, across / line));
+    return std::max(1.0, count * std::min(1.0, along / line)) *
+           std::max(1.0, times * std::min(1.0, across / line));
 }
 
-// Where an operand lies along another dim than the first result does, a chunk along the last dim would take an element
-// of each cache line, and the line again for the next chunk. A chunk of some rows by some columns takes whole lines.
+// Where an operand lies along another dim than the first result does, a chunk along the last dim
+// would take an element of each cache line, and the line again for the next chunk. A chunk of some
+// rows by some columns takes whole lines.
 void MapEngine::choose_plane(int64_t limit) {
     constexpr int64_t side = 16;
     constexpr double better = 0.75;
     const int last = space.dims - 1;
     const int64_t size = space.sizes[last];
-    if (std::all_of(space.strides, space.strides + space.operands, [&](auto& s) { return std::abs(s[last]) <= 1; }))
+    if (std::all_of(space.strides, space.strides + space.operands,
+                    [&](auto& s) { return std::abs(s[last]) <= 1; }))
         return;
     const auto cost = [&](int dim, int64_t m, int64_t n) {
         double sum = 0;
@@ -116,10 +126,12 @@ void MapEngine::choose_plane(int64_t limit) {
     rows = std::min(space.sizes[last - 1], limit / columns);
 }
 
-// Whether all that reads an input goes through it in blocks, so that one block of equal elements is enough.
+// Whether all that reads an input goes through it in blocks, so that one block of equal elements is
+// enough.
 bool MapEngine::may_be_uniform(int reg) const {
     return std::all_of(program.code.begin(), program.code.end(), [&](const Instruction& i) {
-        return map_rows()[i.primitive].by_blocks || std::find(i.in.begin(), i.in.end(), reg) == i.in.end();
+        return map_rows()[i.primitive].by_blocks ||
+               std::find(i.in.begin(), i.in.end(), reg) == i.in.end();
     });
 }
 
@@ -135,7 +147,8 @@ MapEngine::Footprint MapEngine::footprint_of(int operand) const {
     const auto nothing = [](int64_t s) { return s == 0; };
     f.invariant = std::all_of(strides, strides + (columns > 0 ? space.dims : split), nothing);
     f.dims = dims;
-    if (columns > 0 && !f.invariant) return f;      // sizes[1] changes from chunk to chunk: nothing can be merged
+    // Sizes[1] changes from chunk to chunk: nothing can be merged
+    if (columns > 0 && !f.invariant) return f;
     int64_t* array = f.strides;
     f.dims = merge_dims({f.sizes, static_cast<size_t>(dims)}, {&array, 1});
     return f;
@@ -182,7 +195,8 @@ int MapEngine::plan_instruction(int number) {
     for (size_t k = 0; k < instruction.in.size(); ++k)
         in[k] = static_cast<int16_t>(slot_for(instruction.in[k], compute));
     // What is only converted is stored from where it is read.
-    if (program.code.size() == 1 && instruction.primitive == number_of_cast && !slots[in[0]].uniform) {
+    if (program.code.size() == 1 && instruction.primitive == number_of_cast &&
+        !slots[in[0]].uniform) {
         compute_of_register[instruction.out[0]] = compute;
         slot_of[instruction.out[0]][compute] = in[0];
         return 0;
@@ -264,8 +278,9 @@ int MapEngine::slot_for(int reg, Compute compute) {
     }
     const Block& b = args.blocks[reg];
     if (footprints[reg].plain() && b.dtype == dtype_of(compute)) {
-        slots[n_slots] = {compute, static_cast<int16_t>(reg), static_cast<int16_t>(reg), -1, false, false,
-                          nullptr};
+        slots[n_slots] = {
+            compute, static_cast<int16_t>(reg), static_cast<int16_t>(reg), -1, false, false,
+            nullptr};
         slot_of[reg][compute] = static_cast<int16_t>(n_slots);
         direct[n_direct++] = static_cast<int16_t>(n_slots);
         return n_slots++;
@@ -298,7 +313,8 @@ int MapEngine::new_slot(int reg, Compute compute, bool pinned) {
         return 0;
     }
     const int16_t buffer = reuse ? free_buffers[--n_free] : static_cast<int16_t>(n_buffers++);
-    slots[n_slots] = {compute, static_cast<int16_t>(reg), -1, buffer, pinned, false, buffers[buffer]};
+    slots[n_slots] = {compute,        static_cast<int16_t>(reg), -1, buffer, pinned, false,
+                      buffers[buffer]};
     if (!(uses_index && index_slot < 0)) slot_of[reg][compute] = static_cast<int16_t>(n_slots);
     return n_slots++;
 }

@@ -21,18 +21,12 @@ std::vector<MapRow> with_checks(std::vector<MapRow> rows) {
 }
 
 std::vector<MapRow> make_rows() {
-#define IN(...) \
-    { __VA_ARGS__ }
-#define OUT(...) \
-    { __VA_ARGS__ }
-#define P(...) \
-    { __VA_ARGS__ }
-#define F(name, initial) \
-    { name, 'f', initial, nullptr }
-#define I(name, initial) \
-    { name, 'i', initial, nullptr }
-#define CHOICE(name, words) \
-    { name, 'i', 0, words }
+#define IN(...) {__VA_ARGS__}
+#define OUT(...) {__VA_ARGS__}
+#define P(...) {__VA_ARGS__}
+#define F(name, initial) {name, 'f', initial, nullptr}
+#define I(name, initial) {name, 'i', initial, nullptr}
+#define CHOICE(name, words) {name, 'i', 0, words}
 #define MAP(name, types, flops, doc, in, out, params, ...) \
     {#name, doc, Types::types, in, out, params, false, flops, true},
 #define MAP_LOOP(name, types, flops, doc, in, out, params, uses_index, ...) \

@@ -1,36 +1,38 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Functions of map.def and of rows that loops vectorise: those of SLEEF, powers, activations, division.
+// Functions of map.def and of rows that loops vectorise: those of SLEEF, powers, activations,
+// division.
 #pragma once
 
 #include "kernels/elementary_isa.hh"
 
 namespace nntile::kernels::NNTILE_ISA {
 
-// ---- functions of libm that vectors_isa.cc has for vectors, by SLEEF, within 1 ulp, as PyTorch takes them too. The
-// compiler asks for them by the names of the vector ABI, but for the elements that are left over it takes libm, whose
-// bits are others: only for loops over whole blocks.
+// ---- functions of libm that vectors_isa.cc has for vectors, by SLEEF, within 1 ulp, as PyTorch
+// takes them too. The compiler asks for them by the names of the vector ABI, but for the elements
+// that are left over it takes libm, whose bits are others: only for loops over whole blocks.
 #ifdef NNTILE_HAVE_SLEEF
 #define NNTILE_IN_VECTORS __attribute__((simd("notinbranch"), const))
 #else
 #define NNTILE_IN_VECTORS __attribute__((const))
 #endif
-#define NNTILE_FUNCTION(name, accuracy)                                    \
-    extern "C" NNTILE_IN_VECTORS float nntile_##name##f(float) noexcept;   \
-    extern "C" NNTILE_IN_VECTORS double nntile_##name(double) noexcept;    \
-    inline float vector_##name(float x) { return nntile_##name##f(x); }    \
+#define NNTILE_FUNCTION(name, accuracy)                                  \
+    extern "C" NNTILE_IN_VECTORS float nntile_##name##f(float) noexcept; \
+    extern "C" NNTILE_IN_VECTORS double nntile_##name(double) noexcept;  \
+    inline float vector_##name(float x) { return nntile_##name##f(x); }  \
     inline double vector_##name(double x) { return nntile_##name(x); }
-#define NNTILE_FUNCTION_OF_TWO(name, accuracy)                                       \
-    extern "C" NNTILE_IN_VECTORS float nntile_##name##f(float, float) noexcept;      \
-    extern "C" NNTILE_IN_VECTORS double nntile_##name(double, double) noexcept;      \
-    inline float vector_##name(float a, float b) { return nntile_##name##f(a, b); }  \
+#define NNTILE_FUNCTION_OF_TWO(name, accuracy)                                      \
+    extern "C" NNTILE_IN_VECTORS float nntile_##name##f(float, float) noexcept;     \
+    extern "C" NNTILE_IN_VECTORS double nntile_##name(double, double) noexcept;     \
+    inline float vector_##name(float a, float b) { return nntile_##name##f(a, b); } \
     inline double vector_##name(double a, double b) { return nntile_##name(a, b); }
 #include "kernels/vectors.def"
 #undef NNTILE_FUNCTION
 #undef NNTILE_FUNCTION_OF_TWO
 #undef NNTILE_IN_VECTORS
 
-// SLEEF before 3.6 overflows where a part of its formula does, before the result. One call for all x, and numbers
-// instead of conditions: the compiler would make calls in branches, which no loop in vectors has.
+// SLEEF before 3.6 overflows where a part of its formula does, before the result. One call for all
+// x, and numbers instead of conditions: the compiler would make calls in branches, which no loop in
+// vectors has.
 template <class T>
 inline constexpr T long_angle = sizeof(T) == 4 ? T(80) : T(700);
 template <class T>
@@ -108,12 +110,12 @@ T div_trunc_of(T a, T b) {
     else return b == -1 ? static_cast<T>(0 - static_cast<uint64_t>(a)) : a / b;
 }
 template <class T>
-T fmod_of(T a, T b) {       // exact; nan where a / b is too large for T, as PyTorch's vectors have it
+T fmod_of(T a, T b) {  // exact; nan where a / b is too large for T, as PyTorch's vectors have it
     if constexpr (is_real<T>) return vector_fmod(a, b);
     else return b == -1 ? 0 : a % b;
 }
 template <class T>
-bool points_away(T rest, T b) {     // of a quotient that is no integer: it was cut upwards
+bool points_away(T rest, T b) {  // of a quotient that is no integer: it was cut upwards
     return (rest != 0) & ((rest < 0) != (b < 0));
 }
 template <class T>
@@ -126,8 +128,9 @@ T div_floor_of(T a, T b) {  // as PyTorch and Python: exact where a is near a mu
     T r = fmod_of(a, b);
     if constexpr (is_real<T>) {
         const T plain = a / b, signed_zero = std::copysign(T(0), plain);
-        r = select(r == r, r, a - a);       // a quotient that is too large is infinite, that of inf nan
-        const T quotient = (a - r) / b - select(points_away(r, b), T(1), T(0)), whole = std::floor(quotient);
+        r = select(r == r, r, a - a);  // a quotient that is too large is infinite, that of inf nan
+        const T quotient = (a - r) / b - select(points_away(r, b), T(1), T(0)),
+                whole = std::floor(quotient);
         const T nearest = whole + select(quotient - whole > T(0.5), T(1), T(0));
         return select(b == 0, plain, select(quotient == 0, signed_zero, nearest));
     } else {

@@ -53,16 +53,18 @@ void start(const Product& p, int64_t i, int64_t j, int64_t count, T* out) {
     }
 }
 
-// y = beta * y + alpha * x @ v. A product of one row or column packs its matrix, which takes longer than to read it.
+// y = beta * y + alpha * x @ v. A product of one row or column packs its matrix, which takes longer
+// than to read it.
 template <class T>
-void matrix_vector(int64_t rows, int64_t columns, double alpha, const T* x, const Order& order, const T* v,
-                   int64_t step, double beta, T* y, int64_t y_step) {
-    if (beta == 0) {                            // not what 0 * nan is
+void matrix_vector(int64_t rows, int64_t columns, double alpha, const T* x, const Order& order,
+                   const T* v, int64_t step, double beta, T* y, int64_t y_step) {
+    if (beta == 0) {  // not what 0 * nan is
         for (int64_t i = 0; i < rows; ++i) y[i * y_step] = 0;
         beta = 1;
     }
     const auto transposed = order.transposed ? CblasTrans : CblasNoTrans;
-    const int m = static_cast<int>(order.transposed ? columns : rows), ld = static_cast<int>(order.ld);
+    const int m = static_cast<int>(order.transposed ? columns : rows),
+              ld = static_cast<int>(order.ld);
     const int n = static_cast<int>(order.transposed ? rows : columns);
     const int inc = static_cast<int>(step), y_inc = static_cast<int>(y_step);
     if constexpr (sizeof(T) == 4)
@@ -80,10 +82,12 @@ void blas(int64_t m, int64_t n, int64_t k, double alpha, const void* a, const Or
     const int lda = static_cast<int>(oa.ld), ldb = static_cast<int>(ob.ld),
               ldy = static_cast<int>(ld);
     const T *x = static_cast<const T*>(a), *w = static_cast<const T*>(b);
-    if (n == 1) return matrix_vector(m, k, alpha, x, oa, w, ob.transposed ? 1 : ob.ld, beta, static_cast<T*>(y), ld);
+    if (n == 1)
+        return matrix_vector(m, k, alpha, x, oa, w, ob.transposed ? 1 : ob.ld, beta,
+                             static_cast<T*>(y), ld);
     if (m == 1)
-        return matrix_vector(n, k, alpha, w, {true, !ob.transposed, ob.ld}, x, oa.transposed ? oa.ld : 1, beta,
-                             static_cast<T*>(y), 1);
+        return matrix_vector(n, k, alpha, w, {true, !ob.transposed, ob.ld}, x,
+                             oa.transposed ? oa.ld : 1, beta, static_cast<T*>(y), 1);
     if constexpr (sizeof(T) == 4)
         scipy_cblas_sgemm(CblasRowMajor, ta, tb, im, in, ik, static_cast<T>(alpha), x, lda, w, ldb,
                           static_cast<T>(beta), static_cast<T*>(y), ldy);
@@ -202,16 +206,16 @@ void multiply_as(const Product& p) {
 
 }  // namespace
 
-void start_row(const Product& p, int64_t i, int64_t j, int64_t count, float* out) { start(p, i, j, count, out); }
+void start_row(const Product& p, int64_t i, int64_t j, int64_t count, float* out) {
+    start(p, i, j, count, out);
+}
 
 void multiply(const Product& p) {
     switch (compute_of(p.y.dtype)) {
         case compute_f32:
             return is_short_float(p.a.dtype) && multiply_short(p) ? void() : multiply_as<float>(p);
-        case compute_f64:
-            return multiply_as<double>(p);
-        default:
-            return multiply_integers(p);
+        case compute_f64: return multiply_as<double>(p);
+        default: return multiply_integers(p);
     }
 }
 

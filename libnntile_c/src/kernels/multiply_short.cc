@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Products of bfloat16 and float16 where the CPU has instructions for them: oneDNN's matmul, which sums in float32 and
-// rounds once, as the panels of multiply.cc do. One call on one thread; primitives are kept by shape for each thread.
+// Products of bfloat16 and float16 where the CPU has instructions for them: oneDNN's matmul, which
+// sums in float32 and rounds once, as the panels of multiply.cc do. One call on one thread;
+// primitives are kept by shape for each thread.
 #include "kernels/gemm.hh"
 
 #ifdef NNTILE_HAVE_ONEDNN
@@ -20,8 +21,8 @@ namespace {
 
 using dnnl::memory;
 
-constexpr size_t most_products = 512;   // that a thread keeps; a loop of one model needs some dozens
-constexpr int64_t panel_bytes = 1 << 20;    // of sums in float32 that wait for their rounding
+constexpr size_t most_products = 512;  // that a thread keeps; a loop of one model needs some dozens
+constexpr int64_t panel_bytes = 1 << 20;  // of sums in float32 that wait for their rounding
 
 bool has_instructions(DType dtype) {
     using dnnl::cpu_isa;
@@ -30,8 +31,8 @@ bool has_instructions(DType dtype) {
         return std::find(all.begin(), all.end(), isa) != all.end();
     };
     if (dtype == DType::bf16)
-        return among({cpu_isa::avx512_core_bf16, cpu_isa::avx512_core_fp16, cpu_isa::avx512_core_amx,
-                      cpu_isa::avx512_core_amx_fp16});
+        return among({cpu_isa::avx512_core_bf16, cpu_isa::avx512_core_fp16,
+                      cpu_isa::avx512_core_amx, cpu_isa::avx512_core_amx_fp16});
     return dtype == DType::f16 && among({cpu_isa::avx512_core_fp16, cpu_isa::avx512_core_amx_fp16});
 }
 
@@ -41,7 +42,8 @@ memory::data_type type_of(DType dtype) {
                                  : memory::data_type::f32;
 }
 
-// Rows or columns that lie dense, any distance apart. A stride of a dim of one element has no meaning.
+// Rows or columns that lie dense, any distance apart. A stride of a dim of one element has no
+// meaning.
 bool is_plain(const Matrix& x, int64_t rows, int64_t columns) {
     const bool by_rows = (x.column == 1 || columns == 1) && (x.row >= columns || rows == 1);
     const bool by_columns = (x.row == 1 || rows == 1) && (x.column >= rows || columns == 1);
@@ -50,13 +52,14 @@ bool is_plain(const Matrix& x, int64_t rows, int64_t columns) {
 
 memory::desc desc_of(const Matrix& x, int64_t rows, int64_t columns) {
     const bool by_columns = columns > 1 && x.column != 1;
-    memory::dims strides = by_columns ? memory::dims{1, x.column} : memory::dims{rows > 1 ? x.row : columns, 1};
+    memory::dims strides =
+        by_columns ? memory::dims{1, x.column} : memory::dims{rows > 1 ? x.row : columns, 1};
     return {{rows, columns}, type_of(x.dtype), strides};
 }
 
 struct Known {
     memory::desc a, b, y, scratchpad;
-    dnnl::matmul product;               // empty: the library has a plain loop only
+    dnnl::matmul product;  // empty: the library has a plain loop only
 };
 
 Known make(const Product& p, const Matrix& y, int64_t m, bool add) {
@@ -69,8 +72,10 @@ Known make(const Product& p, const Matrix& y, int64_t m, bool add) {
         attr.set_post_ops(sum);
     }
     constexpr bool allow_empty = true;
-    const dnnl::matmul::primitive_desc desc(dnn_engine(), known.a, known.b, known.y, attr, allow_empty);
-    if (!desc || std::string_view(desc.impl_info_str()).find("ref") != std::string_view::npos) return known;
+    const dnnl::matmul::primitive_desc desc(dnn_engine(), known.a, known.b, known.y, attr,
+                                            allow_empty);
+    if (!desc || std::string_view(desc.impl_info_str()).find("ref") != std::string_view::npos)
+        return known;
     known.scratchpad = desc.scratchpad_desc();
     known.product = dnnl::matmul(desc);
     return known;
@@ -80,26 +85,40 @@ Known make(const Product& p, const Matrix& y, int64_t m, bool add) {
 const Known& known_for(const Product& p, const Matrix& y, int64_t m, bool add) {
     using Key = std::array<int64_t, 12>;
     thread_local std::map<Key, Known> all;
-    const Key key{m,     p.n,      p.k, p.a.row, p.a.column, p.b.row, p.b.column, y.row, y.column,
-                  int64_t(p.a.dtype), int64_t(y.dtype), add};
+    const Key key{m,
+                  p.n,
+                  p.k,
+                  p.a.row,
+                  p.a.column,
+                  p.b.row,
+                  p.b.column,
+                  y.row,
+                  y.column,
+                  int64_t(p.a.dtype),
+                  int64_t(y.dtype),
+                  add};
     if (all.size() >= most_products && !all.count(key)) all.clear();
     const auto at = all.find(key);
     return at != all.end() ? at->second : all.emplace(key, make(p, y, m, add)).first->second;
 }
 
-void run(const Known& known, const Matrix& a, const Matrix& b, const Matrix& y, std::byte* scratchpad) {
-    known.product.execute(dnn_stream(), {{DNNL_ARG_SRC, {known.a, dnn_engine(), a.data}},
-                                         {DNNL_ARG_WEIGHTS, {known.b, dnn_engine(), b.data}},
-                                         {DNNL_ARG_DST, {known.y, dnn_engine(), y.data}},
-                                         {DNNL_ARG_SCRATCHPAD, {known.scratchpad, dnn_engine(), scratchpad}}});
+void run(const Known& known, const Matrix& a, const Matrix& b, const Matrix& y,
+         std::byte* scratchpad) {
+    known.product.execute(dnn_stream(),
+                          {{DNNL_ARG_SRC, {known.a, dnn_engine(), a.data}},
+                           {DNNL_ARG_WEIGHTS, {known.b, dnn_engine(), b.data}},
+                           {DNNL_ARG_DST, {known.y, dnn_engine(), y.data}},
+                           {DNNL_ARG_SCRATCHPAD, {known.scratchpad, dnn_engine(), scratchpad}}});
 }
 
 }  // namespace
 
 bool multiply_short(const Product& p) {
-    if (p.a.dtype != p.b.dtype || !has_instructions(p.a.dtype) || p.alpha != 1 || p.k == 0) return false;
+    if (p.a.dtype != p.b.dtype || !has_instructions(p.a.dtype) || p.alpha != 1 || p.k == 0)
+        return false;
     if (!is_plain(p.y, p.m, p.n)) return false;
-    if (p.y.column != 1 && p.n > 1) return p.m == 1 || p.y.row == 1 ? multiply_short(p.transposed()) : false;
+    if (p.y.column != 1 && p.n > 1)
+        return p.m == 1 || p.y.row == 1 ? multiply_short(p.transposed()) : false;
     if (!is_plain(p.a, p.m, p.k) || !is_plain(p.b, p.k, p.n)) return false;
     const OneDnnThread one_thread;
     thread_local Scratch scratch;
@@ -112,12 +131,13 @@ bool multiply_short(const Product& p) {
         return true;
     }
     // What is added to is not rounded in between: sums of a panel of rows wait in float32.
-    const int64_t rows = std::clamp<int64_t>(panel_bytes / (4 * p.n), std::min<int64_t>(p.m, 32), p.m);
+    const int64_t rows =
+        std::clamp<int64_t>(panel_bytes / (4 * p.n), std::min<int64_t>(p.m, 32), p.m);
     for (int64_t i = 0; i < p.m; i += rows) {
         const int64_t m = std::min(rows, p.m - i);
         Matrix sums{nullptr, DType::f32, p.n, 1};
         const Known& known = known_for(p, sums, m, true);
-        if (!known.product) return false;   // of the first rows, so nothing is done yet
+        if (!known.product) return false;  // of the first rows, so nothing is done yet
         const size_t bytes = static_cast<size_t>(m * p.n) * sizeof(float);
         scratch.begin(padded(bytes) + known.scratchpad.get_size());
         auto* sum = scratch.take<float>(static_cast<size_t>(m * p.n));

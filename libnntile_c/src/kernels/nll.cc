@@ -61,20 +61,28 @@ struct Targets {
         const Convert load = loader(target.dtype, compute_i64);
         const int inner = space.dims - 1;
         std::vector<double> weights(weight.data ? static_cast<size_t>(classes) : 0);
-        if (weight.data) loader(weight.dtype, compute_f64)(weight.data, weights.data(), weight.strides[last], classes);
+        if (weight.data)
+            loader(weight.dtype, compute_f64)(weight.data, weights.data(), weight.strides[last],
+                                              classes);
         Walk walk(space, inner);
         do {
             int64_t own[some];
             for (int64_t first = 0; first < space.sizes[inner]; first += some) {
-                const int64_t n = std::min(some, space.sizes[inner] - first), step = space.strides[t][inner];
-                load(target.data + (walk.offset[t] + first * step) * size_of(target.dtype), own, step, n);
+                const int64_t n = std::min(some, space.sizes[inner] - first),
+                              step = space.strides[t][inner];
+                load(target.data + (walk.offset[t] + first * step) * size_of(target.dtype), own,
+                     step, n);
                 for (int64_t j = 0; j < n; ++j) {
                     const int64_t c = own[j];
-                    const auto offset = [&](int k) { return walk.offset[k] + (first + j) * space.strides[k][inner]; };
+                    const auto offset = [&](int k) {
+                        return walk.offset[k] + (first + j) * space.strides[k][inner];
+                    };
                     if (c == ignore_index) body(offset, int64_t{-1}, 0.0);
                     else if (c < 0 || c >= classes)
                         return fail_task(args, static_cast<int>(Status::index_error),
-                                         "nll_loss: target %" PRId64 " is out of range [0, %" PRId64 ")", c, classes);
+                                         "nll_loss: target %" PRId64 " is out of range [0, %" PRId64
+                                         ")",
+                                         c, classes);
                     else body(offset, c, weight.data ? weights[static_cast<size_t>(c)] : 1.0);
                 }
             }
@@ -108,8 +116,7 @@ int nll_loss(const Args& args) {
 int nll_total_weight(const Args& args) {
     Targets targets(args, 0, args.params[0].i);
     double total = 0;
-    const int status =
-        targets.each([&](auto&&, int64_t, double weight) { total += weight; });
+    const int status = targets.each([&](auto&&, int64_t, double weight) { total += weight; });
     if (status) return status;
     const Block& y = args.blocks[2];
     set_element(y, 0, args.params[1].i ? element(y, 0) + total : total);

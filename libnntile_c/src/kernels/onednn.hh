@@ -10,7 +10,8 @@
 
 namespace nntile::kernels {
 
-// What the library makes for one thread it runs on one. The thread may be the program's: its own number comes back.
+// What the library makes for one thread it runs on one. The thread may be the program's: its own
+// number comes back.
 class OneDnnThread {
 public:
     OneDnnThread() : before_(omp_get_max_threads()) { set(1); }
@@ -25,7 +26,8 @@ private:
 };
 
 inline dnnl::engine& dnn_engine() {
-    static auto* engine = new dnnl::engine(dnnl::engine::kind::cpu, 0);  // threads may end after static objects
+    // Threads may end after static objects
+    static auto* engine = new dnnl::engine(dnnl::engine::kind::cpu, 0);
     return *engine;
 }
 inline dnnl::stream& dnn_stream() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Loops over rows that lie beside each other, one element of each: what rows of classes need where the classes are not
-// the last dim. Sums are double; classes are int32.
+// Loops over rows that lie beside each other, one element of each: what rows of classes need where
+// the classes are not the last dim. Sums are double; classes are int32.
 #pragma once
 
 #include "kernels/isa.hh"
@@ -8,25 +8,26 @@
 namespace nntile::kernels {
 
 struct PanelLoops {
-    void (*max)(const void* x, int64_t n, void* max);               // max = the larger one; nan wins
+    void (*max)(const void* x, int64_t n, void* max);  // max = the larger one; nan wins
     // sum += exp(x - max), and picked = x - max where `own` is the class
-    void (*exp_sum)(const void* x, int64_t n, const void* max, const int32_t* own, int32_t of_class, double* sum,
-                    double* picked);
+    void (*exp_sum)(const void* x, int64_t n, const void* max, const int32_t* own, int32_t of_class,
+                    double* sum, double* picked);
     // sum += weight * (x - max)
     void (*shifted_sum)(const void* x, int64_t n, const void* max, double weight, double* sum);
     void (*log)(int64_t n, double* x);
-    // dx = exp(x - log_sum) * all - share, less `target` where `own` is the class; 0 where `own` is below 0. log_sum in
-    // two parts: of large logits one would be a coarse number.
-    void (*cross_entropy_backward)(const void* x, int64_t n, const void* log_sum, const void* rest, const void* all,
-                                   const void* share, double weight, const int32_t* own, int32_t of_class,
-                                   const void* target, void* dx);
-    // y = p * a + q * (b - s) + r; without b: p * a + r. each: p, q, s and r have an element for each, else one for
-    // all. An element has the same bits wherever it is among the n.
-    void (*blend)(const void* a, const void* b, int64_t n, bool each, const void* p, const void* q, const void* s,
-                  const void* r, void* y);
+    // dx = exp(x - log_sum) * all - share, less `target` where `own` is the class; 0 where `own` is
+    // below 0. log_sum in two parts: of large logits one would be a coarse number.
+    void (*cross_entropy_backward)(const void* x, int64_t n, const void* log_sum, const void* rest,
+                                   const void* all, const void* share, double weight,
+                                   const int32_t* own, int32_t of_class, const void* target,
+                                   void* dx);
+    // y = p * a + q * (b - s) + r; without b: p * a + r. each: p, q, s and r have an element for
+    // each, else one for all. An element has the same bits wherever it is among the n.
+    void (*blend)(const void* a, const void* b, int64_t n, bool each, const void* p, const void* q,
+                  const void* s, const void* r, void* y);
 };
 struct PanelTables {
-    PanelLoops table[2];    // compute_f32, compute_f64
+    PanelLoops table[2];  // compute_f32, compute_f64
 };
 NNTILE_ISA_TABLE(PanelTables, panel_tables)
 

@@ -16,8 +16,8 @@ struct Panel {
 #pragma GCC ivdep
         for (int64_t j = 0; j < n; ++j) y[j] = nan_or_max(x[j], y[j]);
     }
-    static void exp_sum(const void* from, int64_t n, const void* highest, const int32_t* own, int32_t of_class,
-                        double* sum, double* picked) {
+    static void exp_sum(const void* from, int64_t n, const void* highest, const int32_t* own,
+                        int32_t of_class, double* sum, double* picked) {
         const T *x = in(from), *max = in(highest);
 #pragma GCC ivdep
         for (int64_t j = 0; j < n; ++j) {
@@ -26,7 +26,8 @@ struct Panel {
             picked[j] = own[j] == of_class ? static_cast<double>(shifted) : picked[j];
         }
     }
-    static void shifted_sum(const void* from, int64_t n, const void* highest, double weight, double* sum) {
+    static void shifted_sum(const void* from, int64_t n, const void* highest, double weight,
+                            double* sum) {
         const T *x = in(from), *max = in(highest);
 #pragma GCC ivdep
         for (int64_t j = 0; j < n; ++j) sum[j] += weight * static_cast<double>(x[j] - max[j]);
@@ -34,11 +35,12 @@ struct Panel {
     static void log(int64_t n, double* x) {
         for (int64_t j = 0; j < n; ++j) x[j] = log_of(x[j]);
     }
-    static void cross_entropy_backward(const void* from, int64_t n, const void* log_sum, const void* log_rest,
-                                       const void* of_all, const void* of_each, double by, const int32_t* own,
+    static void cross_entropy_backward(const void* from, int64_t n, const void* log_sum,
+                                       const void* log_rest, const void* of_all,
+                                       const void* of_each, double by, const int32_t* own,
                                        int32_t of_class, const void* of_target, void* to) {
-        const T *x = in(from), *log = in(log_sum), *rest = in(log_rest), *all = in(of_all), *share = in(of_each),
-                *target = in(of_target), weight = static_cast<T>(by);
+        const T *x = in(from), *log = in(log_sum), *rest = in(log_rest), *all = in(of_all),
+                *share = in(of_each), *target = in(of_target), weight = static_cast<T>(by);
         T* dx = static_cast<T*>(to);
 #pragma GCC ivdep
         for (int64_t j = 0; j < n; ++j) {
@@ -51,8 +53,8 @@ struct Panel {
     // In blocks, the last one filled up: see map_isa.cc.
     static constexpr int64_t block = 16;
     template <bool two, bool each>
-    [[gnu::noinline]] static void blend_blocks(const T* a, const T* b, int64_t n, const T* p, const T* q, const T* s,
-                                               const T* r, T* y) {
+    [[gnu::noinline]] static void blend_blocks(const T* a, const T* b, int64_t n, const T* p,
+                                               const T* q, const T* s, const T* r, T* y) {
         for (int64_t i = 0; i < n; i += block) {
 #pragma GCC ivdep
             for (int64_t j = 0; j < block; ++j) {
@@ -63,7 +65,8 @@ struct Panel {
         }
     }
     template <bool two, bool each>
-    static void blend_of(const T* a, const T* b, int64_t n, const T* p, const T* q, const T* s, const T* r, T* y) {
+    static void blend_of(const T* a, const T* b, int64_t n, const T* p, const T* q, const T* s,
+                         const T* r, T* y) {
         const int64_t done = n / block * block, rest = n - done;
         blend_blocks<two, each>(a, b, done, p, q, s, r, y);
         if (rest == 0) return;
@@ -73,20 +76,23 @@ struct Panel {
             for (int64_t j = 0; j < rest; ++j) room[k][j] = x[done + j];
             return static_cast<const T*>(room[k]);
         };
-        blend_blocks<two, each>(take(0, a, true), take(1, b, two), block, take(2, p, each), take(3, q, two && each),
-                                take(4, s, two && each), take(5, r, each), room[6]);
+        blend_blocks<two, each>(take(0, a, true), take(1, b, two), block, take(2, p, each),
+                                take(3, q, two && each), take(4, s, two && each), take(5, r, each),
+                                room[6]);
         for (int64_t j = 0; j < rest; ++j) y[done + j] = room[6][j];
     }
     static void blend(const void* first, const void* second, int64_t n, bool each, const void* by,
                       const void* by_second, const void* shift, const void* level, void* to) {
         const auto run = [&](auto loop) {
-            loop(in(first), in(second), n, in(by), in(by_second), in(shift), in(level), static_cast<T*>(to));
+            loop(in(first), in(second), n, in(by), in(by_second), in(shift), in(level),
+                 static_cast<T*>(to));
         };
         if (second) run(each ? blend_of<true, true> : blend_of<true, false>);
         else run(each ? blend_of<false, true> : blend_of<false, false>);
     }
 
-    static constexpr PanelLoops loops = {max, exp_sum, shifted_sum, log, cross_entropy_backward, blend};
+    static constexpr PanelLoops loops = {max,  exp_sum, shifted_sum, log, cross_entropy_backward,
+                                         blend};
 };
 
 }  // namespace

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Pooling, plane by plane: a plane is read into dense memory of the compute type, whatever its layout and dtype. Where
-// channels lie beside each other see pool_channels.cc.
+// Pooling, plane by plane: a plane is read into dense memory of the compute type, whatever its
+// layout and dtype. Where channels lie beside each other see pool_channels.cc.
 #include "kernels/pool.hh"
 
 #include "kernels/functions.hh"
@@ -17,7 +17,8 @@ void each_window(const Plane& y, const Windows& windows, Body&& body) {
     int64_t o = 0;
     for (int64_t i = 0; i < y.sizes[0]; ++i)
         for (int64_t j = 0; j < y.sizes[1]; ++j)
-            for (int64_t k = 0; k < y.sizes[2]; ++k, ++o) body(o, windows(0, i), windows(1, j), windows(2, k));
+            for (int64_t k = 0; k < y.sizes[2]; ++k, ++o)
+                body(o, windows(0, i), windows(1, j), windows(2, k));
 }
 // body(element of x) for each of a window, in order.
 template <class Body>
@@ -29,16 +30,21 @@ void each_element(const Plane& x, const Span& a, const Span& b, const Span& c, B
         }
 }
 
-// The elements of a plane in dense memory: where they lie, if they lie so, else in memory of a thread.
+// The elements of a plane in dense memory: where they lie, if they lie so, else in memory of a
+// thread.
 template <class T>
 class Dense {
 public:
     Dense(const Plane& plane, Compute compute)
-        : plane_(plane), compute_(compute),
-          in_place_(plane.block->dtype == dtype_of(compute) && (plane.sizes[2] == 1 || plane.strides[2] == 1) &&
+        : plane_(plane),
+          compute_(compute),
+          in_place_(plane.block->dtype == dtype_of(compute) &&
+                    (plane.sizes[2] == 1 || plane.strides[2] == 1) &&
                     (plane.sizes[1] == 1 || plane.strides[1] == plane.sizes[2]) &&
                     (plane.sizes[0] == 1 || plane.strides[0] == plane.sizes[1] * plane.sizes[2])) {}
-    size_t bytes() const { return in_place_ ? 0 : padded(static_cast<size_t>(plane_.numel()) * sizeof(T)); }
+    size_t bytes() const {
+        return in_place_ ? 0 : padded(static_cast<size_t>(plane_.numel()) * sizeof(T));
+    }
     void take(Scratch& scratch) {
         if (!in_place_) memory_ = scratch.take<T>(static_cast<size_t>(plane_.numel()));
     }
@@ -46,7 +52,9 @@ public:
         if (!in_place_) plane_.read(n, c, compute_, memory_);
         return target(n, c);
     }
-    T* target(int64_t n, int64_t c) const { return in_place_ ? reinterpret_cast<T*>(plane_.at(n, c)) : memory_; }
+    T* target(int64_t n, int64_t c) const {
+        return in_place_ ? reinterpret_cast<T*>(plane_.at(n, c)) : memory_;
+    }
     void written(int64_t n, int64_t c) const {
         if (!in_place_) plane_.write(n, c, compute_, memory_);
     }
@@ -64,7 +72,7 @@ void take_memory(Operands&... operands) {
     (operands.take(scratch), ...);
 }
 
-template <class Run>    // run(n, c) for each plane
+template <class Run>  // run(n, c) for each plane
 int each_plane(const Args& args, Run&& run) {
     for (int64_t n = 0; n < args.sizes[0]; ++n)
         for (int64_t c = 0; c < args.sizes[1]; ++c)
@@ -78,11 +86,13 @@ int max_forward(const Args& args, Compute compute) {
     const Plane x(args, args.blocks[0], 2 + rank, rank), y(args, args.blocks[1], 2, rank),
         places(args, args.blocks[2], 2, rank);
     const Windows windows(x, y, args.params, rank);
-    if (channels_beside(x, args.sizes[1])) return max_forward_of_channels(args, compute, x, y, places, windows);
+    if (channels_beside(x, args.sizes[1]))
+        return max_forward_of_channels(args, compute, x, y, places, windows);
     Dense<T> from(x, compute), to(y, compute);
     Dense<int64_t> index(places, compute_i64);
     take_memory(from, to, index);
-    const bool narrow = x.numel() <= std::numeric_limits<int32_t>::max();   // places fit the lanes of vectors
+    // Places fit the lanes of vectors
+    const bool narrow = x.numel() <= std::numeric_limits<int32_t>::max();
     const auto max_of_rows = window_tables().table[compute].max_of_rows;
     return each_plane(args, [&](int64_t n, int64_t c) {
         const T* image = from.read(n, c);
@@ -92,7 +102,9 @@ int max_forward(const Args& args, Compute compute) {
             int64_t place = (a.begin * x.sizes[1] + b.begin) * x.sizes[2] + d.begin;
             if (narrow && d.step == 1 && d.end - d.begin >= long_row) {
                 const int64_t row = x.sizes[2], slice = row * x.sizes[1];
-                const Window window{{a.count, b.count, d.count}, {a.step * slice, b.step * row, 1}, place,
+                const Window window{{a.count, b.count, d.count},
+                                    {a.step * slice, b.step * row, 1},
+                                    place,
                                     {a.step * slice, b.step * row, 1}};
                 return max_of_rows(image + place, window, values + o, at + o);
             }
@@ -143,7 +155,8 @@ int average_forward(const Args& args, Compute compute) {
     const size_t rank = (args.sizes.size() - 2) / 2;
     const Plane x(args, args.blocks[0], 2 + rank, rank), y(args, args.blocks[1], 2, rank);
     const Windows windows(x, y, args.params.subspan(own_params), rank);
-    if (channels_beside(x, args.sizes[1])) return average_of_channels(args, compute, x, y, windows, false);
+    if (channels_beside(x, args.sizes[1]))
+        return average_of_channels(args, compute, x, y, windows, false);
     Dense<T> from(x, compute), to(y, compute);
     take_memory(from, to);
     return each_plane(args, [&](int64_t n, int64_t c) {
@@ -164,7 +177,8 @@ int average_backward(const Args& args, Compute compute) {
     const size_t rank = (args.sizes.size() - 2) / 2;
     const Plane dy(args, args.blocks[0], 2, rank), dx(args, args.blocks[1], 2 + rank, rank);
     const Windows windows(dx, dy, args.params.subspan(own_params), rank);
-    if (channels_beside(dx, args.sizes[1])) return average_of_channels(args, compute, dx, dy, windows, true);
+    if (channels_beside(dx, args.sizes[1]))
+        return average_of_channels(args, compute, dx, dy, windows, true);
     Dense<T> from(dy, compute), to(dx, compute);
     take_memory(from, to);
     return each_plane(args, [&](int64_t n, int64_t c) {
@@ -196,10 +210,12 @@ int max_pool_backward(const Args& args) {
     return by_compute(args, [&](auto t, Compute c) { return max_backward<decltype(t)>(args, c); });
 }
 int avg_pool(const Args& args) {
-    return by_compute(args, [&](auto t, Compute c) { return average_forward<decltype(t)>(args, c); });
+    return by_compute(args,
+                      [&](auto t, Compute c) { return average_forward<decltype(t)>(args, c); });
 }
 int avg_pool_backward(const Args& args) {
-    return by_compute(args, [&](auto t, Compute c) { return average_backward<decltype(t)>(args, c); });
+    return by_compute(args,
+                      [&](auto t, Compute c) { return average_backward<decltype(t)>(args, c); });
 }
 
 }  // namespace nntile::kernels

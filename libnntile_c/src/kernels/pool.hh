@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What pooling plane by plane and with all channels of a window share: planes, and the elements of each window.
+// What pooling plane by plane and with all channels of a window share: planes, and the elements of
+// each window.
 #pragma once
 
 #include <algorithm>
@@ -27,7 +28,8 @@ struct Plane {
     }
     int64_t numel() const { return sizes[0] * sizes[1] * sizes[2]; }
     std::byte* at(int64_t n, int64_t c) const {
-        return block->data + (n * block->strides[0] + c * block->strides[1]) * size_of(block->dtype);
+        return block->data +
+               (n * block->strides[0] + c * block->strides[1]) * size_of(block->dtype);
     }
     template <class Move>
     void rows(std::byte* data, Move&& move) const {  // move(row in the block, first element of it)
@@ -44,11 +46,13 @@ struct Plane {
     template <class T>
     void write(int64_t n, int64_t c, Compute compute, const T* from) const {
         const Convert store = storer(compute, block->dtype);
-        rows(at(n, c), [&](std::byte* row, int64_t k) { store(from + k, row, strides[2], sizes[2]); });
+        rows(at(n, c),
+             [&](std::byte* row, int64_t k) { store(from + k, row, strides[2], sizes[2]); });
     }
 };
 
-// Elements of x that a window has along one dim: begin, end by step; and how many it would have with its padding.
+// Elements of x that a window has along one dim: begin, end by step; and how many it would have
+// with its padding.
 struct Span {
     int64_t begin, end, step, padded;
     int64_t count = std::max<int64_t>((end - begin + step - 1) / step, 0);
@@ -56,7 +60,8 @@ struct Span {
 
 class Windows {
 public:
-    // params: kernel_size, stride, padding, dilation of each dim; none: adaptive, as many windows as y has.
+    // params: kernel_size, stride, padding, dilation of each dim; none: adaptive, as many windows
+    // as y has.
     Windows(const Plane& x, const Plane& y, std::span<const Param> params, size_t rank) {
         for (int d = 0; d < most_rank; ++d) {
             const int own = d - (most_rank - static_cast<int>(rank));
@@ -67,16 +72,20 @@ public:
     const Span& operator()(int d, int64_t o) const { return spans_[d][static_cast<size_t>(o)]; }
 
 private:
-    static Span span(int64_t extent, int64_t count, int64_t o, std::span<const Param> params, int own, size_t rank) {
+    static Span span(int64_t extent, int64_t count, int64_t o, std::span<const Param> params,
+                     int own, size_t rank) {
         if (own < 0) return {0, 1, 1, 1};
         if (params.empty()) {
             const int64_t begin = o * extent / count, end = ((o + 1) * extent + count - 1) / count;
             return {begin, end, 1, end - begin};
         }
-        const auto param = [&](size_t which) { return params[which * rank + static_cast<size_t>(own)].i; };
+        const auto param = [&](size_t which) {
+            return params[which * rank + static_cast<size_t>(own)].i;
+        };
         const int64_t size = param(0), padding = param(2), step = param(3);
         int64_t begin = o * param(1) - padding;
-        const int64_t end = std::min(begin + (size - 1) * step + 1, extent + padding), padded = end - begin;
+        const int64_t end = std::min(begin + (size - 1) * step + 1, extent + padding),
+                      padded = end - begin;
         if (begin < 0) begin += (-begin + step - 1) / step * step;
         return {begin, std::min(end, extent), step, padded};
     }
@@ -101,11 +110,12 @@ inline bool channels_beside(const Plane& image, int64_t channels) {
            ((image.sizes[2] > 1 && image.strides[2] > step) || (image.sizes[2] == 1 && step == 1));
 }
 
-int max_forward_of_channels(const Args& args, Compute compute, const Plane& x, const Plane& y, const Plane& places,
-                            const Windows& windows);
-int max_backward_of_channels(const Args& args, Compute compute, const Plane& dy, const Plane& places, const Plane& dx);
-int average_of_channels(const Args& args, Compute compute, const Plane& x, const Plane& y, const Windows& windows,
-                        bool backward);
+int max_forward_of_channels(const Args& args, Compute compute, const Plane& x, const Plane& y,
+                            const Plane& places, const Windows& windows);
+int max_backward_of_channels(const Args& args, Compute compute, const Plane& dy,
+                             const Plane& places, const Plane& dx);
+int average_of_channels(const Args& args, Compute compute, const Plane& x, const Plane& y,
+                        const Windows& windows, bool backward);
 int refuse_place(const Args& args, int64_t place, int64_t pixels);
 
 }  // namespace nntile::kernels::pooling

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Pooling where channels lie beside each other: window by window with all channels of a panel, in vectors, and read
-// where they lie.
+// Pooling where channels lie beside each other: window by window with all channels of a panel, in
+// vectors, and read where they lie.
 #include <cinttypes>
 #include <utility>
 
@@ -15,17 +15,23 @@ namespace {
 // Panels: some channels of an image.
 constexpr int64_t most_channels = 64;
 
-// An operand with its channels beside each other: where it lies, if it lies so, else in dense memory.
+// An operand with its channels beside each other: where it lies, if it lies so, else in dense
+// memory.
 template <class T>
 class Panel {
 public:
     Panel(const Plane& plane, Compute compute, int64_t channels)
-        : plane_(plane), compute_(compute), wide_(std::min(channels, most_channels)),
+        : plane_(plane),
+          compute_(compute),
+          wide_(std::min(channels, most_channels)),
           in_place_(plane.block->dtype == dtype_of(compute) && plane.block->strides[1] == 1) {
-        const int64_t dense[] = {plane.sizes[1] * plane.sizes[2] * wide_, plane.sizes[2] * wide_, wide_};
+        const int64_t dense[] = {plane.sizes[1] * plane.sizes[2] * wide_, plane.sizes[2] * wide_,
+                                 wide_};
         std::copy_n(in_place_ ? plane.strides : dense, most_rank, steps);
     }
-    size_t bytes() const { return in_place_ ? 0 : padded(static_cast<size_t>(plane_.numel() * wide_) * sizeof(T)); }
+    size_t bytes() const {
+        return in_place_ ? 0 : padded(static_cast<size_t>(plane_.numel() * wide_) * sizeof(T));
+    }
     void take(Scratch& scratch) {
         if (!in_place_) memory_ = scratch.take<T>(static_cast<size_t>(plane_.numel() * wide_));
     }
@@ -47,20 +53,24 @@ public:
         each([&](std::byte*, T* at) { std::fill_n(at, count, T(0)); });
     }
 
-    int64_t offset(const int64_t* at) const { return at[0] * steps[0] + at[1] * steps[1] + at[2] * steps[2]; }
+    int64_t offset(const int64_t* at) const {
+        return at[0] * steps[0] + at[1] * steps[1] + at[2] * steps[2];
+    }
     T* pixel(const int64_t* at) const { return data + offset(at); }
 
     T* data = nullptr;
-    int64_t steps[most_rank];       // of pixels, in elements
+    int64_t steps[most_rank];  // of pixels, in elements
 
 private:
-    template <class Use>            // use(pixel of the block, pixel of the panel)
+    template <class Use>  // use(pixel of the block, pixel of the panel)
     void each(Use&& use) const {
         const int64_t bytes = size_of(plane_.block->dtype);
         for (int64_t i = 0; i < plane_.sizes[0]; ++i)
             for (int64_t j = 0; j < plane_.sizes[1]; ++j)
                 for (int64_t k = 0; k < plane_.sizes[2]; ++k)
-                    use(from_ + (i * plane_.strides[0] + j * plane_.strides[1] + k * plane_.strides[2]) * bytes,
+                    use(from_ + (i * plane_.strides[0] + j * plane_.strides[1] +
+                                 k * plane_.strides[2]) *
+                                    bytes,
                         data + i * steps[0] + j * steps[1] + k * steps[2]);
     }
 
@@ -86,15 +96,17 @@ int each_panel(const Args& args, const Run& run, Panels&... panels) {
     return 0;
 }
 
-template <class Body>   // body(place of a pixel) for each of a plane
+template <class Body>  // body(place of a pixel) for each of a plane
 void each_pixel(const Plane& plane, Body&& body) {
     int64_t at[most_rank];
     for (at[0] = 0; at[0] < plane.sizes[0]; ++at[0])
         for (at[1] = 0; at[1] < plane.sizes[1]; ++at[1])
             for (at[2] = 0; at[2] < plane.sizes[2]; ++at[2]) body(at);
 }
-// The window of the pixel of y at this place, in an image whose pixels lie so far apart; and its first pixel.
-std::pair<Window, int64_t> window_at(const Plane& x, const int64_t* steps, const Windows& windows, const int64_t* at) {
+// The window of the pixel of y at this place, in an image whose pixels lie so far apart; and its
+// first pixel.
+std::pair<Window, int64_t> window_at(const Plane& x, const int64_t* steps, const Windows& windows,
+                                     const int64_t* at) {
     const int64_t places[] = {x.sizes[1] * x.sizes[2], x.sizes[2], 1};
     Window w;
     w.place = 0;
@@ -110,8 +122,8 @@ std::pair<Window, int64_t> window_at(const Plane& x, const int64_t* steps, const
     return {w, first};
 }
 template <class T>
-int max_forward_in(const Args& args, Compute compute, const Plane& x, const Plane& y, const Plane& places,
-                   const Windows& windows) {
+int max_forward_in(const Args& args, Compute compute, const Plane& x, const Plane& y,
+                   const Plane& places, const Windows& windows) {
     Panel<T> from(x, compute, args.sizes[1]), to(y, compute, args.sizes[1]);
     Panel<int64_t> index(places, compute_i64, args.sizes[1]);
     const auto max = window_tables().table[compute].max;
@@ -129,10 +141,11 @@ int max_forward_in(const Args& args, Compute compute, const Plane& x, const Plan
 }
 
 template <class T>
-int max_backward_in(const Args& args, Compute compute, const Plane& dy, const Plane& places, const Plane& dx) {
+int max_backward_in(const Args& args, Compute compute, const Plane& dy, const Plane& places,
+                    const Plane& dx) {
     Panel<T> from(dy, compute, args.sizes[1]), to(dx, compute, args.sizes[1]);
     Panel<int64_t> index(places, compute_i64, args.sizes[1]);
-    std::vector<int64_t> offsets;       // of the pixels of dx
+    std::vector<int64_t> offsets;  // of the pixels of dx
     each_pixel(dx, [&](const int64_t* at) { offsets.push_back(to.offset(at)); });
     const auto add_at = window_tables().table[compute].add_at;
     const auto run = [&](int64_t count) {
@@ -142,7 +155,8 @@ int max_backward_in(const Args& args, Compute compute, const Plane& dy, const Pl
         const int64_t* wrong = nullptr;
         each_pixel(dy, [&](const int64_t* at) {
             const int64_t* own = index.pixel(at);
-            const int64_t added = add_at(from.pixel(at), own, offsets.data(), dx.numel(), count, to.data);
+            const int64_t added =
+                add_at(from.pixel(at), own, offsets.data(), dx.numel(), count, to.data);
             if (added < count) wrong = own + added;
         });
         if (wrong) return refuse_place(args, *wrong, dx.numel());
@@ -153,8 +167,8 @@ int max_backward_in(const Args& args, Compute compute, const Plane& dy, const Pl
 }
 
 template <class T>
-int average_in(const Args& args, Compute compute, const Plane& x, const Plane& y, const Windows& windows,
-                        bool backward) {
+int average_in(const Args& args, Compute compute, const Plane& x, const Plane& y,
+               const Windows& windows, bool backward) {
     Panel<T> image(x, compute, args.sizes[1]), means(y, compute, args.sizes[1]);
     const WindowLoops& loops = window_tables().table[compute];
     const auto run = [&](int64_t count) {
@@ -166,7 +180,8 @@ int average_in(const Args& args, Compute compute, const Plane& x, const Plane& y
         }
         each_pixel(y, [&](const int64_t* at) {
             const auto [window, first] = window_at(x, image.steps, windows, at);
-            const double divisor = divisor_of(args, windows(0, at[0]), windows(1, at[1]), windows(2, at[2]));
+            const double divisor =
+                divisor_of(args, windows(0, at[0]), windows(1, at[1]), windows(2, at[2]));
             if (backward) loops.spread(means.pixel(at), window, count, divisor, image.data + first);
             else loops.average(image.data + first, window, count, divisor, means.pixel(at));
         });
@@ -178,23 +193,25 @@ int average_in(const Args& args, Compute compute, const Plane& x, const Plane& y
 
 }  // namespace
 
-int max_forward_of_channels(const Args& args, Compute compute, const Plane& x, const Plane& y, const Plane& places,
-                            const Windows& windows) {
+int max_forward_of_channels(const Args& args, Compute compute, const Plane& x, const Plane& y,
+                            const Plane& places, const Windows& windows) {
     return compute == compute_f64 ? max_forward_in<double>(args, compute, x, y, places, windows)
                                   : max_forward_in<float>(args, compute, x, y, places, windows);
 }
-int max_backward_of_channels(const Args& args, Compute compute, const Plane& dy, const Plane& places, const Plane& dx) {
+int max_backward_of_channels(const Args& args, Compute compute, const Plane& dy,
+                             const Plane& places, const Plane& dx) {
     return compute == compute_f64 ? max_backward_in<double>(args, compute, dy, places, dx)
                                   : max_backward_in<float>(args, compute, dy, places, dx);
 }
-int average_of_channels(const Args& args, Compute compute, const Plane& x, const Plane& y, const Windows& windows,
-                        bool backward) {
+int average_of_channels(const Args& args, Compute compute, const Plane& x, const Plane& y,
+                        const Windows& windows, bool backward) {
     return compute == compute_f64 ? average_in<double>(args, compute, x, y, windows, backward)
                                   : average_in<float>(args, compute, x, y, windows, backward);
 }
 int refuse_place(const Args& args, int64_t place, int64_t pixels) {
     return fail_task(args, static_cast<int>(Status::index_error),
-                     "max_pool_backward: index %" PRId64 " is out of range [0, %" PRId64 ")", place, pixels);
+                     "max_pool_backward: index %" PRId64 " is out of range [0, %" PRId64 ")", place,
+                     pixels);
 }
 
 }  // namespace nntile::kernels::pooling

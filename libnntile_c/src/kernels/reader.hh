@@ -28,8 +28,7 @@ public:
     template <class Use>
     void pieces(const std::byte* data, int64_t offset, int64_t stride, int64_t n, Use&& use) const {
         data += offset * bytes_;
-        if (in_place(stride, n))
-            return use(static_cast<const void*>(data), int64_t{0}, n);
+        if (in_place(stride, n)) return use(static_cast<const void*>(data), int64_t{0}, n);
         alignas(64) std::byte buffer[piece * sizeof(double)];
         for (int64_t i = 0; i < n; i += piece) {
             const int64_t count = std::min(piece, n - i);

@@ -15,11 +15,13 @@
 
 namespace nntile::kernels {
 
-// y (m, n) = [y +] a (m, k) @ b (k, n), of one b many times. a and y are row-major; b has these strides.
+// y (m, n) = [y +] a (m, k) @ b (k, n), of one b many times. a and y are row-major; b has these
+// strides.
 template <class T>
 class RepeatedProduct {
 public:
-    RepeatedProduct(int64_t m, int64_t n, int64_t k, const T* b, int64_t row, int64_t column, bool accumulate)
+    RepeatedProduct(int64_t m, int64_t n, int64_t k, const T* b, int64_t row, int64_t column,
+                    bool accumulate)
         : m_(m), n_(n), k_(k), b_(b), row_(row), column_(column), accumulate_(accumulate) {}
 
     size_t bytes() const { return 0; }
@@ -29,8 +31,16 @@ public:
         const auto matrix = [](const T* p, int64_t row, int64_t column) {
             return Matrix{reinterpret_cast<std::byte*>(const_cast<T*>(p)), type, row, column};
         };
-        multiply({m_, n_, k_, matrix(a, k_, 1), matrix(b_, row_, column_), {nullptr, type, 0, 0}, matrix(y, n_, 1), 1,
-                  0, accumulate_});
+        multiply({m_,
+                  n_,
+                  k_,
+                  matrix(a, k_, 1),
+                  matrix(b_, row_, column_),
+                  {nullptr, type, 0, 0},
+                  matrix(y, n_, 1),
+                  1,
+                  0,
+                  accumulate_});
     }
 
 private:
@@ -41,12 +51,13 @@ private:
 };
 
 #ifdef NNTILE_HAVE_ONEDNN
-inline constexpr size_t most_products = 64;    // that a thread keeps ready
+inline constexpr size_t most_products = 64;  // that a thread keeps ready
 
 template <>
 class RepeatedProduct<float> {
 public:
-    RepeatedProduct(int64_t m, int64_t n, int64_t k, const float* b, int64_t row, int64_t column, bool accumulate)
+    RepeatedProduct(int64_t m, int64_t n, int64_t k, const float* b, int64_t row, int64_t column,
+                    bool accumulate)
         : b_(b) {
         using namespace dnnl;
         const std::array<int64_t, 6> key{m, n, k, row, column, accumulate};
@@ -56,8 +67,10 @@ public:
         if (!made) made = std::make_shared<Known>();
         Known& slot = *made;
         if (!slot.product) {
-            const auto plain = [](int64_t rows, int64_t columns, int64_t by_row, int64_t by_column) {
-                return memory::desc({rows, columns}, memory::data_type::f32, memory::dims{by_row, by_column});
+            const auto plain = [](int64_t rows, int64_t columns, int64_t by_row,
+                                  int64_t by_column) {
+                return memory::desc({rows, columns}, memory::data_type::f32,
+                                    memory::dims{by_row, by_column});
             };
             slot.a = plain(m, k, k, 1);
             slot.y = plain(m, n, n, 1);
@@ -74,15 +87,19 @@ public:
             slot.packed = desc.weights_desc();
             slot.scratchpad = desc.scratchpad_desc();
             slot.product = matmul(desc);
-            slot.reorder = reorder(reorder::primitive_desc(dnn_engine(), slot.b, dnn_engine(), slot.packed));
+            slot.reorder =
+                reorder(reorder::primitive_desc(dnn_engine(), slot.b, dnn_engine(), slot.packed));
         }
         known_ = made;
     }
 
-    size_t bytes() const { return padded(known_->packed.get_size()) + padded(known_->scratchpad.get_size()); }
+    size_t bytes() const {
+        return padded(known_->packed.get_size()) + padded(known_->scratchpad.get_size());
+    }
     void begin(Scratch& scratch) {
         packed_ = {known_->packed, dnn_engine(), scratch.take(known_->packed.get_size())};
-        scratchpad_ = {known_->scratchpad, dnn_engine(), scratch.take(known_->scratchpad.get_size())};
+        scratchpad_ = {known_->scratchpad, dnn_engine(),
+                       scratch.take(known_->scratchpad.get_size())};
         dnnl::memory plain(known_->b, dnn_engine(), const_cast<float*>(b_));
         known_->reorder.execute(dnn_stream(), plain, packed_);
         a_ = {known_->a, dnn_engine(), nullptr};
@@ -114,7 +131,10 @@ private:
 class Steps {
 public:
     Steps(const Block& block, Compute compute, size_t last)
-        : block_(block), last_(last), load_(loader(block.dtype, compute)), store_(storer(compute, block.dtype)) {}
+        : block_(block),
+          last_(last),
+          load_(loader(block.dtype, compute)),
+          store_(storer(compute, block.dtype)) {}
 
     explicit operator bool() const { return block_.data; }
     template <class T>
@@ -123,12 +143,14 @@ public:
     }
     template <class T>
     void write(int64_t step, int64_t rows, int64_t n, const T* from) const {
-        for (int64_t r = 0; r < rows; ++r) store_(from + r * n, at(step, r), block_.strides[last_], n);
+        for (int64_t r = 0; r < rows; ++r)
+            store_(from + r * n, at(step, r), block_.strides[last_], n);
     }
 
 private:
     std::byte* at(int64_t step, int64_t row) const {
-        return block_.data + (step * block_.strides[1] + row * block_.strides[0]) * size_of(block_.dtype);
+        return block_.data +
+               (step * block_.strides[1] + row * block_.strides[0]) * size_of(block_.dtype);
     }
     const Block& block_;
     size_t last_;
@@ -143,7 +165,8 @@ template <class T>
 void read_weight(const Block& w, Compute compute, int64_t gates, int64_t h, T* to) {
     const Convert load = loader(w.dtype, compute);
     for (int64_t g = 0; g < gates; ++g)
-        load(w.data + g * w.strides[gate_dim] * size_of(w.dtype), to + g * h, w.strides[hidden_dim], h);
+        load(w.data + g * w.strides[gate_dim] * size_of(w.dtype), to + g * h, w.strides[hidden_dim],
+             h);
 }
 
 }  // namespace nntile::kernels

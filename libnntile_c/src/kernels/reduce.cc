@@ -15,8 +15,10 @@
 namespace nntile::kernels {
 namespace {
 
-constexpr int64_t totals = 2048;  // at once: rows of so many lie one behind the other in most matrices
-constexpr int64_t together_columns = 256;   // of short rows that are taken as one: their totals are joined at the end
+// At once: rows of so many lie one behind the other in most matrices
+constexpr int64_t totals = 2048;
+// Of short rows that are taken as one: their totals are joined at the end
+constexpr int64_t together_columns = 256;
 constexpr int64_t short_run = 48, few_results = 16, short_row = 16;
 
 struct Reduction {
@@ -43,12 +45,16 @@ struct Reduction {
         const int64_t step = kept.strides[0][kept.dims - 1], rows = reduced.sizes[last];
         // Some rows of n elements `step` apart, and the rows `apart`.
         const auto add = [&](int64_t offset, int64_t apart, int64_t some, int64_t n) {
-            if (x.in_place(step, n)) return op.columns(at + offset * x.bytes(), apart, some, n, total);
+            if (x.in_place(step, n))
+                return op.columns(at + offset * x.bytes(), apart, some, n, total);
             for (int64_t i = 0; i < some; ++i)
                 x.pieces(at, offset + i * apart, step, n,
-                         [&](const void* row, int64_t j, int64_t m) { op.columns(row, 0, 1, m, total + j); });
+                         [&](const void* row, int64_t j, int64_t m) {
+                             op.columns(row, 0, 1, m, total + j);
+                         });
         };
-        // Short rows that lie one behind the other are taken as longer ones, whose parts are joined.
+        // Short rows that lie one behind the other are taken as longer ones, whose parts are
+        // joined.
         const int64_t group = std::min(std::max<int64_t>(together_columns / count, 1), rows);
         const int64_t apart = reduced.strides[0][last];
         const bool together = group > 1 && apart == step * count;
@@ -58,7 +64,8 @@ struct Reduction {
             const int64_t offset = walk.offset[0], n = together ? rows / group : 0;
             if (!together) add(offset, apart, rows, count);
             if (n > 0) add(offset, group * apart, n, group * count);
-            if (together && rows % group) add(offset + n * group * apart, 0, 1, rows % group * count);
+            if (together && rows % group)
+                add(offset + n * group * apart, 0, 1, rows % group * count);
         } while (walk.next());
         if (!together) return;
         for (int64_t left = group, half; left > 1; left = half) {
@@ -66,10 +73,12 @@ struct Reduction {
             op.join(total + half * count, (left - half) * count, total);
         }
     }
-    // The last kept dim is short, and in x the one before goes on where it ends: both are as one there.
+    // The last kept dim is short, and in x the one before goes on where it ends: both are as one
+    // there.
     bool is_pair() const {
         const int k = kept.dims - 1;
-        return k > 0 && kept.sizes[k] <= short_row && kept.strides[0][k - 1] == kept.sizes[k] * kept.strides[0][k];
+        return k > 0 && kept.sizes[k] <= short_row &&
+               kept.strides[0][k - 1] == kept.sizes[k] * kept.strides[0][k];
     }
     // Also where runs are short and results many: their elements are then read with a stride.
     bool rows_first() const {
@@ -100,7 +109,8 @@ int reduce(const Args& args) {
                nothing = r.reduced.empty();
     const bool pair = r.is_pair();
     const int inner = r.kept.dims - 1, last = pair ? inner - 1 : inner;
-    const int64_t width = pair ? r.kept.sizes[inner] : 1, y_width = pair ? r.kept.strides[1][inner] : 0;
+    const int64_t width = pair ? r.kept.sizes[inner] : 1,
+                  y_width = pair ? r.kept.strides[1][inner] : 0;
     const int64_t x_step = r.kept.strides[0][last], y_step = r.kept.strides[1][last];
     const Convert load = loader(y.dtype, wide), store = storer(wide, y.dtype);
     const Transpose transpose = transpose_of(sizeof(Total));
@@ -108,7 +118,8 @@ int reduce(const Args& args) {
     Walk walk(r.kept, last);
     do {
         for (int64_t j = 0; j < r.kept.sizes[last]; j += totals / width) {
-            const int64_t rows_now = std::min(totals / width, r.kept.sizes[last] - j), count = rows_now * width;
+            const int64_t rows_now = std::min(totals / width, r.kept.sizes[last] - j),
+                          count = rows_now * width;
             const std::byte* from = x.data + (walk.offset[0] + j * x_step) * size_of(x.dtype);
             std::byte* to = y.data + (walk.offset[1] + j * y_step) * size_of(y.dtype);
             const auto place = [&](int64_t k) { return to + k * y_width * size_of(y.dtype); };
@@ -117,13 +128,15 @@ int reduce(const Args& args) {
             if (!nothing && !rows) r.along_runs(from, count, total);
             if (accumulate) {
                 Total* own = pair ? turned : before;
-                for (int64_t k = 0; k < width; ++k) load(place(k), own + k * rows_now, y_step, rows_now);
+                for (int64_t k = 0; k < width; ++k)
+                    load(place(k), own + k * rows_now, y_step, rows_now);
                 if (pair) transpose(turned, rows_now, before, width, rows_now, width);
                 r.op.join(before, count, total);
             }
             if (pair) transpose(total, width, turned, rows_now, width, rows_now);
             const Total* own = pair ? turned : total;
-            for (int64_t k = 0; k < width; ++k) store(own + k * rows_now, place(k), y_step, rows_now);
+            for (int64_t k = 0; k < width; ++k)
+                store(own + k * rows_now, place(k), y_step, rows_now);
         }
     } while (walk.next());
     return 0;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A linear map along each of one to three dims, the same for all rows, with few inputs for each output: interpolation
-// as torch.nn.functional.interpolate has it (nearest, linear, cubic, antialiased), padding by reflected and repeated
-// elements; and transposed, which is their gradient. Dim after dim: what lies between stays in the cache.
+// A linear map along each of one to three dims, the same for all rows, with few inputs for each
+// output: interpolation as torch.nn.functional.interpolate has it (nearest, linear, cubic,
+// antialiased), padding by reflected and repeated elements; and transposed, which is their
+// gradient. Dim after dim: what lies between stays in the cache.
 #include <algorithm>
 #include <limits>
 #include <type_traits>
@@ -18,24 +19,24 @@ namespace nntile::kernels {
 namespace {
 
 constexpr size_t most_axes = 3;
-constexpr int64_t ring = 8;             // rows that wait between two dims
-constexpr int64_t cached = 1 << 18;     // elements of a block of images that the cache holds
+constexpr int64_t ring = 8;          // rows that wait between two dims
+constexpr int64_t cached = 1 << 18;  // elements of a block of images that the cache holds
 
 // A dim that is resampled. V: of the elements. Integers are moved and added only.
 template <class V>
 struct Axis {
-    int64_t n, m, step_x, step_y;       // elements of x and of y, and how far apart
+    int64_t n, m, step_x, step_y;  // elements of x and of y, and how far apart
     std::vector<int64_t> ends, inputs;
     std::vector<V> weights, place_weights;
     std::vector<int32_t> places;
     std::vector<TapList::Pick> picks;
     TapList taps;
-    bool moves;         // every output is an input
+    bool moves;  // every output is an input
     struct Run {
         int64_t output, input, count;
     };
-    std::vector<Run> runs;      // of outputs that are inputs beside each other, if most are
-    int64_t reach;      // the largest difference of the inputs of an output
+    std::vector<Run> runs;  // of outputs that are inputs beside each other, if most are
+    int64_t reach;          // the largest difference of the inputs of an output
 
     template <class T>
     void set(const Taps<T>& t) {
@@ -44,26 +45,36 @@ struct Axis {
         weights.assign(t.weights.begin(), t.weights.end());
         const size_t each = m > 0 ? inputs.size() / static_cast<size_t>(m) : 0;
         bool same = each > 0 && each <= 4 && n <= std::numeric_limits<int32_t>::max();
-        for (size_t o = 0; o < ends.size(); ++o) same &= ends[o] == static_cast<int64_t>((o + 1) * each);
+        for (size_t o = 0; o < ends.size(); ++o)
+            same &= ends[o] == static_cast<int64_t>((o + 1) * each);
         for (size_t k = 0; same && k < each; ++k)
             for (size_t at = k; at < inputs.size(); at += each) {
                 places.push_back(static_cast<int32_t>(inputs[at]));
                 place_weights.push_back(weights[at]);
             }
-        taps = {ends.data(), inputs.data(), weights.data(), m, same ? static_cast<int64_t>(each) : 0, places.data(),
-                place_weights.data(), nullptr, n};
+        taps = {ends.data(),
+                inputs.data(),
+                weights.data(),
+                m,
+                same ? static_cast<int64_t>(each) : 0,
+                places.data(),
+                place_weights.data(),
+                nullptr,
+                n};
         if (same && find_picks()) taps.picks = picks.data();
-        moves = taps.each == 1 && std::all_of(weights.begin(), weights.end(), [](V w) { return w == V(1); });
+        moves = taps.each == 1 &&
+                std::all_of(weights.begin(), weights.end(), [](V w) { return w == V(1); });
         if (moves) find_runs();
         reach = 0;
         for (size_t o = 0, k = 0; o < ends.size(); k = static_cast<size_t>(ends[o++]))
             if (k < static_cast<size_t>(ends[o])) {
-                const auto [low, high] = std::minmax_element(inputs.begin() + k, inputs.begin() + ends[o]);
+                const auto [low, high] =
+                    std::minmax_element(inputs.begin() + k, inputs.begin() + ends[o]);
                 reach = std::max(reach, *high - *low);
             }
     }
     void find_runs() {
-        constexpr int64_t shortest = 8;     // on average: shorter ones are better picked one by one
+        constexpr int64_t shortest = 8;  // on average: shorter ones are better picked one by one
         for (int64_t o = 0; o < m; ++o) {
             const int64_t i = inputs[static_cast<size_t>(o)];
             if (!runs.empty() && runs.back().input + runs.back().count == i) ++runs.back().count;
@@ -78,7 +89,8 @@ struct Axis {
             for (int64_t b = 0; b < (m + lanes - 1) / lanes; ++b) {
                 const int32_t* own = places.data() + k * m + std::min(b * lanes, m - lanes);
                 const auto [low, high] = std::minmax_element(own, own + lanes);
-                const int64_t latest = std::max<int64_t>(n - lanes, 0), first = std::min<int64_t>(*low, latest);
+                const int64_t latest = std::max<int64_t>(n - lanes, 0),
+                              first = std::min<int64_t>(*low, latest);
                 const int64_t second = std::min(first + lanes, latest);
                 if (*high >= second + lanes) return false;
                 TapList::Pick pick{static_cast<int32_t>(first), static_cast<int32_t>(second), {}};
@@ -96,8 +108,9 @@ struct Axis {
 template <class V>
 class Blocks {
 public:
-    static constexpr Compute compute =
-        std::is_integral_v<V> ? compute_i64 : sizeof(V) == 4 ? compute_f32 : compute_f64;
+    static constexpr Compute compute = std::is_integral_v<V> ? compute_i64
+                                       : sizeof(V) == 4      ? compute_f32
+                                                             : compute_f64;
 
     Blocks(const Block& x, const Block& y, std::vector<Axis<V>> axes, int64_t most_lanes)
         : x_(x), y_(y), axes_(std::move(axes)), loops_(tap_tables().table[compute]) {
@@ -117,7 +130,8 @@ public:
             sizes[d] = axes_[d].m;
             rooms_.push_back(total);
         }
-        // Where the next dim outwards follows, and its outputs have few inputs, a row is made when it is asked for.
+        // Where the next dim outwards follows, and its outputs have few inputs, a row is made when
+        // it is asked for.
         for (size_t k = 0; k + 1 < order_.size(); ++k) {
             const Axis<V>& outer = axes_[order_[k + 1]];
             if (order_[k + 1] + 1 != order_[k] || (!outer.moves && outer.reach >= ring)) continue;
@@ -131,7 +145,8 @@ public:
         lanes_ = most_lanes;
         if (places_of(most_lanes).bytes > limit) {
             const int64_t largest = *std::max_element(rooms_.begin(), rooms_.end());
-            lanes_ = std::min(most_lanes, std::max<int64_t>(cached / std::max<int64_t>(largest, 1), 16));
+            lanes_ =
+                std::min(most_lanes, std::max<int64_t>(cached / std::max<int64_t>(largest, 1), 16));
         }
     }
     // Of the rows that lie beside each other from these places on.
@@ -142,20 +157,24 @@ public:
     void run_row(int64_t at_x, int64_t at_y) { part(at_x, at_y, 1); }
 
 private:
-    bool dense(const Block& b, int64_t Axis<V>::*size, int64_t Axis<V>::*step, int64_t lanes) const {
+    bool dense(const Block& b, int64_t Axis<V>::* size, int64_t Axis<V>::* step,
+               int64_t lanes) const {
         if (b.dtype != dtype_of(compute)) return false;
         int64_t inner = lanes;
         for (size_t d = axes_.size(); d-- > 0; inner *= axes_[d].*size)
             if (axes_[d].*size != 1 && axes_[d].*step != inner) return false;
         return true;
     }
-    // move(element of the block, element of dense memory, elements, how far apart) for runs of a block.
+    // move(element of the block, element of dense memory, elements, how far apart) for runs of a
+    // block.
     template <class Move>
-    void runs(const Block& b, int64_t at, int64_t Axis<V>::*size, int64_t Axis<V>::*step, int64_t lanes,
-              Move&& move) const {
+    void runs(const Block& b, int64_t at, int64_t Axis<V>::* size, int64_t Axis<V>::* step,
+              int64_t lanes, Move&& move) const {
         const size_t last = axes_.size() - 1;
-        const int64_t bytes = size_of(b.dtype), row = axes_[last].*size, between = axes_[last].*step;
-        const bool joined = lanes == 1 || between == lanes || row == 1;     // pixels of a row are one run
+        const int64_t bytes = size_of(b.dtype), row = axes_[last].*size,
+                      between = axes_[last].*step;
+        // Pixels of a row are one run
+        const bool joined = lanes == 1 || between == lanes || row == 1;
         int64_t index[most_axes] = {}, memory = 0;
         for (bool more = true; more;) {
             int64_t offset = at;
@@ -164,7 +183,8 @@ private:
                 move(b.data + offset * bytes, memory, row * lanes, lanes == 1 ? between : 1);
             } else {
                 for (int64_t k = 0; k < row; ++k)
-                    move(b.data + (offset + k * between) * bytes, memory + k * lanes, lanes, int64_t{1});
+                    move(b.data + (offset + k * between) * bytes, memory + k * lanes, lanes,
+                         int64_t{1});
             }
             memory += row * lanes;
             more = false;
@@ -181,8 +201,8 @@ private:
         size_t bytes;
     };
     Places places_of(int64_t lanes) const {
-        Places p{!dense(x_, &Axis<V>::n, &Axis<V>::step_x, lanes), !dense(y_, &Axis<V>::m, &Axis<V>::step_y, lanes),
-                 false, 0};
+        Places p{!dense(x_, &Axis<V>::n, &Axis<V>::step_x, lanes),
+                 !dense(y_, &Axis<V>::m, &Axis<V>::step_y, lanes), false, 0};
         const size_t last = axes_.size() - 1;
         p.strided = p.read && order_[0] == last && x_.dtype == dtype_of(compute) &&
                     (lanes > 1 || axes_[last].step_x == 1);
@@ -193,7 +213,7 @@ private:
 
     void part(int64_t at_x, int64_t at_y, int64_t lanes) {
         const auto [read, write, strided, needed] = places_of(lanes);
-        constexpr size_t most_kept = size_t{1} << 24;   // of a large image a thread keeps nothing
+        constexpr size_t most_kept = size_t{1} << 24;  // of a large image a thread keeps nothing
         thread_local Scratch kept;
         Scratch own;
         Scratch& scratch = needed <= most_kept ? kept : own;
@@ -203,7 +223,9 @@ private:
             from = scratch.take<V>(static_cast<size_t>(rooms_[0] * lanes));
             const Convert load = loader(x_.dtype, compute);
             runs(x_, at_x, &Axis<V>::n, &Axis<V>::step_x, lanes,
-                 [&](std::byte* at, int64_t memory, int64_t n, int64_t step) { load(at, from + memory, step, n); });
+                 [&](std::byte* at, int64_t memory, int64_t n, int64_t step) {
+                     load(at, from + memory, step, n);
+                 });
         } else {
             from = reinterpret_cast<V*>(x_.data) + at_x;
             x_row_ = from;
@@ -213,15 +235,17 @@ private:
         for (size_t d = 0; d < axes_.size(); ++d) sizes[d] = axes_[d].n;
         for (size_t k = 0; k < order_.size(); ++k) {
             const bool final = k + 1 == order_.size();
-            V* const to = final && !write ? reinterpret_cast<V*>(y_.data) + at_y
-                                          : scratch.take<V>(static_cast<size_t>(rooms_[k + 1] * lanes));
+            V* const to = final && !write
+                              ? reinterpret_cast<V*>(y_.data) + at_y
+                              : scratch.take<V>(static_cast<size_t>(rooms_[k + 1] * lanes));
             const V* x = k == 0 && strided ? nullptr : from;
             if (static_cast<int>(k) == joined_) {
                 ring_at = to;
                 continue;
             }
             if (joined_ >= 0 && static_cast<int>(k) == joined_ + 1) {
-                joined(order_[k], sizes, joined_ == 0 && strided ? nullptr : from, lanes, ring_at, to);
+                joined(order_[k], sizes, joined_ == 0 && strided ? nullptr : from, lanes, ring_at,
+                       to);
                 sizes[order_[k - 1]] = axes_[order_[k - 1]].m;
             } else {
                 pass(order_[k], sizes, x, lanes, to);
@@ -232,10 +256,14 @@ private:
         if (!write) return;
         const Convert store = storer(compute, y_.dtype);
         runs(y_, at_y, &Axis<V>::m, &Axis<V>::step_y, lanes,
-             [&](std::byte* at, int64_t memory, int64_t n, int64_t step) { store(from + memory, at, step, n); });
+             [&](std::byte* at, int64_t memory, int64_t n, int64_t step) {
+                 store(from + memory, at, step, n);
+             });
     }
-    // Row i of the axis, of dense memory, or of x where its last dim is the first that is resampled.
-    const V* row_of(size_t d, const int64_t* sizes, const V* dense, int64_t after, int64_t i, int64_t* step) const {
+    // Row i of the axis, of dense memory, or of x where its last dim is the first that is
+    // resampled.
+    const V* row_of(size_t d, const int64_t* sizes, const V* dense, int64_t after, int64_t i,
+                    int64_t* step) const {
         *step = dense ? after : axes_[d].step_x;
         if (dense) return dense + i * axes_[d].n * after;
         const V* from = x_row_;
@@ -253,7 +281,7 @@ private:
     }
     // A pass of dim d + 1, and at once that of dim d.
     void joined(size_t d, const int64_t* sizes, const V* from, int64_t lanes, V* rows, V* to) {
-        const Axis<V> &outer = axes_[d], &inner = axes_[d + 1];
+        const Axis<V>&outer = axes_[d], &inner = axes_[d + 1];
         int64_t before = 1, after = lanes, step;
         for (size_t k = 0; k < d; ++k) before *= sizes[k];
         for (size_t k = d + 2; k < axes_.size(); ++k) after *= sizes[k];
@@ -268,7 +296,8 @@ private:
             std::fill_n(holds, ring, int64_t{-1});
             std::fill(made_.begin(), made_.end(), int64_t{0});
             for (int64_t o = 0, k = 0; o < outer.m; k = outer.ends[static_cast<size_t>(o++)]) {
-                const int64_t *inputs = outer.inputs.data() + k, count = outer.ends[static_cast<size_t>(o)] - k;
+                const int64_t *inputs = outer.inputs.data() + k,
+                              count = outer.ends[static_cast<size_t>(o)] - k;
                 if (outer.moves) {
                     int64_t& before_it = made_[static_cast<size_t>(*inputs)];
                     if (before_it) std::copy_n(to + (before_it - 1) * wide, wide, to + o * wide);
@@ -277,8 +306,10 @@ private:
                     continue;
                 }
                 slots_.clear();
-                for (int64_t j = 0; j < count; ++j) slots_.push_back(put(inputs[j], holds, make, rows, wide));
-                loops_.of_rows(rows, wide, slots_.data(), outer.weights.data() + k, count, wide, to + o * wide);
+                for (int64_t j = 0; j < count; ++j)
+                    slots_.push_back(put(inputs[j], holds, make, rows, wide));
+                loops_.of_rows(rows, wide, slots_.data(), outer.weights.data() + k, count, wide,
+                               to + o * wide);
             }
         }
     }
@@ -305,10 +336,10 @@ private:
     const TapLoops& loops_;
     int64_t lanes_;
     const V* x_row_ = nullptr;
-    std::vector<int64_t> made_, slots_; // made: 1 + output that has the row
-    int joined_ = -1;                   // the pass that is one with the next
-    SmallVector<size_t, 3> order_;      // of the passes
-    SmallVector<int64_t, 4> rooms_;     // elements of a lane before each pass, and at the end
+    std::vector<int64_t> made_, slots_;  // made: 1 + output that has the row
+    int joined_ = -1;                    // the pass that is one with the next
+    SmallVector<size_t, 3> order_;       // of the passes
+    SmallVector<int64_t, 4> rooms_;      // elements of a lane before each pass, and at the end
 };
 
 // T: of the weights.
@@ -326,8 +357,13 @@ int resample_of(const Args& args) {
         axis.n = args.sizes[at + 1];
         axis.step_y = y.strides[at];
         axis.step_x = x.strides[at + 1];
-        Shape s{static_cast<Mode>(args.params[0].i), args.params[1].i != 0, args.params[2].i != 0,
-                args.params[5 + d].i, args.params[5 + count + d].f, axis.n, axis.m};
+        Shape s{static_cast<Mode>(args.params[0].i),
+                args.params[1].i != 0,
+                args.params[2].i != 0,
+                args.params[5 + d].i,
+                args.params[5 + count + d].f,
+                axis.n,
+                axis.m};
         if (transposed) std::swap(s.n, s.m);
         axis.set(transposed ? taps_of<T>(s).transposed(s.n) : taps_of<T>(s));
         if (axis.m == 0) return 0;
@@ -339,7 +375,8 @@ int resample_of(const Args& args) {
     if (int status = space.make(rows, strides, {1})) return status;
     if (space.empty()) return 0;
     const int inner = space.dims - 1;
-    const int64_t lanes = space.strides[0][inner] == 1 && space.strides[1][inner] == 1 ? space.sizes[inner] : 1;
+    const int64_t lanes =
+        space.strides[0][inner] == 1 && space.strides[1][inner] == 1 ? space.sizes[inner] : 1;
     Blocks<V> blocks(x, y, std::move(axes), lanes);
     Walk walk(space, lanes > 1 ? inner : space.dims);
     do {
@@ -354,7 +391,8 @@ int resample_of(const Args& args) {
 int resample(const Args& args) {
     const DType dtype = args.blocks[0].dtype;
     if (!is_floating(dtype)) return resample_of<int64_t, float>(args);
-    return dtype == DType::f64 ? resample_of<double, double>(args) : resample_of<float, float>(args);
+    return dtype == DType::f64 ? resample_of<double, double>(args)
+                               : resample_of<float, float>(args);
 }
 
 }  // namespace nntile::kernels

@@ -45,8 +45,11 @@ constexpr int64_t most_rows = 64;
 
 }  // namespace
 
-// Rows one after the other, or, where they lie closer to each other than their elements do, in columns.
-bool Line::by_columns(int64_t rows) const { return rows > 1 && std::abs(row_stride_) < std::abs(stride_); }
+// Rows one after the other, or, where they lie closer to each other than their elements do, in
+// columns.
+bool Line::by_columns(int64_t rows) const {
+    return rows > 1 && std::abs(row_stride_) < std::abs(stride_);
+}
 
 void Line::load_panel() {
     stale_ = false;
@@ -61,15 +64,19 @@ void Line::load_panel() {
     alignas(64) std::byte raw[most_rows * block * sizeof(double)];
     // Columns lie too far from each other for the processor to see that they come.
     constexpr int64_t line = 64, ahead = 12;
-    const int64_t span = rows * std::abs(row_stride_) * bytes_, low = row_stride_ < 0 ? line - span : 0;
+    const int64_t span = rows * std::abs(row_stride_) * bytes_,
+                  low = row_stride_ < 0 ? line - span : 0;
     for (int64_t at = 0; at < d_; at += block) {
         const int64_t n = std::min(block, d_ - at);
         for (int64_t j = 0; j < n; ++j) {
             const std::byte* next = first_ + (at + j + ahead) * stride_ * bytes_ + low;
-            for (int64_t k = 0; at + j + ahead < d_ && k < span; k += line) __builtin_prefetch(next + k);
-            load_(first_ + (at + j) * stride_ * bytes_, raw + j * rows * compute_bytes_, row_stride_, rows);
+            for (int64_t k = 0; at + j + ahead < d_ && k < span; k += line)
+                __builtin_prefetch(next + k);
+            load_(first_ + (at + j) * stride_ * bytes_, raw + j * rows * compute_bytes_,
+                  row_stride_, rows);
         }
-        transpose_of(compute_bytes_)(raw, rows, panel_ + at * compute_bytes_, row_bytes_ / compute_bytes_, rows, n);
+        transpose_of(compute_bytes_)(raw, rows, panel_ + at * compute_bytes_,
+                                     row_bytes_ / compute_bytes_, rows, n);
     }
 }
 
@@ -84,9 +91,11 @@ void Line::store_panel() {
     alignas(64) std::byte raw[most_rows * block * sizeof(double)];
     for (int64_t at = 0; at < d_; at += block) {
         const int64_t n = std::min(block, d_ - at);
-        transpose_of(compute_bytes_)(panel_ + at * compute_bytes_, row_bytes_ / compute_bytes_, raw, rows_, n, rows_);
+        transpose_of(compute_bytes_)(panel_ + at * compute_bytes_, row_bytes_ / compute_bytes_, raw,
+                                     rows_, n, rows_);
         for (int64_t j = 0; j < n; ++j)
-            store_(raw + j * rows_ * compute_bytes_, first_ + (at + j) * stride_ * bytes_, row_stride_, rows_);
+            store_(raw + j * rows_ * compute_bytes_, first_ + (at + j) * stride_ * bytes_,
+                   row_stride_, rows_);
     }
 }
 
@@ -127,39 +136,45 @@ int Rows::make(const Args& args, std::initializer_list<int> scalars) {
     return 0;
 }
 
-// A panel has rows that are neighbours in memory, so that this is read and written as it lies, once.
+// A panel has rows that are neighbours in memory, so that this is read and written as it lies,
+// once.
 void Rows::pack() {
     constexpr int64_t few = 16, memory = 128 << 10, most_memory = 8 << 20;
-    const int64_t row_bytes = static_cast<int64_t>(padded(d * size_of(compute))) + 64;   // no power of two
+    // No power of two
+    const int64_t row_bytes = static_cast<int64_t>(padded(d * size_of(compute))) + 64;
     const int64_t bytes = row_bytes * static_cast<int64_t>(packed.size());
     int best = space.dims - 1;
     int64_t least = INT64_MAX;
     for (int dim = space.dims; dim-- > 0;) {
         int64_t cost = 0;
         for (int k : packed) {
-            const int64_t along = std::abs(line[k].stride()), across = std::abs(space.strides[k][dim]);
+            const int64_t along = std::abs(line[k].stride()),
+                          across = std::abs(space.strides[k][dim]);
             cost += std::min({across == 0 ? along : across, along, few});
         }
         if (cost < least) best = dim;
         least = std::min(least, cost);
     }
     std::swap(space.sizes[best], space.sizes[space.dims - 1]);
-    for (int k = 0; k < space.operands; ++k) std::swap(space.strides[k][best], space.strides[k][space.dims - 1]);
+    for (int k = 0; k < space.operands; ++k)
+        std::swap(space.strides[k][best], space.strides[k][space.dims - 1]);
     const int64_t rows = std::clamp(memory / bytes / few * few, few, most_rows);
     panel = std::max<int64_t>(std::min(rows, space.sizes[space.dims - 1]), 1);
-    if (rows * bytes > most_memory) {      // whatever the number of rows: bits should not depend on a cut
+    // Whatever the number of rows: bits should not depend on a cut
+    if (rows * bytes > most_memory) {
         panel = INT64_MAX;
         packed = {};
         return;
     }
     static thread_local Scratch scratch;
     scratch.begin(static_cast<size_t>(panel * bytes));
-    for (int k : packed) line[k].pack(scratch.take(static_cast<size_t>(panel * row_bytes)), row_bytes, d);
+    for (int k : packed)
+        line[k].pack(scratch.take(static_cast<size_t>(panel * row_bytes)), row_bytes, d);
     whole = true;
 }
 
-Pieces::Pieces(const Args& args, Space& space, Compute compute, std::span<const size_t> operands, std::span<Line> lines,
-               int64_t piece, bool whole)
+Pieces::Pieces(const Args& args, Space& space, Compute compute, std::span<const size_t> operands,
+               std::span<Line> lines, int64_t piece, bool whole)
     : space_(space), operands_(operands), lines_(lines) {
     const int last = space.dims - 1;
     const int64_t n = space.sizes[last];
@@ -175,7 +190,8 @@ Pieces::Pieces(const Args& args, Space& space, Compute compute, std::span<const 
     piece_ = in_place && whole ? n : std::min(n, piece);
     if (!packed()) return;
     std::swap(space.sizes[across_], space.sizes[last - 1]);
-    for (int k = 0; k < space.operands; ++k) std::swap(space.strides[k][across_], space.strides[k][last - 1]);
+    for (int k = 0; k < space.operands; ++k)
+        std::swap(space.strides[k][across_], space.strides[k][last - 1]);
     across_ = last - 1;
     row_bytes_ = static_cast<int64_t>(padded(static_cast<size_t>(piece_ * size_of(compute)))) + 64;
     for (size_t k : operands)

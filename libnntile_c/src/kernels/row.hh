@@ -25,8 +25,9 @@ struct RowLoops {
     // sum of w * (x - max); w: 1 if null
     double (*shifted_dot)(const void* x, const void* w, int64_t n, double max);
     // dx = exp(x - log_sum) * all - w * share, less `target` at that place if it is one of the n
-    void (*cross_entropy_backward)(const void* x, const void* w, int64_t n, double log_sum, double all, double share,
-                                   int64_t place, double target, void* dx);
+    void (*cross_entropy_backward)(const void* x, const void* w, int64_t n, double log_sum,
+                                   double all, double share, int64_t place, double target,
+                                   void* dx);
     void (*log_softmax_backward)(const void* dy, const void* y, int64_t n, double sum, void* dx);
     double (*deviation)(const void* x, int64_t n, double mean);  // sum of (x - mean)^2
     void (*normalize)(const void* x, const void* w, const void* b, int64_t n, double mean,
@@ -39,24 +40,26 @@ struct RowLoops {
                        double rstd, double a, double b, void* dx);
     void (*norm_affine)(const void* dy, const void* x, int64_t n, double mean, double rstd,
                         double* dw, double* db);
-    // gates: i, f, g, o of n each; they become what their functions give. cell = f * before + i * g, y = o * tanh(cell)
+    // gates: i, f, g, o of n each; they become what their functions give. cell = f * before + i *
+    // g, y = o * tanh(cell)
     void (*lstm)(void* gates, const void* before, int64_t n, void* cell, void* y);
     // From dy and dcell, of this step: gradients of the gates, and dcell of the step before.
-    void (*lstm_backward)(const void* gates, const void* before, const void* cell, const void* dy, int64_t n,
-                          void* dcell, void* dgates);
-    // x and added: r, z, n of h each, from the inputs and the state; hidden: the state before, then after.
-    // kept: r, z, n, and what was added to n.
+    void (*lstm_backward)(const void* gates, const void* before, const void* cell, const void* dy,
+                          int64_t n, void* dcell, void* dgates);
+    // x and added: r, z, n of h each, from the inputs and the state; hidden: the state before, then
+    // after. kept: r, z, n, and what was added to n.
     void (*gru)(const void* x, const void* added, int64_t h, void* hidden, void* kept);
     // dhidden: of the state after; then what of it goes to the one before past the gates.
-    void (*gru_backward)(const void* kept, const void* before, int64_t h, void* dhidden, void* dx, void* dadded);
+    void (*gru_backward)(const void* kept, const void* before, int64_t h, void* dhidden, void* dx,
+                         void* dadded);
     void (*rnn)(const void* x, int64_t n, bool relu, void* y);  // y = tanh(x), or relu
     void (*rnn_backward)(const void* y, const void* dy, int64_t n, bool relu, void* dx);
     // sums[0] += sum of x, sums[1] += sum of x * (y - shift), all in double; y may be x
     void (*moments)(const void* x, const void* y, int64_t n, double shift, double* sums);
-    // The same for n channels beside each other, of so many rows x_step and y_step elements apart: shift, first and
-    // second have an element for each channel; shift: may be null.
-    void (*moments_of_each)(const void* x, const void* y, int64_t n, int64_t rows, int64_t x_step, int64_t y_step,
-                            const double* shift, double* first, double* second);
+    // The same for n channels beside each other, of so many rows x_step and y_step elements apart:
+    // shift, first and second have an element for each channel; shift: may be null.
+    void (*moments_of_each)(const void* x, const void* y, int64_t n, int64_t rows, int64_t x_step,
+                            int64_t y_step, const double* shift, double* first, double* second);
     void (*blend)(const void* a, const void* b, int64_t n, double p, double q, double r,
                   void* y);  // y = p * a + q * b + r, without b if that is null
 };
@@ -65,8 +68,8 @@ struct RowTables {
 };
 NNTILE_ISA_TABLE(RowTables, row_tables)
 
-// One operand along the last dim. Where it does not lie as the loops want it, a panel of rows is read, or written, at
-// once, or else pieces of a row.
+// One operand along the last dim. Where it does not lie as the loops want it, a panel of rows is
+// read, or written, at once, or else pieces of a row.
 class Line {
 public:
     static constexpr int64_t piece = 512;
@@ -126,17 +129,18 @@ private:
     alignas(64) std::byte buffer_[piece * sizeof(double)];
 };
 
-// Pieces of the rows along the last dim of a space. A line whose elements lie apart there, and beside each other along
-// another dim, is read in panels of rows along that one.
+// Pieces of the rows along the last dim of a space. A line whose elements lie apart there, and
+// beside each other along another dim, is read in panels of rows along that one.
 class Pieces {
 public:
-    // The operands that have a line; lines[k] of each is made here. A piece has so many elements, at most Line::piece;
-    // whole: all of a row, if all lines lie in place.
-    Pieces(const Args& args, Space& space, Compute compute, std::span<const size_t> operands, std::span<Line> lines,
-           int64_t piece, bool whole);
+    // The operands that have a line; lines[k] of each is made here. A piece has so many elements,
+    // at most Line::piece; whole: all of a row, if all lines lie in place.
+    Pieces(const Args& args, Space& space, Compute compute, std::span<const size_t> operands,
+           std::span<Line> lines, int64_t piece, bool whole);
     bool packed() const { return across_ >= 0; }
 
-    template <class Body>  // body(offsets of all operands, elements), with all lines at the first of these
+    template <class Body>  // body(offsets of all operands, elements), with all lines at the first
+                           // of these
     void each(Body&& body) {
         const int last = space_.dims - 1;
         const int64_t n = space_.sizes[last], all = packed() ? space_.sizes[across_] : 1;
@@ -144,7 +148,8 @@ public:
         do {
             for (int64_t row = 0; row < all; row += most_rows)
                 for (int64_t at = 0; at < n; at += piece_) {
-                    const int64_t rows = std::min(most_rows, all - row), count = std::min(piece_, n - at);
+                    const int64_t rows = std::min(most_rows, all - row),
+                                  count = std::min(piece_, n - at);
                     begin(walk, row, rows, at, count);
                     for (int64_t r = row; r < row + rows; ++r) {
                         int64_t offset[max_operands];
@@ -161,7 +166,8 @@ private:
 
     int64_t place(const Walk& walk, size_t k, int64_t row, int64_t at) const {
         const int64_t* strides = space_.strides[k];
-        return walk.offset[k] + (packed() ? row * strides[across_] : 0) + at * strides[space_.dims - 1];
+        return walk.offset[k] + (packed() ? row * strides[across_] : 0) +
+               at * strides[space_.dims - 1];
     }
     void begin(const Walk& walk, int64_t row, int64_t rows, int64_t at, int64_t count);
 
@@ -196,8 +202,8 @@ public:
             for (int64_t first = 0; first < size; first += panel) {
                 const int64_t rows = std::min(panel, size - first);
                 for (int k : packed)
-                    line[k].begin_panel(walk.offset[k] + first * space.strides[k][inner], space.strides[k][inner],
-                                        rows);
+                    line[k].begin_panel(walk.offset[k] + first * space.strides[k][inner],
+                                        space.strides[k][inner], rows);
                 for (int64_t r = 0; r < rows; ++r) {
                     for (int k = 0; k < space.operands; ++k)
                         line[k].move_to(walk.offset[k] + (first + r) * space.strides[k][inner], r);
@@ -225,10 +231,10 @@ private:
 
     bool whole;  // every line in place: a row is one piece
     Space space;
-    int64_t panel = INT64_MAX;          // rows
-    SmallVector<int, max_lines> packed; // lines
+    int64_t panel = INT64_MAX;           // rows
+    SmallVector<int, max_lines> packed;  // lines
 };
 
-double row_max(Rows& rows, Line& x);    // of the row at which x is; nan wins
+double row_max(Rows& rows, Line& x);  // of the row at which x is; nan wins
 
 }  // namespace nntile::kernels

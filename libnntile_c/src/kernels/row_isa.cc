@@ -89,13 +89,17 @@ struct Row {
         if (!w) return lane_sum<T>(n, [=](int64_t i) { return x[i] - max; });
         return lane_sum<T>(n, [=](int64_t i) { return w[i] * (x[i] - max); });
     }
-    static void cross_entropy_backward(const void* from, const void* weight, int64_t n, double log_sum, double of_all,
-                                       double of_each, int64_t place, double target, void* to) {
-        const T *x = in(from), *w = in(weight), all = static_cast<T>(of_all), share = static_cast<T>(of_each);
+    static void cross_entropy_backward(const void* from, const void* weight, int64_t n,
+                                       double log_sum, double of_all, double of_each, int64_t place,
+                                       double target, void* to) {
+        const T *x = in(from), *w = in(weight), all = static_cast<T>(of_all),
+                share = static_cast<T>(of_each);
         // In two parts: of large logits one would be a coarse number.
-        const T log = static_cast<T>(log_sum), rest = static_cast<T>(log_sum - static_cast<double>(log));
+        const T log = static_cast<T>(log_sum),
+                rest = static_cast<T>(log_sum - static_cast<double>(log));
         T* dx = out(to);
-        if (w) each(n, [=](int64_t i) { dx[i] = exp_of((x[i] - log) - rest) * all - w[i] * share; });
+        if (w)
+            each(n, [=](int64_t i) { dx[i] = exp_of((x[i] - log) - rest) * all - w[i] * share; });
         else each(n, [=](int64_t i) { dx[i] = exp_of((x[i] - log) - rest) * all - share; });
         if (place >= 0 && place < n) dx[place] -= static_cast<T>(target);
     }
@@ -167,9 +171,10 @@ struct Row {
             y[j] = o[j] * tanh_of(cell[j]);
         });
     }
-    static void lstm_backward(const void* all, const void* from, const void* to, const void* grad, int64_t n,
-                              void* through, void* result) {
-        const T *i = in(all), *f = i + n, *g = f + n, *o = g + n, *before = in(from), *cell = in(to), *dy = in(grad);
+    static void lstm_backward(const void* all, const void* from, const void* to, const void* grad,
+                              int64_t n, void* through, void* result) {
+        const T *i = in(all), *f = i + n, *g = f + n, *o = g + n, *before = in(from),
+                *cell = in(to), *dy = in(grad);
         T *dcell = out(through), *di = out(result), *df = di + n, *dg = df + n, *dout = dg + n;
         each(n, [=](int64_t j) {
             const T squashed = tanh_of(cell[j]);
@@ -195,8 +200,10 @@ struct Row {
             hidden[j] = fresh + z * (hidden[j] - fresh);
         });
     }
-    static void gru_backward(const void* keep, const void* from, int64_t n, void* through, void* result, void* state) {
-        const T *r = in(keep), *z = r + n, *fresh = z + n, *of_state = fresh + n, *before = in(from);
+    static void gru_backward(const void* keep, const void* from, int64_t n, void* through,
+                             void* result, void* state) {
+        const T *r = in(keep), *z = r + n, *fresh = z + n, *of_state = fresh + n,
+                *before = in(from);
         T *dhidden = out(through), *dx = out(result), *dadded = out(state);
         each(n, [=](int64_t j) {
             const T dfresh = dhidden[j] * (T(1) - z[j]) * (T(1) - fresh[j] * fresh[j]);
@@ -212,7 +219,7 @@ struct Row {
     static void rnn(const void* from, int64_t n, bool relu, void* to) {
         const T* x = in(from);
         T* y = out(to);
-        if (relu) each(n, [=](int64_t j) { y[j] = x[j] < T(0) ? T(0) : x[j]; });    // nan stays
+        if (relu) each(n, [=](int64_t j) { y[j] = x[j] < T(0) ? T(0) : x[j]; });  // nan stays
         else each(n, [=](int64_t j) { y[j] = tanh_of(x[j]); });
     }
     static void rnn_backward(const void* value, const void* grad, int64_t n, bool relu, void* to) {
@@ -223,7 +230,8 @@ struct Row {
     }
 
     // ---- sums of channels: in double, for a variance is a small difference of large sums
-    static void moments(const void* left, const void* right, int64_t n, double shift, double* sums) {
+    static void moments(const void* left, const void* right, int64_t n, double shift,
+                        double* sums) {
         const T *x = in(left), *y = in(right);
         constexpr int64_t lanes = 32;
         double first[lanes] = {}, second[lanes] = {};
@@ -248,10 +256,11 @@ struct Row {
     }
     // Of so many vectors of channels, which stay in registers.
     template <int vectors>
-    static void add_moments(const T* x, const T* y, int64_t rows, int64_t x_step, int64_t y_step, const double* shift,
-                            double* first, double* second) {
+    static void add_moments(const T* x, const T* y, int64_t rows, int64_t x_step, int64_t y_step,
+                            const double* shift, double* first, double* second) {
         constexpr int64_t lanes = vector_bytes / sizeof(double);
-        typedef T Narrow __attribute__((vector_size(lanes * sizeof(T)), aligned(alignof(T)), may_alias));
+        typedef T Narrow
+            __attribute__((vector_size(lanes * sizeof(T)), aligned(alignof(T)), may_alias));
         using Wide = typename Vector<double>::type;
         Wide sums[vectors], products[vectors], by[vectors];
         for (int v = 0; v < vectors; ++v) {
@@ -261,8 +270,10 @@ struct Row {
         for (int64_t r = 0; r < rows; ++r, x += x_step, y += y_step)
 #pragma GCC unroll 4
             for (int v = 0; v < vectors; ++v) {
-                const Wide value = __builtin_convertvector(*reinterpret_cast<const Narrow*>(x + v * lanes), Wide);
-                const Wide other = __builtin_convertvector(*reinterpret_cast<const Narrow*>(y + v * lanes), Wide);
+                const Wide value =
+                    __builtin_convertvector(*reinterpret_cast<const Narrow*>(x + v * lanes), Wide);
+                const Wide other =
+                    __builtin_convertvector(*reinterpret_cast<const Narrow*>(y + v * lanes), Wide);
                 sums[v] += value;
                 products[v] += value * (other - by[v]);
             }
@@ -271,8 +282,9 @@ struct Row {
             *reinterpret_cast<Wide*>(second + v * lanes) += products[v];
         }
     }
-    static void moments_of_each(const void* left, const void* right, int64_t n, int64_t rows, int64_t x_step,
-                                int64_t y_step, const double* shift, double* first, double* second) {
+    static void moments_of_each(const void* left, const void* right, int64_t n, int64_t rows,
+                                int64_t x_step, int64_t y_step, const double* shift, double* first,
+                                double* second) {
         const T *x = in(left), *y = in(right);
         constexpr int64_t lanes = vector_bytes / sizeof(double);
         int64_t j = 0;
@@ -286,14 +298,16 @@ struct Row {
             for (int64_t r = 0; r < rows; ++r) {
                 const auto value = static_cast<double>(x[r * x_step + j]);
                 sum += value;
-                product += value * (static_cast<double>(y[r * y_step + j]) - (shift ? shift[j] : 0));
+                product +=
+                    value * (static_cast<double>(y[r * y_step + j]) - (shift ? shift[j] : 0));
             }
             first[j] += sum;
             second[j] += product;
         }
     }
 
-    static void blend(const void* left, const void* right, int64_t n, double p, double q, double r, void* to) {
+    static void blend(const void* left, const void* right, int64_t n, double p, double q, double r,
+                      void* to) {
         const T *a = in(left), *b = in(right);
         T* y = out(to);
         const T f = static_cast<T>(p), g = static_cast<T>(q), h = static_cast<T>(r);
@@ -301,12 +315,32 @@ struct Row {
         else each(n, [=](int64_t j) { y[j] = f * a[j] + h; });
     }
 
-    static constexpr RowLoops loops = {
-        exp_sum,   scale,      exp_scale,     add,     forbid,          shift,
-        sum,       dot,        softmax_backward,       shifted_dot,     cross_entropy_backward, log_softmax_backward,
-        deviation, normalize,  norm_sums,     norm_input, norm_affine,  lstm,
-        lstm_backward,         gru,           gru_backward, rnn,        rnn_backward,           moments,
-        moments_of_each,       blend};
+    static constexpr RowLoops loops = {exp_sum,
+                                       scale,
+                                       exp_scale,
+                                       add,
+                                       forbid,
+                                       shift,
+                                       sum,
+                                       dot,
+                                       softmax_backward,
+                                       shifted_dot,
+                                       cross_entropy_backward,
+                                       log_softmax_backward,
+                                       deviation,
+                                       normalize,
+                                       norm_sums,
+                                       norm_input,
+                                       norm_affine,
+                                       lstm,
+                                       lstm_backward,
+                                       gru,
+                                       gru_backward,
+                                       rnn,
+                                       rnn_backward,
+                                       moments,
+                                       moments_of_each,
+                                       blend};
 };
 
 }  // namespace

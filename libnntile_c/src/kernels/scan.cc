@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Sums, products, log-sum-exps and extremes of all elements up to each. The last dim is scanned, whole, in its order.
+// Sums, products, log-sum-exps and extremes of all elements up to each. The last dim is scanned,
+// whole, in its order.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -15,14 +16,14 @@ namespace {
 
 enum { sum, product, logsumexp };
 
-// All rows side by side along the dim that lies closest, in groups: memory is read as it lies, whichever dim is
-// scanned. body(number in the group, first row's offsets, step t, rows).
+// All rows side by side along the dim that lies closest, in groups: memory is read as it lies,
+// whichever dim is scanned. body(number in the group, first row's offsets, step t, rows).
 constexpr int64_t group = 64;
 
 struct Rows {
     Space space;
     int64_t d = 0;
-    SmallVector<int64_t, 3> steps;      // of each operand along the scanned dim
+    SmallVector<int64_t, 3> steps;  // of each operand along the scanned dim
 
     int make(const Args& args, size_t operands) {
         const size_t last = args.sizes.size() - 1;
@@ -38,11 +39,13 @@ struct Rows {
         }
         return space.make(rows, {strides, operands}, {0});
     }
-    // Whether n rows, this far from each other, are better read one by one: memory is read as it lies.
+    // Whether n rows, this far from each other, are better read one by one: memory is read as it
+    // lies.
     bool along(const int64_t* strides, int64_t n) const {
         return n == 1 || std::abs(steps[0]) < std::abs(strides[0]);
     }
-    // begin(rows) for a group of rows, then step(t, offsets, strides from row to row) for each place.
+    // begin(rows) for a group of rows, then step(t, offsets, strides from row to row) for each
+    // place.
     template <class Body>
     void each(Body&& body) {
         if (space.empty()) return;
@@ -52,7 +55,8 @@ struct Rows {
         Walk walk(space, inner);
         do {
             for (int64_t first = 0; first < space.sizes[inner]; first += group) {
-                for (int k = 0; k < space.operands; ++k) offsets[k] = walk.offset[k] + first * strides[k];
+                for (int k = 0; k < space.operands; ++k)
+                    offsets[k] = walk.offset[k] + first * strides[k];
                 body(offsets, strides, std::min(group, space.sizes[inner] - first));
             }
         } while (walk.next());
@@ -86,7 +90,7 @@ int scan_of(const Args& args) {
         std::byte* to = y.data + offsets[1] * size_of(y.dtype);
         T totals[group];
         std::fill_n(totals, n, first);
-        if (rows.along(strides, n)) {           // pieces of a few rows: sums that do not wait for each other
+        if (rows.along(strides, n)) {  // pieces of a few rows: sums that do not wait for each other
             constexpr int64_t few = 4;
             T pieces[few][group];
             for (int64_t r = 0; r < n; r += few) {
@@ -94,8 +98,8 @@ int scan_of(const Args& args) {
                 for (int64_t t = 0; t < rows.d; t += group) {
                     const int64_t some = std::min(group, rows.d - t);
                     for (int64_t k = 0; k < count; ++k)
-                        load(from + (t * rows.steps[0] + (r + k) * strides[0]) * size_of(x.dtype), pieces[k],
-                             rows.steps[0], some);
+                        load(from + (t * rows.steps[0] + (r + k) * strides[0]) * size_of(x.dtype),
+                             pieces[k], rows.steps[0], some);
                     T running[few];
                     std::copy_n(totals + r, count, running);
                     if (count == few)
@@ -108,7 +112,8 @@ int scan_of(const Args& args) {
                                 pieces[k][j] = running[k] = joined<op>(running[k], pieces[k][j]);
                     std::copy_n(running, count, totals + r);
                     for (int64_t k = 0; k < count; ++k)
-                        store(pieces[k], to + (t * rows.steps[1] + (r + k) * strides[1]) * size_of(y.dtype),
+                        store(pieces[k],
+                              to + (t * rows.steps[1] + (r + k) * strides[1]) * size_of(y.dtype),
                               rows.steps[1], some);
                 }
             }
@@ -117,13 +122,15 @@ int scan_of(const Args& args) {
         T values[group];
         // Results that lie the other way are turned a square at a time.
         const bool turn = rows.steps[1] == 1 && strides[1] != 1;
-        const int64_t bytes = size_of(y.dtype), step = turn ? group : rows.steps[1], next = turn ? 1 : strides[1];
+        const int64_t bytes = size_of(y.dtype), step = turn ? group : rows.steps[1],
+                      next = turn ? 1 : strides[1];
         alignas(64) std::byte square[group * group * sizeof(double)];
         for (int64_t first_t = 0; first_t < rows.d; first_t += group) {
             const int64_t some = std::min(group, rows.d - first_t);
             std::byte* target = turn ? square : to + first_t * rows.steps[1] * bytes;
             for (int64_t t = 0; t < some; ++t) {
-                load(from + (first_t + t) * rows.steps[0] * size_of(x.dtype), values, strides[0], n);
+                load(from + (first_t + t) * rows.steps[0] * size_of(x.dtype), values, strides[0],
+                     n);
                 for (int64_t j = 0; j < n; ++j) totals[j] = joined<op>(totals[j], values[j]);
                 store(totals, target + t * step * bytes, next, n);
             }
@@ -159,10 +166,14 @@ int extreme_of(const Args& args) {
         int64_t places[group] = {};
         // What is at step t of row r, and some more of the row or of the step.
         const auto read = [&](int64_t r, int64_t t, int64_t stride, int64_t some) {
-            load(x.data + (offsets[0] + r * strides[0] + t * rows.steps[0]) * size_of(x.dtype), values, stride, some);
+            load(x.data + (offsets[0] + r * strides[0] + t * rows.steps[0]) * size_of(x.dtype),
+                 values, stride, some);
         };
-        const auto write = [&](const T* best, int64_t r, int64_t t, const int64_t* by, int64_t some) {
-            store(best, y.data + (offsets[1] + r * strides[1] + t * rows.steps[1]) * size_of(y.dtype), by[1], some);
+        const auto write = [&](const T* best, int64_t r, int64_t t, const int64_t* by,
+                               int64_t some) {
+            store(best,
+                  y.data + (offsets[1] + r * strides[1] + t * rows.steps[1]) * size_of(y.dtype),
+                  by[1], some);
             const int64_t at = offsets[2] + r * strides[2] + t * rows.steps[2];
             store_place(places, indices.data + at * size_of(indices.dtype), by[2], some);
         };
@@ -204,7 +215,8 @@ int scan(const Args& args) {
     const bool floats = is_floating(args.blocks[1].dtype);
     switch (args.params[0].i) {
         case sum: return floats ? scan_of<sum, double>(args) : scan_of<sum, int64_t>(args);
-        case product: return floats ? scan_of<product, double>(args) : scan_of<product, int64_t>(args);
+        case product:
+            return floats ? scan_of<product, double>(args) : scan_of<product, int64_t>(args);
         default: return scan_of<logsumexp, double>(args);
     }
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Memory of a thread that grows to what its largest call needs, so that a task takes no page faults.
+// Memory of a thread that grows to what its largest call needs, so that a task takes no page
+// faults.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +24,8 @@ public:
             constexpr size_t page = 4096;
             const size_t rounded = (bytes + page - 1) / page * page;
             data_.reset(static_cast<std::byte*>(std::aligned_alloc(page, rounded)));
-            check(data_ != nullptr, Status::out_of_memory, "no memory for ", rounded, " bytes of scratch");
+            check(data_ != nullptr, Status::out_of_memory, "no memory for ", rounded,
+                  " bytes of scratch");
             size_ = rounded;
         }
         free_ = data_.get();

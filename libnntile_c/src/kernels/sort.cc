@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Sorted rows, the first k of them, the k-th alone, and where a number would stand in one. nan is the largest.
+// Sorted rows, the first k of them, the k-th alone, and where a number would stand in one. nan is
+// the largest.
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -21,7 +22,7 @@ struct Key {
 };
 
 template <class T>
-bool before(T a, T b) {                 // in ascending order
+bool before(T a, T b) {  // in ascending order
     return (a < b) | ((b != b) & (a == a));
 }
 
@@ -37,8 +38,9 @@ int rows_of(const Args& args, size_t own, std::span<const int64_t* const> stride
     return space.make(rows, strides, {0});
 }
 
-// The first k of each row. order(values, places, room, k, d) gets the d values and room for two numbers of each; it
-// writes the places of the first k, and says where their values are. The last dims are k and d.
+// The first k of each row. order(values, places, room, k, d) gets the d values and room for two
+// numbers of each; it writes the places of the first k, and says where their values are. The last
+// dims are k and d.
 template <class T, class Order>
 int first_of_rows(const Args& args, Order&& order) {
     const Block &x = args.blocks[0], &y = args.blocks[1], &places = args.blocks[2];
@@ -57,10 +59,13 @@ int first_of_rows(const Args& args, Order&& order) {
     auto* found = scratch.take<int64_t>(n);
     Walk walk(space, space.dims);
     do {
-        loader(x.dtype, compute<T>)(x.data + walk.offset[0] * size_of(x.dtype), values, x.strides[rank - 1], d);
+        loader(x.dtype, compute<T>)(x.data + walk.offset[0] * size_of(x.dtype), values,
+                                    x.strides[rank - 1], d);
         const T* first = order(values, found, room, k, d);
-        storer(compute<T>, y.dtype)(first, y.data + walk.offset[1] * size_of(y.dtype), y.strides[rank - 2], k);
-        storer(compute_i64, places.dtype)(found, places.data + walk.offset[2] * size_of(places.dtype),
+        storer(compute<T>, y.dtype)(first, y.data + walk.offset[1] * size_of(y.dtype),
+                                    y.strides[rank - 2], k);
+        storer(compute_i64, places.dtype)(found,
+                                          places.data + walk.offset[2] * size_of(places.dtype),
                                           places.strides[rank - 2], k);
     } while (walk.next());
     return 0;
@@ -80,13 +85,16 @@ auto by_keys(Order&& order) {
     };
 }
 
-// A float and its place as one number that is compared in one step. Equals, as 0 and -0, and nan have one number.
+// A float and its place as one number that is compared in one step. Equals, as 0 and -0, and nan
+// have one number.
 uint64_t packed(float x, int64_t place, bool descending) {
     const uint32_t bits = std::bit_cast<uint32_t>(x + 0.0f);
     const uint32_t ascending = x != x ? ~uint32_t{0} : bits >> 31 ? ~bits : bits | 0x80000000;
-    return static_cast<uint64_t>(descending ? ~ascending : ascending) << 32 | static_cast<uint64_t>(place);
+    return static_cast<uint64_t>(descending ? ~ascending : ascending) << 32 |
+           static_cast<uint64_t>(place);
 }
-// Sorts numbers of which the lower halves are sorted, byte by byte. Returns which of the two arrays they are in then.
+// Sorts numbers of which the lower halves are sorted, byte by byte. Returns which of the two arrays
+// they are in then.
 uint64_t* sort_packed(uint64_t* from, uint64_t* to, int64_t n) {
     constexpr int64_t few = 128;
     if (n < few) {
@@ -99,7 +107,7 @@ uint64_t* sort_packed(uint64_t* from, uint64_t* to, int64_t n) {
         for (int byte = 0; byte < 4; ++byte) ++starts[byte][digit(from[i], byte)];
     for (int byte = 0; byte < 4; ++byte) {
         uint32_t* start = starts[byte];
-        if (start[digit(from[0], byte)] == n) continue;     // all have the same
+        if (start[digit(from[0], byte)] == n) continue;  // all have the same
         uint32_t before = 0;
         for (int k = 0; k < 256; ++k) before += std::exchange(start[k], before);
         for (int64_t i = 0; i < n; ++i) to[start[digit(from[i], byte)]++] = from[i];
@@ -113,27 +121,31 @@ int sort_of(const Args& args) {
     const bool descending = args.params[0].i;
     if constexpr (std::is_same_v<T, float>) {
         if (args.sizes.back() <= UINT32_MAX)
-            return first_of_rows<T>(args, [=](T* values, int64_t* places, Key<T>* room, int64_t, int64_t d) {
-                auto* keys = reinterpret_cast<uint64_t*>(room);
-                for (int64_t j = 0; j < d; ++j) keys[j] = packed(values[j], j, descending);
-                const uint64_t* sorted = sort_packed(keys, keys + d, d);
-                for (int64_t j = 0; j < d; ++j) places[j] = static_cast<uint32_t>(sorted[j]);
-                auto* result = reinterpret_cast<float*>(room);      // as bytes: numbers of another type were there
-                for (int64_t j = 0; j < d; ++j) std::memcpy(result + j, values + places[j], sizeof(float));
-                return result;
-            });
+            return first_of_rows<T>(
+                args, [=](T* values, int64_t* places, Key<T>* room, int64_t, int64_t d) {
+                    auto* keys = reinterpret_cast<uint64_t*>(room);
+                    for (int64_t j = 0; j < d; ++j) keys[j] = packed(values[j], j, descending);
+                    const uint64_t* sorted = sort_packed(keys, keys + d, d);
+                    for (int64_t j = 0; j < d; ++j) places[j] = static_cast<uint32_t>(sorted[j]);
+                    // As bytes: numbers of another type were there
+                    auto* result = reinterpret_cast<float*>(room);
+                    for (int64_t j = 0; j < d; ++j)
+                        std::memcpy(result + j, values + places[j], sizeof(float));
+                    return result;
+                });
     }
-    return first_of_rows<T>(args, by_keys<T>([descending](Key<T>* keys, int64_t, int64_t d) {
-        std::sort(keys, keys + d, [descending](const Key<T>& a, const Key<T>& b) {
-            if (descending ? before(b.value, a.value) : before(a.value, b.value)) return true;
-            if (descending ? before(a.value, b.value) : before(b.value, a.value)) return false;
-            return a.place < b.place;
-        });
-    }));
+    return first_of_rows<T>(
+        args, by_keys<T>([descending](Key<T>* keys, int64_t, int64_t d) {
+            std::sort(keys, keys + d, [descending](const Key<T>& a, const Key<T>& b) {
+                if (descending ? before(b.value, a.value) : before(a.value, b.value)) return true;
+                if (descending ? before(a.value, b.value) : before(b.value, a.value)) return false;
+                return a.place < b.place;
+            });
+        }));
 }
 
-// Which of several equals are taken, and in what order, is left open by PyTorch. These are its CPU's steps, so that the
-// answers are the same.
+// Which of several equals are taken, and in what order, is left open by PyTorch. These are its
+// CPU's steps, so that the answers are the same.
 template <class T>
 int topk_of(const Args& args) {
     const bool largest = args.params[0].i, sorted = args.params[1].i;
@@ -143,8 +155,9 @@ int topk_of(const Args& args) {
         std::nth_element(keys, keys + k - 1, keys + d, first);
         if (sorted) std::sort(keys, keys + k - 1, first);
     });
-    // What std::partial_sort does (its heap loses the last of the first ones as pop_heap() would with a new one behind
-    // it), but that most values are seen not to be among the first by many at once.
+    // What std::partial_sort does (its heap loses the last of the first ones as pop_heap() would
+    // with a new one behind it), but that most values are seen not to be among the first by many at
+    // once.
     const auto keep_first = [=](T* values, int64_t* places, Key<T>* heap, int64_t k, int64_t d) {
         constexpr int64_t many = 32;
         for (int64_t j = 0; j < k; ++j) heap[j] = {values[j], j};
@@ -170,7 +183,8 @@ int topk_of(const Args& args) {
     };
     constexpr int64_t few = 64;
     const size_t rank = args.sizes.size();
-    if (args.sizes[rank - 2] * few <= args.sizes[rank - 1]) return first_of_rows<T>(args, keep_first);
+    if (args.sizes[rank - 2] * few <= args.sizes[rank - 1])
+        return first_of_rows<T>(args, keep_first);
     return first_of_rows<T>(args, select);
 }
 
@@ -179,40 +193,47 @@ template <class T>
 int kthvalue_of(const Args& args) {
     const int64_t kth = args.params[0].i - 1;
     return first_of_rows<T>(args, by_keys<T>([kth](Key<T>* keys, int64_t, int64_t d) {
-        const auto greater = [keys](int64_t a, int64_t b) { return before(keys[b].value, keys[a].value); };
-        const auto swap = [keys](int64_t a, int64_t b) { std::swap(keys[a], keys[b]); };
-        int64_t left = 0, right = d - 1;
-        while (right > left) {
-            if (right == left + 1) {
-                if (greater(left, right)) swap(left, right);
-                break;
-            }
-            swap(left + (right - left) / 2, left + 1);
-            if (greater(left + 1, right)) swap(left + 1, right);
-            if (greater(left, right)) swap(left, right);
-            if (greater(left + 1, left)) swap(left + 1, left);
-            int64_t i = left + 1, j = right;
-            const T pivot = keys[left].value;
-            for (;;) {
-                do ++i;
-                while (before(keys[i].value, pivot));
-                do --j;
-                while (before(pivot, keys[j].value));
-                if (j < i) break;
-                swap(i, j);
-            }
-            swap(left, j);
-            if (j <= kth) left = i;
-            if (j >= kth) right = j - 1;
-        }
-        swap(0, kth);
-    }));
+                                const auto greater = [keys](int64_t a, int64_t b) {
+                                    return before(keys[b].value, keys[a].value);
+                                };
+                                const auto swap = [keys](int64_t a, int64_t b) {
+                                    std::swap(keys[a], keys[b]);
+                                };
+                                int64_t left = 0, right = d - 1;
+                                while (right > left) {
+                                    if (right == left + 1) {
+                                        if (greater(left, right)) swap(left, right);
+                                        break;
+                                    }
+                                    swap(left + (right - left) / 2, left + 1);
+                                    if (greater(left + 1, right)) swap(left + 1, right);
+                                    if (greater(left, right)) swap(left, right);
+                                    if (greater(left + 1, left)) swap(left + 1, left);
+                                    int64_t i = left + 1, j = right;
+                                    const T pivot = keys[left].value;
+                                    for (;;) {
+                                        do ++i;
+                                        while (before(keys[i].value, pivot));
+                                        do --j;
+                                        while (before(pivot, keys[j].value));
+                                        if (j < i) break;
+                                        swap(i, j);
+                                    }
+                                    swap(left, j);
+                                    if (j <= kth) left = i;
+                                    if (j >= kth) right = j - 1;
+                                }
+                                swap(0, kth);
+                            }));
 }
 
-// How many of n elements lie before a value. No branch depends on them: which one is taken nobody can foresee.
+// How many of n elements lie before a value. No branch depends on them: which one is taken nobody
+// can foresee.
 template <class T, class At>
 int64_t count_before(T value, bool right, int64_t n, At&& at) {
-    const auto beyond = [=](T other) { return right ? !before(value, other) : before(other, value); };
+    const auto beyond = [=](T other) {
+        return right ? !before(value, other) : before(other, value);
+    };
     int64_t low = 0;
     for (; n > 1; n -= n / 2) low += beyond(at(low + n / 2 - 1)) ? n / 2 : 0;
     return low + (n == 1 && beyond(at(low)) ? 1 : 0);
@@ -220,11 +241,13 @@ int64_t count_before(T value, bool right, int64_t n, At&& at) {
 
 template <class T>
 int search_of(const Args& args) {
-    const Block &sequence = args.blocks[0], &x = args.blocks[1], &sorter = args.blocks[2], &y = args.blocks[3];
+    const Block &sequence = args.blocks[0], &x = args.blocks[1], &sorter = args.blocks[2],
+                &y = args.blocks[3];
     const size_t n_dim = args.sizes.size() - 1;
     const int64_t n = args.sizes[n_dim], step = sequence.strides[n_dim];
     const bool right = args.params[0].i, plain = sequence.dtype == dtype_of(compute<T>);
-    const int64_t* strides[] = {x.strides, sequence.strides, sorter.data ? sorter.strides : nullptr, y.strides};
+    const int64_t* strides[] = {x.strides, sequence.strides, sorter.data ? sorter.strides : nullptr,
+                                y.strides};
     Space space;
     if (int status = rows_of(args, 1, strides, space)) return status;
     if (space.empty()) return 0;
@@ -237,7 +260,8 @@ int search_of(const Args& args) {
         const auto element = [&](int64_t at) {
             if (plain) return reinterpret_cast<const T*>(sequence.data)[walk.offset[1] + at * step];
             T other;
-            read(sequence.data + (walk.offset[1] + at * step) * size_of(sequence.dtype), &other, 1, 1);
+            read(sequence.data + (walk.offset[1] + at * step) * size_of(sequence.dtype), &other, 1,
+                 1);
             return other;
         };
         int64_t place;
@@ -254,7 +278,8 @@ int search_of(const Args& args) {
         }
         if (wrong)
             return fail_task(args, static_cast<int>(Status::index_error),
-                             "searchsorted: sorter has an index out of range [0, %lld)", static_cast<long long>(n));
+                             "searchsorted: sorter has an index out of range [0, %lld)",
+                             static_cast<long long>(n));
         storer(compute_i64, y.dtype)(&place, y.data + walk.offset[3] * size_of(y.dtype), 1, 1);
     } while (walk.next());
     return 0;
@@ -267,8 +292,12 @@ int by_type(const Args& args, Function f32, Function f64, Function i64) {
 
 }  // namespace
 
-int sort(const Args& args) { return by_type(args, sort_of<float>, sort_of<double>, sort_of<int64_t>); }
-int topk(const Args& args) { return by_type(args, topk_of<float>, topk_of<double>, topk_of<int64_t>); }
+int sort(const Args& args) {
+    return by_type(args, sort_of<float>, sort_of<double>, sort_of<int64_t>);
+}
+int topk(const Args& args) {
+    return by_type(args, topk_of<float>, topk_of<double>, topk_of<int64_t>);
+}
 int kthvalue(const Args& args) {
     return by_type(args, kthvalue_of<float>, kthvalue_of<double>, kthvalue_of<int64_t>);
 }
@@ -280,7 +309,8 @@ int searchsorted(const Args& args) {
 int flip(const Args& args) {
     Block blocks[] = {args.blocks[0], args.blocks[1]};
     Dims strides(std::span(blocks[0].strides, args.sizes.size()));
-    for (size_t d = args.sizes.size() - static_cast<size_t>(args.params[0].i); d < args.sizes.size(); ++d) {
+    for (size_t d = args.sizes.size() - static_cast<size_t>(args.params[0].i);
+         d < args.sizes.size(); ++d) {
         if (args.sizes[d] == 0) return 0;
         blocks[0].data += (args.sizes[d] - 1) * strides[d] * size_of(blocks[0].dtype);
         strides[d] = -strides[d];

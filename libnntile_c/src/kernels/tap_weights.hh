@@ -16,9 +16,9 @@ enum Mode : int64_t { nearest, nearest_exact, linear, cubic, reflect, replicate 
 struct Shape {
     Mode mode;
     bool align_corners, antialias;
-    int64_t left;       // of padding
-    double scale;       // what the user gave as scale_factor, or 0
-    int64_t n, m;       // from n elements to m
+    int64_t left;  // of padding
+    double scale;  // what the user gave as scale_factor, or 0
+    int64_t n, m;  // from n elements to m
 };
 
 // For each output the inputs that it sums, with their weights.
@@ -65,7 +65,7 @@ T step_of(const Shape& s) {
 }
 
 template <class T>
-T cubic_weight(T x, T a) {      // Keys' kernel
+T cubic_weight(T x, T a) {  // Keys' kernel
     x = std::abs(x);
     if (x <= 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
     return x < 2 ? ((a * x - 5 * a) * x + 8 * a) * x - 4 * a : T(0);
@@ -73,7 +73,8 @@ T cubic_weight(T x, T a) {      // Keys' kernel
 
 template <class T>
 void add_antialiased(Taps<T>& taps, const Shape& s, int64_t o, T step) {
-    const T width = s.mode == cubic ? 4 : 2, stretch = std::max(step, T(1)), support = width / 2 * stretch;
+    const T width = s.mode == cubic ? 4 : 2, stretch = std::max(step, T(1)),
+            support = width / 2 * stretch;
     const T center = step * (static_cast<T>(o) + T(0.5));
     const auto first = std::max<int64_t>(static_cast<int64_t>(center - support + T(0.5)), 0);
     const auto end = std::min<int64_t>(static_cast<int64_t>(center + support + T(0.5)), s.n);
@@ -96,7 +97,8 @@ Taps<T> taps_of(const Shape& s) {
     const auto inside = [&](int64_t i) { return std::clamp<int64_t>(i, 0, s.n - 1); };
     for (int64_t o = 0; o < s.m; ++o, taps.end()) {
         if (s.mode == nearest || s.mode == nearest_exact) {
-            const float place = (static_cast<float>(o) + (s.mode == nearest ? 0.0F : 0.5F)) * nearest_step;
+            const float place =
+                (static_cast<float>(o) + (s.mode == nearest ? 0.0F : 0.5F)) * nearest_step;
             taps.add(inside(static_cast<int64_t>(std::floor(place))), 1);
         } else if (s.mode == replicate) {
             taps.add(inside(o - s.left), 1);
@@ -108,7 +110,8 @@ Taps<T> taps_of(const Shape& s) {
         } else if (s.antialias) {
             add_antialiased(taps, s, o, step);
         } else {
-            T place = s.align_corners ? step * static_cast<T>(o) : step * (static_cast<T>(o) + T(0.5)) - T(0.5);
+            T place = s.align_corners ? step * static_cast<T>(o)
+                                      : step * (static_cast<T>(o) + T(0.5)) - T(0.5);
             if (s.mode == linear) place = std::max(place, T(0));
             const int64_t i = std::min(static_cast<int64_t>(std::floor(place)), s.n - 1);
             const T x = std::clamp(place - static_cast<T>(i), T(0), T(1));

@@ -11,9 +11,11 @@ namespace {
 
 template <class T>
 struct Rows {
-    // The first term is no sum: 0 + -0 would be 0. So many taps at a time, that what is summed stays in registers.
+    // The first term is no sum: 0 + -0 would be 0. So many taps at a time, that what is summed
+    // stays in registers.
     template <int64_t count>
-    static void add(const T* x, int64_t step, const int64_t* inputs, const T* weights, int64_t n, bool first, T* y) {
+    static void add(const T* x, int64_t step, const int64_t* inputs, const T* weights, int64_t n,
+                    bool first, T* y) {
         const T* from[count];
         T weight[count];
         for (int64_t k = 0; k < count; ++k) {
@@ -33,8 +35,8 @@ struct Rows {
             for (int64_t j = 0; j < n; ++j) y[j] = sum(j, y[j], true);
         }
     }
-    static void of_rows(const void* from, int64_t step, const int64_t* inputs, const void* weights, int64_t count,
-                        int64_t n, void* to) {
+    static void of_rows(const void* from, int64_t step, const int64_t* inputs, const void* weights,
+                        int64_t count, int64_t n, void* to) {
         const T *x = static_cast<const T*>(from), *w = static_cast<const T*>(weights);
         T* y = static_cast<T*>(to);
         if (count == 0)
@@ -66,7 +68,8 @@ struct Rows {
             int64_t j = 0;
             for (; j + lanes <= n; j += lanes) {
                 P total = w[0] * *reinterpret_cast<const P*>(from[0] + j);
-                for (int64_t k = 1; k < each; ++k) total += w[k] * *reinterpret_cast<const P*>(from[k] + j);
+                for (int64_t k = 1; k < each; ++k)
+                    total += w[k] * *reinterpret_cast<const P*>(from[k] + j);
                 *reinterpret_cast<P*>(y + j) = total;
             }
             for (; j < n; ++j) {
@@ -76,7 +79,8 @@ struct Rows {
             }
         }
     }
-    static void of_pixels(const void* from, int64_t step, const TapList& taps, int64_t n, void* to) {
+    static void of_pixels(const void* from, int64_t step, const TapList& taps, int64_t n,
+                          void* to) {
         const T* x = static_cast<const T*>(from);
         T* y = static_cast<T*>(to);
         if (taps.each == 1) return of_pixels_of<1>(x, step, taps, n, y);
@@ -119,9 +123,11 @@ struct Rows {
             V total{};
             for (int64_t k = 0; k < each; ++k) {
                 const TapList::Pick& pick = taps.picks[k * blocks + b];
-                const I from = __builtin_convertvector(*reinterpret_cast<const Narrow*>(pick.from), I);
-                const V picked = __builtin_shuffle(*reinterpret_cast<const V*>(x + pick.first),
-                                                   *reinterpret_cast<const V*>(x + pick.second), from);
+                const I from =
+                    __builtin_convertvector(*reinterpret_cast<const Narrow*>(pick.from), I);
+                const V picked =
+                    __builtin_shuffle(*reinterpret_cast<const V*>(x + pick.first),
+                                      *reinterpret_cast<const V*>(x + pick.second), from);
                 const V weight = *reinterpret_cast<const V*>(w + k * n + o);
                 total = k == 0 ? weight * picked : total + weight * picked;
             }
@@ -158,6 +164,7 @@ struct Rows {
 
 }  // namespace
 
-constinit const TapTables tap_tables = {{Rows<float>::loops, Rows<double>::loops, Rows<int64_t>::loops}};
+constinit const TapTables tap_tables = {
+    {Rows<float>::loops, Rows<double>::loops, Rows<int64_t>::loops}};
 
 }  // namespace nntile::kernels::NNTILE_ISA

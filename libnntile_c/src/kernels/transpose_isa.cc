@@ -6,14 +6,15 @@
 namespace nntile::kernels::NNTILE_ISA {
 namespace {
 
-// N vectors of N elements. log2(N) times vector k is interleaved with vector k + N / 2: then row and column of each
-// element have changed places.
+// N vectors of N elements. log2(N) times vector k is interleaved with vector k + N / 2: then row
+// and column of each element have changed places.
 template <class T, int N>
 struct Square {
     using V [[gnu::vector_size(N * sizeof(T))]] = T;
 
     template <int first, int... I>
-    [[gnu::always_inline]] static void interleave(const V& a, const V& b, V& y, std::integer_sequence<int, I...>) {
+    [[gnu::always_inline]] static void interleave(const V& a, const V& b, V& y,
+                                                  std::integer_sequence<int, I...>) {
         y = __builtin_shufflevector(a, b, first + I / 2 + I % 2 * N...);
     }
     [[gnu::always_inline]] static void run(const T* x, int64_t x_step, T* y, int64_t y_step) {
@@ -63,7 +64,8 @@ void transpose(const void* from, int64_t x_step, void* to, int64_t y_step, int64
     int64_t i = 0;
     for (; i + N <= m; i += N) {
         int64_t j = 0;
-        for (; j + N <= n; j += N) Square<T, N>::run(x + j * x_step + i, x_step, y + i * y_step + j, y_step);
+        for (; j + N <= n; j += N)
+            Square<T, N>::run(x + j * x_step + i, x_step, y + i * y_step + j, y_step);
         for (; j < n; ++j)
             for (int64_t k = i; k < i + N; ++k) y[k * y_step + j] = x[j * x_step + k];
     }
@@ -82,6 +84,7 @@ constexpr int widest = 16, wide = 16;
 }  // namespace
 
 constinit const Transposes transposes{{transpose<uint8_t, 16>, transpose<uint16_t, wide / 2>,
-                                       transpose<uint32_t, widest / 4>, transpose<uint64_t, wide / 8>}};
+                                       transpose<uint32_t, widest / 4>,
+                                       transpose<uint64_t, wide / 8>}};
 
 }  // namespace nntile::kernels::NNTILE_ISA

@@ -26,7 +26,8 @@ struct Part {
         for (Block& b : blocks)
             b.data += (first_row * b.strides[m] + first_column * b.strides[n]) * size_of(b.dtype);
         if (zeros)
-            blocks[0] = {reinterpret_cast<std::byte*>(const_cast<uint64_t*>(&zero)), blocks[1].dtype, none.data()};
+            blocks[0] = {reinterpret_cast<std::byte*>(const_cast<uint64_t*>(&zero)),
+                         blocks[1].dtype, none.data()};
         Args part = args;
         part.sizes = sizes;
         part.blocks = blocks;
@@ -34,7 +35,8 @@ struct Part {
     }
 };
 
-// Rows that lie one element after the other, each written from its begin to its end. low: where its upper side begins.
+// Rows that lie one element after the other, each written from its begin to its end. low: where its
+// upper side begins.
 template <class Low>
 int by_rows(const Args& args, bool upper, Low&& low) {
     const Block &x = args.blocks[0], &y = args.blocks[1];
@@ -51,9 +53,12 @@ int by_rows(const Args& args, bool upper, Low&& low) {
     Walk walk(s, s.dims);
     do
         for (int64_t i = 0; i < rows; ++i) {
-            std::byte* to = y.data + (walk.offset[0] + i * y.strides[m]) * static_cast<int64_t>(bytes);
-            const std::byte* from = x.data + (walk.offset[1] + i * x.strides[m]) * static_cast<int64_t>(bytes);
-            const size_t end = static_cast<size_t>(low(i)) * bytes, all = static_cast<size_t>(columns) * bytes;
+            std::byte* to =
+                y.data + (walk.offset[0] + i * y.strides[m]) * static_cast<int64_t>(bytes);
+            const std::byte* from =
+                x.data + (walk.offset[1] + i * x.strides[m]) * static_cast<int64_t>(bytes);
+            const size_t end = static_cast<size_t>(low(i)) * bytes,
+                         all = static_cast<size_t>(columns) * bytes;
             if (upper) {
                 std::memset(to, 0, end);
                 copy_run(to + end, from + end, all - end);
@@ -72,7 +77,8 @@ int triangle(const Args& args) {
     const size_t m = args.sizes.size() - 2;
     const int64_t rows = args.sizes[m], columns = args.sizes[m + 1];
     const bool upper = args.params[1].i;
-    const int64_t beyond = args.index_offset + rows + columns;     // a diagonal there is as one farther away
+    // A diagonal there is as one farther away
+    const int64_t beyond = args.index_offset + rows + columns;
     const int64_t diagonal = std::clamp(args.params[0].i, -beyond, beyond);
     // In row i what is before this column is on the lower side.
     const auto end_of_lower = [&](int64_t i) {
@@ -80,11 +86,17 @@ int triangle(const Args& args) {
     };
     if (args.blocks[0].strides[m + 1] == 1 && args.blocks[1].strides[m + 1] == 1)
         return by_rows(args, upper, end_of_lower);
-    constexpr int64_t strip = 32;       // rows of which the same columns are copied; then the corner gets its zeros
+    // Rows of which the same columns are copied; then the corner gets its zeros
+    constexpr int64_t strip = 32;
     for (int64_t i = 0; i < rows; i += strip) {
-        const int64_t some = std::min(strip, rows - i), low = end_of_lower(i), high = end_of_lower(i + some - 1);
-        if (int status = Part{args, i, some, upper ? low : 0, upper ? columns - low : high}.run(false)) return status;
-        if (int status = Part{args, i, some, upper ? 0 : high, upper ? low : columns - high}.run(true)) return status;
+        const int64_t some = std::min(strip, rows - i), low = end_of_lower(i),
+                      high = end_of_lower(i + some - 1);
+        if (int status =
+                Part{args, i, some, upper ? low : 0, upper ? columns - low : high}.run(false))
+            return status;
+        if (int status =
+                Part{args, i, some, upper ? 0 : high, upper ? low : columns - high}.run(true))
+            return status;
         for (int64_t j = i; j < i + some && low < high; ++j) {
             const int64_t end = end_of_lower(j), from = upper ? low : end, to = upper ? end : high;
             if (int status = Part{args, j, 1, from, to - from}.run(true)) return status;

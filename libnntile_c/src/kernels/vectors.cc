@@ -3,7 +3,7 @@
 #include <cmath>
 
 extern "C" {
-#define NNTILE_FUNCTION(name, accuracy)                             \
+#define NNTILE_FUNCTION(name, accuracy)                               \
     float nntile_##name##f(float x) noexcept { return std::name(x); } \
     double nntile_##name(double x) noexcept { return std::name(x); }
 #define NNTILE_FUNCTION_OF_TWO(name, accuracy)                                    \

@@ -18,13 +18,14 @@ struct Windows {
 
     static const V& at(const T* x) { return *reinterpret_cast<const V*>(x); }
     static V& at(T* x) { return *reinterpret_cast<V*>(x); }
-    template <class Use>    // use(offset, place) for each pixel
+    template <class Use>  // use(offset, place) for each pixel
     static void each(const Window& w, Use&& use) {
         for (int64_t i = 0; i < w.counts[0]; ++i)
             for (int64_t j = 0; j < w.counts[1]; ++j) {
                 int64_t offset = i * w.steps[0] + j * w.steps[1];
                 int64_t place = w.place + i * w.place_steps[0] + j * w.place_steps[1];
-                for (int64_t k = 0; k < w.counts[2]; ++k, offset += w.steps[2], place += w.place_steps[2])
+                for (int64_t k = 0; k < w.counts[2];
+                     ++k, offset += w.steps[2], place += w.place_steps[2])
                     use(offset, place);
             }
     }
@@ -86,8 +87,9 @@ struct Windows {
         for (int64_t k = 1; k < lanes; ++k) {
             const T value = largest[k];
             const bool is_nan = value != value, was_nan = best != best;
-            const bool wins = is_nan ? !was_nan || where[k] > best_at
-                                     : !was_nan && (value > best || (value == best && where[k] < best_at));
+            const bool wins =
+                is_nan ? !was_nan || where[k] > best_at
+                       : !was_nan && (value > best || (value == best && where[k] < best_at));
             if (!wins) continue;
             best = value;
             best_at = where[k];
@@ -126,8 +128,8 @@ struct Windows {
         }
     }
 
-    static int64_t add_at(const void* from, const int64_t* places, const int64_t* offsets, int64_t pixels, int64_t n,
-                          void* to) {
+    static int64_t add_at(const void* from, const int64_t* places, const int64_t* offsets,
+                          int64_t pixels, int64_t n, void* to) {
         const T* dy = static_cast<const T*>(from);
         T* dx = static_cast<T*>(to);
         for (int64_t j = 0; j < n; ++j) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Sums over all dims but some, in float64: what batch norm, group norm, variances and their gradients need in one pass.
+// Sums over all dims but some, in float64: what batch norm, group norm, variances and their
+// gradients need in one pass.
 #include "ops/common.hh"
 
 namespace nntile::ops {
@@ -16,8 +17,8 @@ const Dims& kept_of(const Call& call, const Dims& x) {
 
 void sums_shape(const Call& call, std::vector<Type>& outputs) {
     const Dims &x = call.inputs[0].sizes, &y = call.inputs[1].sizes;
-    check(x == y, Status::invalid_argument, call.row.name, ": x ", text_of_dims(x), " and y ", text_of_dims(y),
-          " must be of one shape");
+    check(x == y, Status::invalid_argument, call.row.name, ": x ", text_of_dims(x), " and y ",
+          text_of_dims(y), " must be of one shape");
     Dims sums;
     for (int64_t d : kept_of(call, x)) sums.push_back(x[d]);
     check(!call.has(2) || call.inputs[2].sizes == sums, Status::invalid_argument, call.row.name,
@@ -40,20 +41,24 @@ void sums_relate(const Call& call, std::span<const Type>, Relation& r) {
     const Labels all = iota_labels(x.size());
     r.operands = {all, all, call.has(2) ? own : Labels{}, own, own};
 }
-void sums_params(const Call&, bool accumulate, std::vector<ParamSpec>& out) { out = {fixed_param(accumulate)}; }
+void sums_params(const Call&, bool accumulate, std::vector<ParamSpec>& out) {
+    out = {fixed_param(accumulate)};
+}
 
 // ---- a, b?, p, q?, s?, r -> y
 void blend_shape(const Call& call, std::vector<Type>& outputs) {
     const Dims& a = call.inputs[0].sizes;
-    check(call.has(1) == call.has(3) && call.has(1) == call.has(4), Status::invalid_argument, call.row.name,
-          ": b, q and s are given together, or none of them");
-    check(!call.has(1) || call.inputs[1].sizes == a, Status::invalid_argument, call.row.name, ": a ", text_of_dims(a),
-          " and b ", text_of_dims(call.has(1) ? call.inputs[1].sizes : a), " must be of one shape");
+    check(call.has(1) == call.has(3) && call.has(1) == call.has(4), Status::invalid_argument,
+          call.row.name, ": b, q and s are given together, or none of them");
+    check(!call.has(1) || call.inputs[1].sizes == a, Status::invalid_argument, call.row.name,
+          ": a ", text_of_dims(a), " and b ", text_of_dims(call.has(1) ? call.inputs[1].sizes : a),
+          " must be of one shape");
     Dims channels;
     for (int64_t d : kept_of(call, a)) channels.push_back(a[d]);
     for (size_t k = 2; k < 6; ++k)
-        check(!call.has(k) || call.inputs[k].sizes == channels, Status::invalid_argument, call.row.name, ": ",
-              call.row.inputs[k].name, " must have shape ", text_of_dims(channels), ", got ",
+        check(!call.has(k) || call.inputs[k].sizes == channels, Status::invalid_argument,
+              call.row.name, ": ", call.row.inputs[k].name, " must have shape ",
+              text_of_dims(channels), ", got ",
               text_of_dims(call.has(k) ? call.inputs[k].sizes : channels));
     outputs.push_back({call.compute, a, false});
 }
@@ -63,7 +68,9 @@ void blend_relate(const Call& call, std::span<const Type>, Relation& r) {
     Labels own;
     for (int64_t d : kept_of(call, a)) own.push_back(static_cast<int8_t>(d));
     const Labels all = iota_labels(a.size());
-    const auto given = [&](size_t k, const Labels& labels) { return call.has(k) ? labels : Labels{}; };
+    const auto given = [&](size_t k, const Labels& labels) {
+        return call.has(k) ? labels : Labels{};
+    };
     r.operands = {all, given(1, all), own, given(3, own), given(4, own), own, all};
 }
 void no_params(const Call&, bool, std::vector<ParamSpec>&) {}
@@ -74,16 +81,32 @@ void no_params(const Call&, bool, std::vector<ParamSpec>&) {}
 NNTILE_ROWS(channel) {
     return {
         {.name = "channel_sums",
-         .doc = "first = sum of x, second = sum of x * (y - shift) over all dims but those in kept, in float64",
-         .rule = Rule::reduce, .types = Types::floating, .inputs = {{"x"}, {"y"}, {"shift?", "f64"}},
-         .outputs = {{"first", "f64"}, {"second", "f64"}}, .attrs = {{"kept", AttrKind::integers, ""}},
-         .shape = sums_shape, .relate = sums_relate, .kernel = "channel_sums", .kernel_dims = all_dims,
-         .params = sums_params, .combine = "add", .flops = 4},
+         .doc = "first = sum of x, second = sum of x * (y - shift) over all dims but those in "
+                "kept, in float64",
+         .rule = Rule::reduce,
+         .types = Types::floating,
+         .inputs = {{"x"}, {"y"}, {"shift?", "f64"}},
+         .outputs = {{"first", "f64"}, {"second", "f64"}},
+         .attrs = {{"kept", AttrKind::integers, ""}},
+         .shape = sums_shape,
+         .relate = sums_relate,
+         .kernel = "channel_sums",
+         .kernel_dims = all_dims,
+         .params = sums_params,
+         .combine = "add",
+         .flops = 4},
         {.name = "channel_blend",
-         .doc = "y = p * a + q * (b - s) + r, without b: p * a + r, where p, q, s and r have the dims in kept of a",
-         .rule = Rule::whole, .types = Types::floating,
-         .inputs = {{"a"}, {"b?"}, {"p", "any"}, {"q?", "any"}, {"s?", "any"}, {"r", "any"}}, .outputs = {{"y"}},
-         .attrs = {{"kept", AttrKind::integers, ""}}, .shape = blend_shape, .relate = blend_relate,
-         .kernel = "channel_blend", .params = no_params, .flops = 4},
+         .doc = "y = p * a + q * (b - s) + r, without b: p * a + r, where p, q, s and r have the "
+                "dims in kept of a",
+         .rule = Rule::whole,
+         .types = Types::floating,
+         .inputs = {{"a"}, {"b?"}, {"p", "any"}, {"q?", "any"}, {"s?", "any"}, {"r", "any"}},
+         .outputs = {{"y"}},
+         .attrs = {{"kept", AttrKind::integers, ""}},
+         .shape = blend_shape,
+         .relate = blend_relate,
+         .kernel = "channel_blend",
+         .params = no_params,
+         .flops = 4},
     };
 }

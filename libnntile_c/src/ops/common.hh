@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How a file of rows presents itself: `NNTILE_ROWS(reduce) { return {...}; }` in ops/reduce.cc. The build lists
-// the files (all_ops.inc), ops/table.cc joins them: a lost file is a link error.
+// How a file of rows presents itself: `NNTILE_ROWS(reduce) { return {...}; }` in ops/reduce.cc. The
+// build lists the files (all_ops.inc), ops/table.cc joins them: a lost file is a link error.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,7 @@ namespace nntile::ops {
 using namespace nntile::schema;
 using kernels::Types;
 
-inline constexpr size_t all_dims = 64;      // kernel_dims of a kernel that knows each of them
+inline constexpr size_t all_dims = 64;  // kernel_dims of a kernel that knows each of them
 
 using Labels = SmallVector<int8_t, 8>;
 

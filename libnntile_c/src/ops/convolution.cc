@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Convolutions of one to three spatial dims and their gradients. Kernel dims: n, co (channels of y), c (of x), w (of a
-// group of x, where there are several), then the spatial dims of y, of x and of the window; spatial dims are whole.
-// A transposed convolution is the gradient of the input of one that goes the other way.
+// Convolutions of one to three spatial dims and their gradients. Kernel dims: n, co (channels of
+// y), c (of x), w (of a group of x, where there are several), then the spatial dims of y, of x and
+// of the window; spatial dims are whole. A transposed convolution is the gradient of the input of
+// one that goes the other way.
 #include "kernels/functions.hh"
 #include "ops/images.hh"
 
@@ -10,7 +11,8 @@ namespace {
 
 constexpr size_t first_spatial = 2;
 
-// What the three rows know of a convolution of x with w that gives y; one of the three shapes is made from the others.
+// What the three rows know of a convolution of x with w that gives y; one of the three shapes is
+// made from the others.
 struct Convolution {
     size_t rank = 0;
     int64_t groups = 1;
@@ -19,50 +21,57 @@ struct Convolution {
     Convolution(const Call& call, const Dims* known_x, const Dims* known_w, const Dims* known_y) {
         const Dims& any = known_x ? *known_x : *known_y;
         check(any.size() >= 3 && any.size() <= 5, Status::invalid_argument, call.row.name,
-              ": images have 1 to 3 spatial dims behind batch and channels, got ", text_of_dims(any));
+              ": images have 1 to 3 spatial dims behind batch and channels, got ",
+              text_of_dims(any));
         rank = any.size() - first_spatial;
         groups = call.attr("groups").i;
-        check(groups >= 1, Status::invalid_argument, call.row.name, ": groups must be at least 1, got ", groups);
+        check(groups >= 1, Status::invalid_argument, call.row.name,
+              ": groups must be at least 1, got ", groups);
         stride = spatial(call, "stride", rank, 1);
         padding = spatial(call, "padding", rank, 0);
         dilation = spatial(call, "dilation", rank, 1);
         x = known_x ? *known_x : call.attr("sizes").ints;
         w = known_w ? *known_w : call.attr("sizes").ints;
         for (const Dims* d : {&x, &w})
-            check(d->size() == any.size(), Status::invalid_argument, call.row.name, ": shapes ", text_of_dims(any),
-                  " and ", text_of_dims(*d), " do not match");
-        check(x[1] == w[1] * groups && w[0] % groups == 0, Status::invalid_argument, call.row.name, ": x ",
-              text_of_dims(x), " and weight ", text_of_dims(w), " do not match in ", groups, " groups");
+            check(d->size() == any.size(), Status::invalid_argument, call.row.name, ": shapes ",
+                  text_of_dims(any), " and ", text_of_dims(*d), " do not match");
+        check(x[1] == w[1] * groups && w[0] % groups == 0, Status::invalid_argument, call.row.name,
+              ": x ", text_of_dims(x), " and weight ", text_of_dims(w), " do not match in ", groups,
+              " groups");
         y = {x[0], w[0]};
         for (size_t d = 0; d < rank; ++d) {
             const int64_t room = x[d + 2] + 2 * padding[d] - dilation[d] * (w[d + 2] - 1) - 1;
-            check(room >= 0, Status::invalid_argument, call.row.name, ": a window of ", text_of_dims(w),
-                  " is larger than the padded image ", text_of_dims(x));
+            check(room >= 0, Status::invalid_argument, call.row.name, ": a window of ",
+                  text_of_dims(w), " is larger than the padded image ", text_of_dims(x));
             y.push_back(room / stride[d] + 1);
         }
         if (known_y)
-            check(y == *known_y, Status::invalid_argument, call.row.name, ": dy has shape ", text_of_dims(*known_y),
-                  ", expected ", text_of_dims(y));
-        check(kernels::has_convolution(), Status::unsupported, call.row.name, ": built without oneDNN");
-        check(call.compute != DType::f64, Status::unsupported, call.row.name, ": float64 has no kernel");
-        check(product(x) > 0 && product(w) > 0 && product(y) > 0, Status::unsupported, call.row.name,
-              ": an image or window without elements has no kernel");
+            check(y == *known_y, Status::invalid_argument, call.row.name, ": dy has shape ",
+                  text_of_dims(*known_y), ", expected ", text_of_dims(y));
+        check(kernels::has_convolution(), Status::unsupported, call.row.name,
+              ": built without oneDNN");
+        check(call.compute != DType::f64, Status::unsupported, call.row.name,
+              ": float64 has no kernel");
+        check(product(x) > 0 && product(w) > 0 && product(y) > 0, Status::unsupported,
+              call.row.name, ": an image or window without elements has no kernel");
     }
 };
 
 struct ConvolutionLabels {
     Labels x, w, y, bias;
 };
-// `summed`: the label over which a result is a sum of partial ones. With several groups, channels are whole: a task
-// would have to know which of the groups it has.
-ConvolutionLabels labels_of(const Convolution& k, bool batch_is_summed, LabelKind out, LabelKind in, Relation& r) {
+// `summed`: the label over which a result is a sum of partial ones. With several groups, channels
+// are whole: a task would have to know which of the groups it has.
+ConvolutionLabels labels_of(const Convolution& k, bool batch_is_summed, LabelKind out, LabelKind in,
+                            Relation& r) {
     const auto add = [&](int64_t extent, LabelKind kind) {
         r.labels.push_back({extent, kind});
         return static_cast<int8_t>(r.labels.size() - 1);
     };
     const bool one = k.groups == 1;
     const int8_t n = add(k.x[0], batch_is_summed ? LabelKind::reduce : LabelKind::parallel);
-    const int8_t co = add(k.w[0], one ? out : LabelKind::whole), c = add(k.x[1], one ? in : LabelKind::whole);
+    const int8_t co = add(k.w[0], one ? out : LabelKind::whole),
+                 c = add(k.x[1], one ? in : LabelKind::whole);
     const int8_t group = add(one ? 1 : k.w[1], LabelKind::whole);
     ConvolutionLabels l{{n, c}, {co, one ? c : group}, {n, co}, {co}};
     double points = 1;
@@ -94,7 +103,8 @@ Convolution forward_of(const Call& call) {
     const Convolution k(call, &call.inputs[0].sizes, &call.inputs[1].sizes, nullptr);
     if (call.has(2))
         check(call.inputs[2].sizes == Dims{k.w[0]}, Status::invalid_argument, call.row.name,
-              ": bias must have shape ", text_of_dims(Dims{k.w[0]}), ", got ", text_of_dims(call.inputs[2].sizes));
+              ": bias must have shape ", text_of_dims(Dims{k.w[0]}), ", got ",
+              text_of_dims(call.inputs[2].sizes));
     return k;
 }
 void forward_shape(const Call& call, std::vector<Type>& outputs) {
@@ -137,8 +147,8 @@ struct Compose {
     bool channels_last = false;
 
     std::vector<Attr> attrs(const Dims* sizes = nullptr) const {
-        std::vector<Attr> found{call.attr("stride"), call.attr("padding"), call.attr("dilation"), call.attr("groups"),
-                                integer(channels_last)};
+        std::vector<Attr> found{call.attr("stride"), call.attr("padding"), call.attr("dilation"),
+                                call.attr("groups"), integer(channels_last)};
         if (sizes) found.push_back({.ints = *sizes});
         return found;
     }
@@ -150,19 +160,24 @@ struct Compose {
 
 // x of a transposed convolution: what one that goes the other way would have had as its y.
 Dims transposed_sizes(const Call& call, const Dims& x, const Dims& w) {
-    check(x.size() >= 3 && x.size() <= 5 && w.size() == x.size(), Status::invalid_argument, call.row.name,
-          ": shapes ", text_of_dims(x), " and ", text_of_dims(w), " do not match");
+    check(x.size() >= 3 && x.size() <= 5 && w.size() == x.size(), Status::invalid_argument,
+          call.row.name, ": shapes ", text_of_dims(x), " and ", text_of_dims(w), " do not match");
     const size_t rank = x.size() - first_spatial;
-    const Dims stride = spatial(call, "stride", rank, 1), padding = spatial(call, "padding", rank, 0),
-               dilation = spatial(call, "dilation", rank, 1), more = spatial(call, "output_padding", rank, 0);
+    const Dims stride = spatial(call, "stride", rank, 1),
+               padding = spatial(call, "padding", rank, 0),
+               dilation = spatial(call, "dilation", rank, 1),
+               more = spatial(call, "output_padding", rank, 0);
     Dims y{x[0], w[1] * call.attr("groups").i};
     for (size_t d = 0; d < rank; ++d) {
         check(more[d] < std::max(stride[d], dilation[d]), Status::invalid_argument, call.row.name,
-              ": output_padding must be smaller than either stride or dilation, got ", text_of_dims(more));
-        // The kernels know a window's last step only where it fits: one of the dilation's kind has none.
+              ": output_padding must be smaller than either stride or dilation, got ",
+              text_of_dims(more));
+        // The kernels know a window's last step only where it fits: one of the dilation's kind has
+        // none.
         check(more[d] < stride[d], Status::unsupported, call.row.name,
               ": an output_padding that is not smaller than the stride has no kernel");
-        y.push_back((x[d + 2] - 1) * stride[d] - 2 * padding[d] + dilation[d] * (w[d + 2] - 1) + more[d] + 1);
+        y.push_back((x[d + 2] - 1) * stride[d] - 2 * padding[d] + dilation[d] * (w[d + 2] - 1) +
+                    more[d] + 1);
     }
     return y;
 }
@@ -188,16 +203,17 @@ std::vector<uint32_t> convolution(Builder& graph, const Call& call, std::span<co
 // dy, x, w -> dx, dw, db
 void backward_shape(const Call& call, std::vector<Type>& outputs) {
     const Dims &dy = call.inputs[0].sizes, &x = call.inputs[1].sizes, &w = call.inputs[2].sizes;
-    check(dy.size() == x.size() && dy.size() >= 3, Status::invalid_argument, call.row.name, ": dy ", text_of_dims(dy),
-          " and x ", text_of_dims(x), " do not match");
+    check(dy.size() == x.size() && dy.size() >= 3, Status::invalid_argument, call.row.name, ": dy ",
+          text_of_dims(dy), " and x ", text_of_dims(x), " do not match");
     if (is_transposed(call)) {
         const Dims y = transposed_sizes(call, x, w);
-        check(dy == y, Status::invalid_argument, call.row.name, ": dy has shape ", text_of_dims(dy), ", expected ",
-              text_of_dims(y));
+        check(dy == y, Status::invalid_argument, call.row.name, ": dy has shape ", text_of_dims(dy),
+              ", expected ", text_of_dims(y));
     }
     outputs = {{call.compute, x, false}, {call.compute, w, false}, {call.compute, {dy[1]}, false}};
 }
-std::vector<uint32_t> convolution_backward(Builder& graph, const Call& call, std::span<const uint32_t> in) {
+std::vector<uint32_t> convolution_backward(Builder& graph, const Call& call,
+                                           std::span<const uint32_t> in) {
     const uint32_t dy = in[0], x = in[1], w = in[2];
     const Compose c{graph, call, lies_last(graph, x) || lies_last(graph, w)};
     const Dims &x_sizes = call.inputs[1].sizes, &w_sizes = call.inputs[2].sizes;
@@ -208,7 +224,8 @@ std::vector<uint32_t> convolution_backward(Builder& graph, const Call& call, std
                                    : c.op("convolution_weight_grad", {dy, x}, &w_sizes);
     Dims dims{0};
     for (size_t d = 2; d < x_sizes.size(); ++d) dims.push_back(static_cast<int64_t>(d));
-    const uint32_t db = graph.op("sum", std::vector<uint32_t>{dy}, {{.ints = dims}, integer(0)}, call.compute)[0];
+    const uint32_t db =
+        graph.op("sum", std::vector<uint32_t>{dy}, {{.ints = dims}, integer(0)}, call.compute)[0];
     return {dx, dw, db};
 }
 
@@ -225,28 +242,66 @@ NNTILE_ROWS(convolution) {
         all.insert(all.end(), more);
         return all;
     };
-    const AttrRow last{"channels_last", AttrKind::integer, "0"}, sizes{"sizes", AttrKind::integers, ""},
-        transposed{"transposed", AttrKind::integer, "0"}, more{"output_padding", AttrKind::integers, "0"};
+    const AttrRow last{"channels_last", AttrKind::integer, "0"},
+        sizes{"sizes", AttrKind::integers, ""}, transposed{"transposed", AttrKind::integer, "0"},
+        more{"output_padding", AttrKind::integers, "0"};
     return {
         {.name = "convolution_rows",
-         .doc = "y[n, co, o..] = bias[co] + sum of x[n, c, o * stride - padding + k * dilation] * w[co, c, k..]; with "
+         .doc = "y[n, co, o..] = bias[co] + sum of x[n, c, o * stride - padding + k * dilation] * "
+                "w[co, c, k..]; with "
                 "channels_last y has the channels as its last dim",
-         .rule = Rule::whole, .types = Types::floating, .inputs = {{"x"}, {"w"}, {"bias?"}}, .outputs = {{"y"}},
-         .attrs = with({last}), .shape = forward_shape, .relate = forward_relate, .kernel = "convolution",
-         .kernel_dims = all_dims, .params = params},
-        {.name = "convolution_input_grad", .doc = "dx, of shape sizes, of convolution_rows", .rule = Rule::whole,
-         .types = Types::floating, .inputs = {{"dy"}, {"w"}}, .outputs = {{"dx"}}, .attrs = with({last, sizes}),
-         .shape = input_shape, .relate = input_relate, .kernel = "convolution_backward_input",
-         .kernel_dims = all_dims, .params = params},
-        {.name = "convolution_weight_grad", .doc = "dw, of shape sizes, of convolution_rows", .rule = Rule::reduce,
-         .types = Types::floating, .inputs = {{"dy"}, {"x"}}, .outputs = {{"dw"}}, .attrs = with({last, sizes}),
-         .shape = weight_shape, .relate = weight_relate, .kernel = "convolution_backward_weight",
-         .kernel_dims = all_dims, .params = summed_params, .combine = "add"},
-        {.name = "convolution", .doc = "PyTorch's convolution; transposed: the gradient of the input of one",
-         .rule = Rule::compose, .types = Types::floating, .inputs = {{"x"}, {"w"}, {"bias?"}}, .outputs = {{"y"}},
-         .attrs = with({transposed, more}), .shape = convolution_shape, .compose = convolution},
-        {.name = "convolution_backward", .doc = "dx, dw and db of convolution", .rule = Rule::compose,
-         .types = Types::floating, .inputs = {{"dy"}, {"x"}, {"w"}}, .outputs = {{"dx"}, {"dw"}, {"db"}},
-         .attrs = with({transposed, more}), .shape = backward_shape, .compose = convolution_backward},
+         .rule = Rule::whole,
+         .types = Types::floating,
+         .inputs = {{"x"}, {"w"}, {"bias?"}},
+         .outputs = {{"y"}},
+         .attrs = with({last}),
+         .shape = forward_shape,
+         .relate = forward_relate,
+         .kernel = "convolution",
+         .kernel_dims = all_dims,
+         .params = params},
+        {.name = "convolution_input_grad",
+         .doc = "dx, of shape sizes, of convolution_rows",
+         .rule = Rule::whole,
+         .types = Types::floating,
+         .inputs = {{"dy"}, {"w"}},
+         .outputs = {{"dx"}},
+         .attrs = with({last, sizes}),
+         .shape = input_shape,
+         .relate = input_relate,
+         .kernel = "convolution_backward_input",
+         .kernel_dims = all_dims,
+         .params = params},
+        {.name = "convolution_weight_grad",
+         .doc = "dw, of shape sizes, of convolution_rows",
+         .rule = Rule::reduce,
+         .types = Types::floating,
+         .inputs = {{"dy"}, {"x"}},
+         .outputs = {{"dw"}},
+         .attrs = with({last, sizes}),
+         .shape = weight_shape,
+         .relate = weight_relate,
+         .kernel = "convolution_backward_weight",
+         .kernel_dims = all_dims,
+         .params = summed_params,
+         .combine = "add"},
+        {.name = "convolution",
+         .doc = "PyTorch's convolution; transposed: the gradient of the input of one",
+         .rule = Rule::compose,
+         .types = Types::floating,
+         .inputs = {{"x"}, {"w"}, {"bias?"}},
+         .outputs = {{"y"}},
+         .attrs = with({transposed, more}),
+         .shape = convolution_shape,
+         .compose = convolution},
+        {.name = "convolution_backward",
+         .doc = "dx, dw and db of convolution",
+         .rule = Rule::compose,
+         .types = Types::floating,
+         .inputs = {{"dy"}, {"x"}, {"w"}},
+         .outputs = {{"dx"}, {"dw"}, {"db"}},
+         .attrs = with({transposed, more}),
+         .shape = backward_shape,
+         .compose = convolution_backward},
     };
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Bags of rows of a table. Kernel dims: offsets, bags, indices, e, v; all whole but e. Indices and offsets are data, so
-// a wrong one is an error of the task.
+// Bags of rows of a table. Kernel dims: offsets, bags, indices, e, v; all whole but e. Indices and
+// offsets are data, so a wrong one is an error of the task.
 #include "ops/common.hh"
 
 namespace nntile::ops {
@@ -18,22 +18,27 @@ double flops_of(std::span<const int64_t> extents) {
 
 // weight, indices, offsets, weights?
 void bag_shape(const Call& call, std::vector<Type>& outputs) {
-    const Dims &w = call.inputs[0].sizes, &indices = call.inputs[1].sizes, &offsets = call.inputs[2].sizes;
-    check(w.size() == 2, Status::invalid_argument, call.row.name, ": weight must be 2-D, got ", text_of_dims(w));
-    check(indices.size() == 1 && offsets.size() == 1, Status::invalid_argument, call.row.name, ": indices ",
-          text_of_dims(indices), " and offsets ", text_of_dims(offsets), " must be 1-D");
+    const Dims &w = call.inputs[0].sizes, &indices = call.inputs[1].sizes,
+               &offsets = call.inputs[2].sizes;
+    check(w.size() == 2, Status::invalid_argument, call.row.name, ": weight must be 2-D, got ",
+          text_of_dims(w));
+    check(indices.size() == 1 && offsets.size() == 1, Status::invalid_argument, call.row.name,
+          ": indices ", text_of_dims(indices), " and offsets ", text_of_dims(offsets),
+          " must be 1-D");
     check(!call.has(3) || call.inputs[3].sizes == indices, Status::invalid_argument, call.row.name,
           ": weights must have shape ", text_of_dims(indices), ", got ",
           text_of_dims(call.has(3) ? call.inputs[3].sizes : indices));
     const int64_t last = call.attr("include_last_offset").i ? 1 : 0;
-    check(offsets[0] >= last, Status::invalid_argument, call.row.name, ": include_last_offset needs an offset");
+    check(offsets[0] >= last, Status::invalid_argument, call.row.name,
+          ": include_last_offset needs an offset");
     const Dims y{offsets[0] - last, w[1]};
     outputs.push_back({call.compute, y, false});
     if (call.row.outputs.size() > 1) outputs.push_back({DType::i64, y, false});
 }
 void bag_relate(const Call& call, std::span<const Type> outputs, Relation& r) {
     const Dims& w = call.inputs[0].sizes;
-    const int64_t extents[] = {call.inputs[2].sizes[0], outputs[0].sizes[0], call.inputs[1].sizes[0], w[1], w[0]};
+    const int64_t extents[] = {call.inputs[2].sizes[0], outputs[0].sizes[0],
+                               call.inputs[1].sizes[0], w[1], w[0]};
     for (int64_t extent : extents) r.labels.push_back({extent, LabelKind::whole});
     r.labels[e_label].kind = LabelKind::parallel;
     r.flops = flops_of(extents);
@@ -60,12 +65,20 @@ void bag_of_relate(const Call& call, std::span<const Type> outputs, Relation& r)
 void no_params(const Call&, bool, std::vector<ParamSpec>&) {}
 
 OpRow row_of(const char* name, const char* doc, std::vector<ArgRow> outputs) {
-    return {.name = name, .doc = doc, .rule = Rule::whole, .types = Types::floating,
+    return {.name = name,
+            .doc = doc,
+            .rule = Rule::whole,
+            .types = Types::floating,
             .inputs = {{"weight"}, {"indices", "index"}, {"offsets", "index"}, {"weights?"}},
             .outputs = std::move(outputs),
-            .attrs = {{"mode", AttrKind::text, "sum", "sum|mean|max"}, {"include_last_offset", AttrKind::integer, "0"},
+            .attrs = {{"mode", AttrKind::text, "sum", "sum|mean|max"},
+                      {"include_last_offset", AttrKind::integer, "0"},
                       {"padding_idx", AttrKind::integer, "-1"}},
-            .shape = bag_shape, .relate = bag_relate, .kernel = name, .kernel_dims = 5, .params = bag_params};
+            .shape = bag_shape,
+            .relate = bag_relate,
+            .kernel = name,
+            .kernel_dims = 5,
+            .params = bag_params};
 }
 
 }  // namespace
@@ -74,12 +87,22 @@ OpRow row_of(const char* name, const char* doc, std::vector<ArgRow> outputs) {
 NNTILE_ROWS(embedding_bag) {
     return {
         row_of("embedding_bag",
-               "y[b, e] = sum, mean or max of weights[i] * weight[indices[i], e] for offsets[b] <= i < offsets[b + 1], "
-               "without those where indices[i] = padding_idx; 0 of none", {{"y"}}),
-        row_of("embedding_bag_max", "embedding_bag, and which row each element is from", {{"y"}, {"rows", "i64"}}),
-        {.name = "bag_of", .doc = "y[i] = b where offsets[b] <= i < offsets[b + 1]", .rule = Rule::whole,
-         .inputs = {{"offsets", "index"}}, .outputs = {{"y", "any"}},
-         .attrs = {{"num_indices", AttrKind::integer, "0"}}, .shape = bag_of_shape, .relate = bag_of_relate,
-         .kernel = "bag_of", .kernel_dims = 5, .params = no_params},
+               "y[b, e] = sum, mean or max of weights[i] * weight[indices[i], e] for offsets[b] <= "
+               "i < offsets[b + 1], "
+               "without those where indices[i] = padding_idx; 0 of none",
+               {{"y"}}),
+        row_of("embedding_bag_max", "embedding_bag, and which row each element is from",
+               {{"y"}, {"rows", "i64"}}),
+        {.name = "bag_of",
+         .doc = "y[i] = b where offsets[b] <= i < offsets[b + 1]",
+         .rule = Rule::whole,
+         .inputs = {{"offsets", "index"}},
+         .outputs = {{"y", "any"}},
+         .attrs = {{"num_indices", AttrKind::integer, "0"}},
+         .shape = bag_of_shape,
+         .relate = bag_of_relate,
+         .kernel = "bag_of",
+         .kernel_dims = 5,
+         .params = no_params},
     };
 }

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Group norm and its gradients. x has images, groups, channels of a group, pixels: the last two are whole, so that a
-// group is read once and its statistics have the same bits for any cut.
+// Group norm and its gradients. x has images, groups, channels of a group, pixels: the last two are
+// whole, so that a group is read once and its statistics have the same bits for any cut.
 #include "ops/common.hh"
 
 namespace nntile::ops {
 namespace {
 
 // Sizes of the first `n` dims of x, from `first` on.
-Dims part(const Dims& x, size_t first, size_t n) { return Dims(x.begin() + first, x.begin() + first + n); }
+Dims part(const Dims& x, size_t first, size_t n) {
+    return Dims(x.begin() + first, x.begin() + first + n);
+}
 
 void check_sizes(const Call& call, size_t input, const Dims& want) {
     if (!call.has(input)) return;
@@ -23,13 +25,17 @@ const Dims& checked(const Call& call, size_t input) {
 }
 DType statistics(DType compute) { return is_short_float(compute) ? DType::f32 : compute; }
 
-// Operands of these numbers of dims: all four, images and groups, images to channels; -2: groups and channels.
+// Operands of these numbers of dims: all four, images and groups, images to channels; -2: groups
+// and channels.
 void relate(const Call& call, const Dims& x, std::initializer_list<int> operands, Relation& r) {
-    for (size_t d = 0; d < 4; ++d) r.labels.push_back({x[d], d < 2 ? LabelKind::parallel : LabelKind::whole});
+    for (size_t d = 0; d < 4; ++d)
+        r.labels.push_back({x[d], d < 2 ? LabelKind::parallel : LabelKind::whole});
     size_t k = 0;
     for (int dims : operands) {
         const bool absent = k < call.inputs.size() && !call.has(k);
-        r.operands.push_back(absent ? Labels{} : dims < 0 ? Labels{1, 2} : iota_labels(static_cast<size_t>(dims)));
+        r.operands.push_back(absent     ? Labels{}
+                             : dims < 0 ? Labels{1, 2}
+                                        : iota_labels(static_cast<size_t>(dims)));
         ++k;
     }
 }
@@ -62,16 +68,30 @@ void no_params(const Call&, bool, std::vector<ParamSpec>&) {}
 
 NNTILE_ROWS(group_norm) {
     return {
-        {.name = "group_norm", .doc = "y = (x - mean) * rstd * weight + bias, mean and rstd over channels and pixels",
-         .rule = Rule::whole, .types = Types::floating, .inputs = {{"x"}, {"weight?"}, {"bias?"}},
-         .outputs = {{"y"}, {"mean", "any"}, {"rstd", "any"}}, .attrs = {{"eps", AttrKind::real, "1e-5"}},
-         .shape = norm_shape, .relate = norm_relate, .kernel = "group_norm", .kernel_dims = all_dims, .flops = 8},
+        {.name = "group_norm",
+         .doc = "y = (x - mean) * rstd * weight + bias, mean and rstd over channels and pixels",
+         .rule = Rule::whole,
+         .types = Types::floating,
+         .inputs = {{"x"}, {"weight?"}, {"bias?"}},
+         .outputs = {{"y"}, {"mean", "any"}, {"rstd", "any"}},
+         .attrs = {{"eps", AttrKind::real, "1e-5"}},
+         .shape = norm_shape,
+         .relate = norm_relate,
+         .kernel = "group_norm",
+         .kernel_dims = all_dims,
+         .flops = 8},
         {.name = "group_norm_backward",
-         .doc = "dx of group_norm; of each image and channel the sums of dy * (x - mean) * rstd, and of dy",
-         .rule = Rule::whole, .types = Types::floating,
+         .doc = "dx of group_norm; of each image and channel the sums of dy * (x - mean) * rstd, "
+                "and of dy",
+         .rule = Rule::whole,
+         .types = Types::floating,
          .inputs = {{"dy"}, {"x"}, {"mean", "any"}, {"rstd", "any"}, {"weight?"}},
-         .outputs = {{"dx"}, {"products", "any"}, {"sums", "any"}}, .shape = backward_shape,
-         .relate = backward_relate, .kernel = "group_norm_backward", .kernel_dims = all_dims,
-         .params = no_params, .flops = 10},
+         .outputs = {{"dx"}, {"products", "any"}, {"sums", "any"}},
+         .shape = backward_shape,
+         .relate = backward_relate,
+         .kernel = "group_norm_backward",
+         .kernel_dims = all_dims,
+         .params = no_params,
+         .flops = 10},
     };
 }

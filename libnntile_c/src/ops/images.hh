@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What rows over images (n, c, spatial..) share: windows, and channels that are the last dim in memory.
+// What rows over images (n, c, spatial..) share: windows, and channels that are the last dim in
+// memory.
 #pragma once
 
 #include "ops/common.hh"
@@ -10,11 +11,11 @@ namespace nntile::ops {
 inline Dims spatial(const Call& call, std::string_view name, size_t rank, int64_t least) {
     Dims values = call.attr(name).ints;
     if (values.size() == 1) values.assign(rank, values[0]);
-    check(values.size() == rank, Status::invalid_argument, call.row.name, ": ", name, " has ", values.size(),
-          " values for ", rank, " spatial dims");
+    check(values.size() == rank, Status::invalid_argument, call.row.name, ": ", name, " has ",
+          values.size(), " values for ", rank, " spatial dims");
     for (int64_t v : values)
-        check(v >= least, Status::invalid_argument, call.row.name, ": ", name, " must be at least ", least, ", got ",
-              text_of_dims(values));
+        check(v >= least, Status::invalid_argument, call.row.name, ": ", name, " must be at least ",
+              least, ", got ", text_of_dims(values));
     return values;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Negative log-likelihood, classes last: x (rows.., c), target (rows..), weight (c). The sum of weights is an op
-// of its own, since it reads only labels: so the gradient of a row tile need not wait for the loss of all others.
+// Negative log-likelihood, classes last: x (rows.., c), target (rows..), weight (c). The sum of
+// weights is an op of its own, since it reads only labels: so the gradient of a row tile need not
+// wait for the loss of all others.
 #include "ops/common.hh"
 
 namespace nntile::ops {
@@ -83,14 +84,15 @@ void grad_shape(const Call& call, std::vector<Type>& outputs) {
     check_weight(call, 2, classes);
     check_total(call, 3);
     const Dims &dy = call.inputs[0].sizes, &target = call.inputs[1].sizes;
-    check(dy.empty() || dy == target, Status::invalid_argument, call.row.name, ": dy must have shape () or ",
-          text_of_dims(target), ", got ", text_of_dims(dy));
+    check(dy.empty() || dy == target, Status::invalid_argument, call.row.name,
+          ": dy must have shape () or ", text_of_dims(target), ", got ", text_of_dims(dy));
     Dims dx = call.inputs[1].sizes;
     dx.push_back(classes);
     outputs.push_back({call.compute, dx, false});
 }
 void grad_relate(const Call& call, std::span<const Type> outputs, Relation& r) {
-    const Labels rows = row_labels(call.inputs[1].sizes, outputs[0].sizes.back(), LabelKind::parallel, r);
+    const Labels rows =
+        row_labels(call.inputs[1].sizes, outputs[0].sizes.back(), LabelKind::parallel, r);
     r.operands = {call.inputs[0].sizes.empty() ? Labels{} : rows, rows,
                   weight_labels(call, 2, rows.size()), Labels{}, with_class(rows)};
 }
@@ -117,10 +119,10 @@ void backward_shape(const Call& call, std::vector<Type>& outputs) {
     outputs.push_back({call.compute, call.inputs[1].sizes, false});
 }
 std::vector<uint32_t> backward(Builder& graph, const Call& call, std::span<const uint32_t> in) {
-    return graph.op("nll_loss_grad", std::vector<uint32_t>{in[0], in[2], in[3], in[4]},
-                    {integer(call.inputs[1].sizes.back()), call.attr("reduction"),
-                     call.attr("ignore_index")},
-                    call.compute);
+    return graph.op(
+        "nll_loss_grad", std::vector<uint32_t>{in[0], in[2], in[3], in[4]},
+        {integer(call.inputs[1].sizes.back()), call.attr("reduction"), call.attr("ignore_index")},
+        call.compute);
 }
 
 }  // namespace
@@ -128,28 +130,60 @@ std::vector<uint32_t> backward(Builder& graph, const Call& call, std::span<const
 
 NNTILE_ROWS(loss) {
     return {
-        {.name = "nll_total_weight", .doc = "total = sum of weight[target] where target != ignore_index",
-         .rule = Rule::reduce, .types = Types::floating, .inputs = {{"target", "any"}, {"weight?"}},
-         .outputs = {{"total"}}, .attrs = {num_classes, ignore_index}, .shape = total_shape,
-         .relate = total_relate, .kernel = "nll_total_weight", .params = total_params, .combine = "add",
-         .part_of = "nll_loss"},
-        {.name = "nll_loss_value", .doc = "y = -sum of weight[target] * x[target], / total for mean",
-         .rule = Rule::reduce, .types = Types::floating,
-         .inputs = {{"x"}, {"target", "any"}, {"weight?"}, {"total"}}, .outputs = {{"y"}},
-         .attrs = {reduction, ignore_index}, .shape = value_shape, .relate = value_relate,
-         .kernel = "nll_loss", .params = value_params, .combine = "add", .part_of = "nll_loss"},
-        {.name = "nll_loss_grad", .doc = "dx[target] = -dy * weight[target], / total for mean; else 0",
-         .rule = Rule::whole, .types = Types::floating,
-         .inputs = {{"dy"}, {"target", "any"}, {"weight?"}, {"total"}}, .outputs = {{"dx"}},
-         .attrs = {num_classes, reduction, ignore_index}, .shape = grad_shape, .relate = grad_relate,
-         .kernel = "nll_loss_backward", .params = grad_params},
-        {.name = "nll_loss", .doc = "nll_loss_value with its nll_total_weight", .rule = Rule::compose,
-         .types = Types::floating, .inputs = {{"x"}, {"target", "any"}, {"weight?"}},
-         .outputs = {{"y"}, {"total_weight"}}, .attrs = {reduction, ignore_index}, .shape = loss_shape,
-         .compose = loss},
-        {.name = "nll_loss_backward", .doc = "nll_loss_grad under PyTorch's signature", .rule = Rule::compose,
+        {.name = "nll_total_weight",
+         .doc = "total = sum of weight[target] where target != ignore_index",
+         .rule = Rule::reduce,
          .types = Types::floating,
-         .inputs = {{"dy"}, {"x"}, {"target", "any"}, {"weight?"}, {"total_weight"}}, .outputs = {{"dx"}},
-         .attrs = {reduction, ignore_index}, .shape = backward_shape, .compose = backward},
+         .inputs = {{"target", "any"}, {"weight?"}},
+         .outputs = {{"total"}},
+         .attrs = {num_classes, ignore_index},
+         .shape = total_shape,
+         .relate = total_relate,
+         .kernel = "nll_total_weight",
+         .params = total_params,
+         .combine = "add",
+         .part_of = "nll_loss"},
+        {.name = "nll_loss_value",
+         .doc = "y = -sum of weight[target] * x[target], / total for mean",
+         .rule = Rule::reduce,
+         .types = Types::floating,
+         .inputs = {{"x"}, {"target", "any"}, {"weight?"}, {"total"}},
+         .outputs = {{"y"}},
+         .attrs = {reduction, ignore_index},
+         .shape = value_shape,
+         .relate = value_relate,
+         .kernel = "nll_loss",
+         .params = value_params,
+         .combine = "add",
+         .part_of = "nll_loss"},
+        {.name = "nll_loss_grad",
+         .doc = "dx[target] = -dy * weight[target], / total for mean; else 0",
+         .rule = Rule::whole,
+         .types = Types::floating,
+         .inputs = {{"dy"}, {"target", "any"}, {"weight?"}, {"total"}},
+         .outputs = {{"dx"}},
+         .attrs = {num_classes, reduction, ignore_index},
+         .shape = grad_shape,
+         .relate = grad_relate,
+         .kernel = "nll_loss_backward",
+         .params = grad_params},
+        {.name = "nll_loss",
+         .doc = "nll_loss_value with its nll_total_weight",
+         .rule = Rule::compose,
+         .types = Types::floating,
+         .inputs = {{"x"}, {"target", "any"}, {"weight?"}},
+         .outputs = {{"y"}, {"total_weight"}},
+         .attrs = {reduction, ignore_index},
+         .shape = loss_shape,
+         .compose = loss},
+        {.name = "nll_loss_backward",
+         .doc = "nll_loss_grad under PyTorch's signature",
+         .rule = Rule::compose,
+         .types = Types::floating,
+         .inputs = {{"dy"}, {"x"}, {"target", "any"}, {"weight?"}, {"total_weight"}},
+         .outputs = {{"dx"}},
+         .attrs = {reduction, ignore_index},
+         .shape = backward_shape,
+         .compose = backward},
     };
 }

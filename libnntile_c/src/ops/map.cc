@@ -22,9 +22,11 @@ bool has_sizes(const kernels::MapRow& row) {
 
 void map_shape(const Call& call, std::vector<Type>& outputs) {
     const kernels::MapRow& row = kernels::map_rows()[call.row.map_row];
-    const bool tensors = std::any_of(call.inputs.begin(), call.inputs.end(),
-                                     [](const Type& t) { return t.dtype != DType::none && !t.scalar; });
-    Dims sizes = !tensors && has_sizes(row) ? call.attr("sizes").ints : broadcast(call.row, call.inputs);
+    const bool tensors = std::any_of(call.inputs.begin(), call.inputs.end(), [](const Type& t) {
+        return t.dtype != DType::none && !t.scalar;
+    });
+    Dims sizes =
+        !tensors && has_sizes(row) ? call.attr("sizes").ints : broadcast(call.row, call.inputs);
     for (const char* name : row.outputs)
         outputs.push_back({result_type(row, name, call.compute), sizes, false});
 }
@@ -46,10 +48,12 @@ void map_params(const Call& call, bool, std::vector<ParamSpec>& out) {
 std::string initial_of(const kernels::MapParam& p) {
     if (p.choices) {
         std::string_view words = p.choices;
-        for (int i = static_cast<int>(p.initial); i > 0; --i) words.remove_prefix(words.find('|') + 1);
+        for (int i = static_cast<int>(p.initial); i > 0; --i)
+            words.remove_prefix(words.find('|') + 1);
         return std::string(words.substr(0, words.find('|')));
     }
-    return p.kind == 'f' ? text_of_real(p.initial) : std::to_string(static_cast<int64_t>(p.initial));
+    return p.kind == 'f' ? text_of_real(p.initial)
+                         : std::to_string(static_cast<int64_t>(p.initial));
 }
 
 }  // namespace
@@ -59,8 +63,14 @@ NNTILE_ROWS(map) {
     std::vector<OpRow> rows;
     int number = 0;
     for (const kernels::MapRow& m : kernels::map_rows()) {
-        OpRow row{.name = m.name, .doc = m.doc, .rule = Rule::map, .types = m.types,
-                  .shape = map_shape, .relate = map_relate, .map_row = number++, .params = map_params,
+        OpRow row{.name = m.name,
+                  .doc = m.doc,
+                  .rule = Rule::map,
+                  .types = m.types,
+                  .shape = map_shape,
+                  .relate = map_relate,
+                  .map_row = number++,
+                  .params = map_params,
                   .flops = static_cast<double>(m.flops)};
         for (const char* name : m.inputs) row.inputs.push_back({arg_name(name), arg_type(name)});
         for (const char* name : m.outputs)
@@ -69,7 +79,7 @@ NNTILE_ROWS(map) {
             if (arg.type == "none") arg.type = "T";
         for (const kernels::MapParam& p : m.params)
             row.attrs.push_back({p.name,
-                                 p.choices         ? AttrKind::text
+                                 p.choices       ? AttrKind::text
                                  : p.kind == 'f' ? AttrKind::real
                                                  : AttrKind::seed,
                                  initial_of(p), p.choices ? p.choices : ""});

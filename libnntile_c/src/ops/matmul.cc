@@ -10,8 +10,8 @@ void matmul_shape(const Call& call, std::vector<Type>& outputs) {
     const size_t n = a.size();
     bool ok = n >= 2 && b.size() == n && a[n - 1] == b[n - 2];
     for (size_t d = 0; ok && d + 2 < n; ++d) ok = a[d] == b[d];
-    check(ok, Status::invalid_argument, call.row.name, ": a ", text_of_dims(a), " and b ", text_of_dims(b),
-          " cannot be multiplied");
+    check(ok, Status::invalid_argument, call.row.name, ": a ", text_of_dims(a), " and b ",
+          text_of_dims(b), " cannot be multiplied");
     Dims y(a);
     y[n - 1] = b[n - 1];
     if (call.has(2)) {
@@ -36,7 +36,8 @@ void matmul_relate(const Call& call, std::span<const Type> outputs, Relation& r)
     Labels a = iota_labels(n), b = iota_labels(n);
     a[n - 1] = k;
     b[n - 2] = k;
-    r.operands = {a, b, call.has(2) ? broadcast_labels(call.inputs[2].sizes, y) : Labels{}, iota_labels(n)};
+    r.operands = {a, b, call.has(2) ? broadcast_labels(call.inputs[2].sizes, y) : Labels{},
+                  iota_labels(n)};
 }
 
 void matmul_params(const Call& call, bool accumulate, std::vector<ParamSpec>& out) {
@@ -44,11 +45,21 @@ void matmul_params(const Call& call, bool accumulate, std::vector<ParamSpec>& ou
 }
 
 OpRow row_of(const char* name, const char* doc, const char* c, const char* type_of_b = "T") {
-    return {.name = name, .doc = doc, .rule = Rule::contract, .types = Types::real,
-            .inputs = {{"a"}, {"b", type_of_b}, {c}}, .outputs = {{"y"}},
+    return {.name = name,
+            .doc = doc,
+            .rule = Rule::contract,
+            .types = Types::real,
+            .inputs = {{"a"}, {"b", type_of_b}, {c}},
+            .outputs = {{"y"}},
             .attrs = {{"alpha", AttrKind::real, "1"}, {"beta", AttrKind::real, "1"}},
-            .shape = matmul_shape, .relate = matmul_relate, .kernel = "gemm", .kernel_dims = 3, .params = matmul_params,
-            .combine = "add", .flops = 2, .epilogue = true};
+            .shape = matmul_shape,
+            .relate = matmul_relate,
+            .kernel = "gemm",
+            .kernel_dims = 3,
+            .params = matmul_params,
+            .combine = "add",
+            .flops = 2,
+            .epilogue = true};
 }
 
 }  // namespace
@@ -57,5 +68,6 @@ OpRow row_of(const char* name, const char* doc, const char* c, const char* type_
 NNTILE_ROWS(matmul) {
     return {row_of("matmul", "y[.., m, n] = alpha * sum_k a[.., m, k] * b[.., k, n]", "c?"),
             row_of("addmm", "y = beta * c + alpha * a @ b; beta = 0 does not read c", "c"),
-            row_of("matmul_int8", "likewise, of whole numbers of 8 bits, which are read as they are", "c?", "i8")};
+            row_of("matmul_int8",
+                   "likewise, of whole numbers of 8 bits, which are read as they are", "c?", "i8")};
 }

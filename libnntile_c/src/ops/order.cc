@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Rows whose dim has an order: cumulative sums and extremes, sorting, searching, turning round. That dim is whole.
+// Rows whose dim has an order: cumulative sums and extremes, sorting, searching, turning round.
+// That dim is whole.
 #include "ops/common.hh"
 
 namespace nntile::ops {
@@ -88,7 +89,8 @@ void flip_shape(const Call& call, std::vector<Type>& outputs) {
     for (int64_t d : call.attr("dims").ints) {
         const int64_t w = wrap_dim(call.row, d, rank);
         if (rank == 0) continue;
-        check(!seen[w], Status::invalid_argument, call.row.name, ": dim ", w, " appears multiple times in the list of "
+        check(!seen[w], Status::invalid_argument, call.row.name, ": dim ", w,
+              " appears multiple times in the list of "
               "dims");
         seen[w] = true;
     }
@@ -120,7 +122,8 @@ void flip_params(const Call& call, bool, std::vector<ParamSpec>& out) {
 
 void triangle_shape(const Call& call, std::vector<Type>& outputs) {
     const Dims& x = call.inputs[0].sizes;
-    check(x.size() >= 2, Status::invalid_argument, call.row.name, ": input tensor must have at least 2 dimensions");
+    check(x.size() >= 2, Status::invalid_argument, call.row.name,
+          ": input tensor must have at least 2 dimensions");
     outputs.push_back({call.compute, x, false});
 }
 void triangle_relate(const Call& call, std::span<const Type>, Relation& r) {
@@ -133,9 +136,18 @@ void triangle_params(const Call& call, bool, std::vector<ParamSpec>& out) {
     out = {fixed_param(call.attr("diagonal").i), fixed_param(call.row.name == "triu")};
 }
 OpRow triangle(const char* name, const char* doc) {
-    return {.name = name, .doc = doc, .rule = Rule::whole, .inputs = {{"x"}}, .outputs = {{"y"}},
-            .attrs = {{"diagonal", AttrKind::integer, "0"}}, .shape = triangle_shape, .relate = triangle_relate,
-            .kernel = "triangle", .kernel_dims = 2, .params = triangle_params, .flops = 0};
+    return {.name = name,
+            .doc = doc,
+            .rule = Rule::whole,
+            .inputs = {{"x"}},
+            .outputs = {{"y"}},
+            .attrs = {{"diagonal", AttrKind::integer, "0"}},
+            .shape = triangle_shape,
+            .relate = triangle_relate,
+            .kernel = "triangle",
+            .kernel_dims = 2,
+            .params = triangle_params,
+            .flops = 0};
 }
 
 // sequence, x, sorter? -> y. A sequence of one dim is that of all rows.
@@ -143,8 +155,9 @@ void search_shape(const Call& call, std::vector<Type>& outputs) {
     const Dims &s = call.inputs[0].sizes, &x = call.inputs[1].sizes;
     bool fits = s.size() == 1 || (!s.empty() && s.size() == x.size());
     for (size_t d = 0; fits && s.size() > 1 && d + 1 < s.size(); ++d) fits = s[d] == x[d];
-    check(fits, Status::invalid_argument, call.row.name, ": boundaries ", text_of_dims(s), " and values ",
-          text_of_dims(x), " do not match: the boundaries must be 1-D, or have the same leading dims");
+    check(fits, Status::invalid_argument, call.row.name, ": boundaries ", text_of_dims(s),
+          " and values ", text_of_dims(x),
+          " do not match: the boundaries must be 1-D, or have the same leading dims");
     check(!call.has(2) || call.inputs[2].sizes == s, Status::invalid_argument, call.row.name,
           ": boundaries and sorter must have one shape");
     outputs.push_back({call.attr("out_int32").i ? DType::i32 : DType::i64, x, false});
@@ -170,21 +183,47 @@ void search_params(const Call& call, bool, std::vector<ParamSpec>& out) {
 NNTILE_ROWS(order) {
     const AttrRow dim{"dim", AttrKind::integer, "-1"};
     const auto scan = [&](const char* name, const char* doc, Types types) {
-        return OpRow{.name = name, .doc = doc, .rule = Rule::whole, .types = types, .inputs = {{"x"}},
-                     .outputs = {{"y"}}, .attrs = {dim}, .shape = scan_shape, .relate = scan_relate, .kernel = "scan",
-                     .kernel_dims = 1, .params = scan_params, .flops = 4};
+        return OpRow{.name = name,
+                     .doc = doc,
+                     .rule = Rule::whole,
+                     .types = types,
+                     .inputs = {{"x"}},
+                     .outputs = {{"y"}},
+                     .attrs = {dim},
+                     .shape = scan_shape,
+                     .relate = scan_relate,
+                     .kernel = "scan",
+                     .kernel_dims = 1,
+                     .params = scan_params,
+                     .flops = 4};
     };
     const auto extreme = [&](const char* name, const char* doc) {
-        return OpRow{.name = name, .doc = doc, .rule = Rule::whole, .inputs = {{"x"}},
-                     .outputs = {{"y"}, {"indices", "i64"}}, .attrs = {dim}, .shape = scan_shape,
-                     .relate = scan_relate, .kernel = "cumulative_extreme", .kernel_dims = 1,
-                     .params = extreme_params, .flops = 4};
+        return OpRow{.name = name,
+                     .doc = doc,
+                     .rule = Rule::whole,
+                     .inputs = {{"x"}},
+                     .outputs = {{"y"}, {"indices", "i64"}},
+                     .attrs = {dim},
+                     .shape = scan_shape,
+                     .relate = scan_relate,
+                     .kernel = "cumulative_extreme",
+                     .kernel_dims = 1,
+                     .params = extreme_params,
+                     .flops = 4};
     };
     const AttrRow k{"k", AttrKind::integer, "1"};
     const auto first = [&](const char* name, const char* doc, std::vector<AttrRow> attrs) {
-        return OpRow{.name = name, .doc = doc, .rule = Rule::whole, .inputs = {{"x"}},
-                     .outputs = {{"y"}, {"indices", "i64"}}, .attrs = std::move(attrs), .shape = sort_shape,
-                     .relate = sort_relate, .kernel = name, .kernel_dims = 2, .params = sort_params};
+        return OpRow{.name = name,
+                     .doc = doc,
+                     .rule = Rule::whole,
+                     .inputs = {{"x"}},
+                     .outputs = {{"y"}, {"indices", "i64"}},
+                     .attrs = std::move(attrs),
+                     .shape = sort_shape,
+                     .relate = sort_relate,
+                     .kernel = name,
+                     .kernel_dims = 2,
+                     .params = sort_params};
     };
     return {
         scan("cumsum", "y[.., d] = sum of x[.., 0..d]", Types::real),
@@ -192,20 +231,37 @@ NNTILE_ROWS(order) {
         scan("logcumsumexp", "y[.., d] = log(sum of exp(x[.., 0..d]))", Types::floating),
         extreme("cummax", "y[.., d] = max of x[.., 0..d], and where the last of them is; nan wins"),
         extreme("cummin", "y[.., d] = min of x[.., 0..d], and where the last of them is; nan wins"),
-        first("sort", "x sorted along dim, and where its elements were; of equals the first stays first",
+        first("sort",
+              "x sorted along dim, and where its elements were; of equals the first stays first",
               {dim, {"descending", AttrKind::integer, "0"}}),
-        first("topk", "the k largest (or smallest) of x along dim, in order if sorted, and where they were",
+        first("topk",
+              "the k largest (or smallest) of x along dim, in order if sorted, and where they were",
               {dim, {"largest", AttrKind::integer, "1"}, {"sorted", AttrKind::integer, "1"}, k}),
-        first("kthvalue", "the k-th smallest of x along dim, which stays, and where it was", {dim, k}),
-        {.name = "flip", .doc = "y = x with the order of dims turned round", .rule = Rule::whole, .inputs = {{"x"}},
-         .outputs = {{"y"}}, .attrs = {{"dims", AttrKind::integers, ""}}, .shape = flip_shape, .relate = flip_relate,
-         .kernel = "flip", .params = flip_params, .flops = 0},
+        first("kthvalue", "the k-th smallest of x along dim, which stays, and where it was",
+              {dim, k}),
+        {.name = "flip",
+         .doc = "y = x with the order of dims turned round",
+         .rule = Rule::whole,
+         .inputs = {{"x"}},
+         .outputs = {{"y"}},
+         .attrs = {{"dims", AttrKind::integers, ""}},
+         .shape = flip_shape,
+         .relate = flip_relate,
+         .kernel = "flip",
+         .params = flip_params,
+         .flops = 0},
         triangle("tril", "y = x on and below a diagonal of its matrices, 0 above"),
         triangle("triu", "y = x on and above a diagonal of its matrices, 0 below"),
         {.name = "searchsorted",
-         .doc = "y[.., m] = how many of the sorted sequence[.., n] are less than x[.., m], or equal to it if right",
-         .rule = Rule::whole, .inputs = {{"sequence"}, {"x"}, {"sorter?", "i64"}}, .outputs = {{"y", "any"}},
-         .attrs = {{"right", AttrKind::integer, "0"}, {"out_int32", AttrKind::integer, "0"}}, .shape = search_shape,
-         .relate = search_relate, .kernel = "searchsorted", .params = search_params},
+         .doc = "y[.., m] = how many of the sorted sequence[.., n] are less than x[.., m], or "
+                "equal to it if right",
+         .rule = Rule::whole,
+         .inputs = {{"sequence"}, {"x"}, {"sorter?", "i64"}},
+         .outputs = {{"y", "any"}},
+         .attrs = {{"right", AttrKind::integer, "0"}, {"out_int32", AttrKind::integer, "0"}},
+         .shape = search_shape,
+         .relate = search_relate,
+         .kernel = "searchsorted",
+         .params = search_params},
     };
 }

@@ -57,7 +57,8 @@ void arg_shape(const Call& call, std::vector<Type>& outputs) {
 }
 
 // Labels in the order of x's dims; `last`: the reduced dims after the others, and whole.
-void relate(const Call& call, std::span<const Type> outputs, Relation& r, LabelKind kind, bool last) {
+void relate(const Call& call, std::span<const Type> outputs, Relation& r, LabelKind kind,
+            bool last) {
     const auto reduced = reduced_dims(call);
     const Dims& sizes = call.inputs[0].sizes;
     Labels x(sizes.size()), y;
@@ -82,7 +83,8 @@ void arg_relate(const Call& call, std::span<const Type> outputs, Relation& r) {
 }
 
 void reduce_params(const Call& call, bool accumulate, std::vector<ParamSpec>& out) {
-    const auto* kind = std::find(std::begin(kernels::fold_names), std::end(kernels::fold_names), call.row.name);
+    const auto* kind =
+        std::find(std::begin(kernels::fold_names), std::end(kernels::fold_names), call.row.name);
     out = {fixed_param(kind - kernels::fold_names), fixed_param(accumulate)};
 }
 
@@ -101,11 +103,15 @@ std::vector<uint32_t> mean(Builder& graph, const Call& call, std::span<const uin
     const DType wide = is_short_float(call.compute) ? DType::f32 : call.compute;
     const uint32_t sum = graph.op("sum", inputs, attrs, wide)[0];
     const uint32_t count = graph.scalar(wide, static_cast<double>(n), n);
-    return {graph.in_dtype(graph.op("div", std::vector<uint32_t>{sum, count}, {}, wide)[0], call.compute)};
+    return {graph.in_dtype(graph.op("div", std::vector<uint32_t>{sum, count}, {}, wide)[0],
+                           call.compute)};
 }
 
 OpRow row_of(const char* name, const char* doc) {
-    return {.name = name, .doc = doc, .inputs = {{"x", "any"}}, .outputs = {{"y"}},
+    return {.name = name,
+            .doc = doc,
+            .inputs = {{"x", "any"}},
+            .outputs = {{"y"}},
             .attrs = {{"dims", AttrKind::integers, ""}, {"keepdim", AttrKind::integer, "0"}}};
 }
 
@@ -114,7 +120,10 @@ OpRow row_of(const char* name, const char* doc) {
 
 NNTILE_ROWS(reduce) {
     enum class Result { value, extreme, truth };
-    struct Kind { const char *name, *doc, *combine; Result result; };
+    struct Kind {
+        const char *name, *doc, *combine;
+        Result result;
+    };
     std::vector<OpRow> rows;
     for (Kind k : {
 #define FOLD(name, formula, combine, result) Kind{#name, formula, combine, Result::result},
@@ -140,7 +149,8 @@ NNTILE_ROWS(reduce) {
     m.compose = mean;
     rows.push_back(std::move(m));
     for (const char* name : {"argmax", "argmin"}) {
-        OpRow row = row_of(name, "y = row-major index over dims of the first extreme of x; nan wins");
+        OpRow row =
+            row_of(name, "y = row-major index over dims of the first extreme of x; nan wins");
         row.rule = Rule::whole;
         row.outputs[0].type = "i64";
         row.shape = arg_shape;

@@ -16,9 +16,10 @@ Dims dims_of(const Call& call) {
     const Dims &size = call.attr("size").ints, &left = call.attr("left").ints;
     bool grow = !dims.empty() && dims.size() <= most_dims;
     for (size_t k = 1; k < dims.size(); ++k) grow &= dims[k - 1] < dims[k];
-    check(grow && size.size() == dims.size() && (left.empty() || left.size() == dims.size()), Status::invalid_argument,
-          call.row.name, ": dims ", text_of_dims(call.attr("dims").ints), " must be one to ", most_dims,
-          " that grow, with a size and a left each, got size ", text_of_dims(size), " and left ", text_of_dims(left));
+    check(grow && size.size() == dims.size() && (left.empty() || left.size() == dims.size()),
+          Status::invalid_argument, call.row.name, ": dims ", text_of_dims(call.attr("dims").ints),
+          " must be one to ", most_dims, " that grow, with a size and a left each, got size ",
+          text_of_dims(size), " and left ", text_of_dims(left));
     return dims;
 }
 
@@ -29,13 +30,13 @@ void resample_shape(const Call& call, std::vector<Type>& outputs) {
     for (size_t k = 0; k < dims.size(); ++k) {
         const auto dim = static_cast<size_t>(dims[k]);
         const int64_t n = y[dim], size = call.attr("size").ints[k];
-        check(size >= 0 && (size == 0 || n > 0), Status::invalid_argument, call.row.name, ": ", n, " elements of dim ",
-              dim, " cannot become ", size);
+        check(size >= 0 && (size == 0 || n > 0), Status::invalid_argument, call.row.name, ": ", n,
+              " elements of dim ", dim, " cannot become ", size);
         y[dim] = size;
     }
     const std::string_view mode = choice_word(call.row.attrs[2], call.attr("mode").i);
-    check(is_floating(call.compute) || (mode != "linear" && mode != "cubic"), Status::type_error, call.row.name, ": ",
-          mode, " needs a floating x, got ", name_of(call.compute));
+    check(is_floating(call.compute) || (mode != "linear" && mode != "cubic"), Status::type_error,
+          call.row.name, ": ", mode, " needs a floating x, got ", name_of(call.compute));
     outputs.push_back({call.compute, y, false});
 }
 void resample_relate(const Call& call, std::span<const Type>, Relation& r) {
@@ -72,12 +73,16 @@ void resample_params(const Call& call, bool, std::vector<ParamSpec>& out) {
 NNTILE_ROWS(resample) {
     return {
         {.name = "resample",
-         .doc = "y = A @ x along each of dims, A of size x n as interpolate() and pad() have it; transposed: "
+         .doc = "y = A @ x along each of dims, A of size x n as interpolate() and pad() have it; "
+                "transposed: "
                 "y = A^T @ x",
-         .rule = Rule::whole, .inputs = {{"x"}}, .outputs = {{"y"}},
+         .rule = Rule::whole,
+         .inputs = {{"x"}},
+         .outputs = {{"y"}},
          .attrs = {{"dims", AttrKind::integers, "-1"},
                    {"size", AttrKind::integers, "1"},
-                   {"mode", AttrKind::text, "nearest", "nearest|nearest_exact|linear|cubic|reflect|replicate"},
+                   {"mode", AttrKind::text, "nearest",
+                    "nearest|nearest_exact|linear|cubic|reflect|replicate"},
                    {"align_corners", AttrKind::integer, "0"},
                    {"antialias", AttrKind::integer, "0"},
                    {"transposed", AttrKind::integer, "0"},
@@ -85,7 +90,10 @@ NNTILE_ROWS(resample) {
                    {scales[0], AttrKind::real, "0"},
                    {scales[1], AttrKind::real, "0"},
                    {scales[2], AttrKind::real, "0"}},
-         .shape = resample_shape, .relate = resample_relate, .kernel = "resample", .kernel_dims = 2,
+         .shape = resample_shape,
+         .relate = resample_relate,
+         .kernel = "resample",
+         .kernel_dims = 2,
          .params = resample_params},
     };
 }

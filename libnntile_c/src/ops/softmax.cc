@@ -31,9 +31,17 @@ void softmax_relate(const Call& call, std::span<const Type>, Relation& r) {
 
 OpRow row_of(const char* name, const char* doc, std::vector<ArgRow> inputs) {
     const std::string y = inputs.size() == 1 ? "y" : "dx";
-    return {.name = name, .doc = doc, .rule = Rule::whole, .types = Types::floating,
-            .inputs = std::move(inputs), .outputs = {{y}}, .attrs = {{"dim", AttrKind::integer, "-1"}},
-            .shape = softmax_shape, .relate = softmax_relate, .kernel = name, .flops = 16};
+    return {.name = name,
+            .doc = doc,
+            .rule = Rule::whole,
+            .types = Types::floating,
+            .inputs = std::move(inputs),
+            .outputs = {{y}},
+            .attrs = {{"dim", AttrKind::integer, "-1"}},
+            .shape = softmax_shape,
+            .relate = softmax_relate,
+            .kernel = name,
+            .flops = 16};
 }
 
 }  // namespace

@@ -21,7 +21,8 @@ struct Table {
 #undef NNTILE_OPS
         for (OpRow& row : rows) {
             row.defaults = default_attrs(row);
-            check(by_name.emplace(row.name, &row).second, Status::internal, "two rows for op ", row.name);
+            check(by_name.emplace(row.name, &row).second, Status::internal, "two rows for op ",
+                  row.name);
         }
     }
 };

@@ -25,8 +25,8 @@ bool Recorder::is_pending(const Buffer& buffer) const {
     return buffer.holder >= 0 && holders_[buffer.holder].current != no_value;
 }
 
-// A tensor that fills its storage may be cut along any dim: data of another shape (made flat, read from bytes)
-// takes the tensor's.
+// A tensor that fills its storage may be cut along any dim: data of another shape (made flat, read
+// from bytes) takes the tensor's.
 void Recorder::see_for_naming(const Operand& tensor, size_t dim) {
     Buffer& buffer = *tensor.buffer;
     const bool pending = is_pending(buffer);
@@ -38,8 +38,9 @@ void Recorder::see_for_naming(const Operand& tensor, size_t dim) {
     if (own_dim(own, tensor, dim) || tensor.sizes[dim] <= 1 || !sizes) return;
     if (dtype != tensor.dtype && dtype != DType::u8) return;
     if (!pending) see_as(buffer, tensor);
-    if (!pending && buffer.stored->sizes == *sizes) return;     // as the tensor is now, without a copy
-    const uint32_t view = graph_.add_view(current_value(buffer, tensor.dtype), Layout::dense(*sizes));
+    if (!pending && buffer.stored->sizes == *sizes) return;  // as the tensor is now, without a copy
+    const uint32_t view =
+        graph_.add_view(current_value(buffer, tensor.dtype), Layout::dense(*sizes));
     set_current(buffer, graph_.copy(view, tensor.dtype));
     if (at_once()) flush();
 }
@@ -56,17 +57,18 @@ void Recorder::name_axis(const Operand& tensor, int64_t dim, std::string name) {
     bury();
     if (at_once()) flush();
     Buffer& buffer = *tensor.buffer;
-    if (product(tensor.sizes) == 0) {           // nothing to cut
+    if (product(tensor.sizes) == 0) {  // nothing to cut
         extents_[name].insert(tensor.sizes[at]);
         return;
     }
     need_data(buffer);
     see_for_naming(tensor, at);
     const bool pending = is_pending(buffer);
-    if (!buffer.stored) {                       // never written, or not yet: remember the shape that was named
+    if (!buffer.stored) {  // never written, or not yet: remember the shape that was named
         buffer.stored = std::make_shared<graph::Stored>();
         buffer.stored->dtype = tensor.dtype;
-        buffer.stored->sizes = storage_sizes(tensor).value_or(Dims{buffer.bytes / size_of(tensor.dtype)});
+        buffer.stored->sizes =
+            storage_sizes(tensor).value_or(Dims{buffer.bytes / size_of(tensor.dtype)});
         buffer.stored->undefined = true;
     }
     const uint32_t value = pending ? holders_[buffer.holder].current : no_value;
@@ -76,8 +78,9 @@ void Recorder::name_axis(const Operand& tensor, int64_t dim, std::string name) {
         extents_[name].insert(tensor.sizes[at]);
         return;
     }
-    check(d.has_value(), Status::invalid_argument, "set_axis_group_name: dim ", at, " of this view of shape ",
-          text_of_dims(tensor.sizes), " is no whole dim of its data of shape ", text_of_dims(own));
+    check(d.has_value(), Status::invalid_argument, "set_axis_group_name: dim ", at,
+          " of this view of shape ", text_of_dims(tensor.sizes),
+          " is no whole dim of its data of shape ", text_of_dims(own));
     if (pending) graph_.name_axis(value, *d, name);
     if (buffer.stored && buffer.stored->sizes == own) {
         buffer.stored->names.resize(own.size());
@@ -98,13 +101,14 @@ void Recorder::cut_axis(const std::string& name, std::span<const int64_t> sizes)
     const int64_t extent = *it->second.rbegin();
     int64_t sum = 0;
     for (int64_t s : sizes) {
-        check(s > 0, Status::invalid_argument, "set_axis_group_tiling: tile size ", s, " of axis group '", name,
-              "' (extent ", extent, ") must be > 0");
+        check(s > 0, Status::invalid_argument, "set_axis_group_tiling: tile size ", s,
+              " of axis group '", name, "' (extent ", extent, ") must be > 0");
         sum += s;
     }
     check(sizes.size() < 2 || it->second.count(sum), Status::invalid_argument,
-          "set_axis_group_tiling: tile sizes of axis group '", name, "' sum to ", sum, ", its extent is ", extent);
-    if (at_once()) flush();                     // a cut holds from the next op on
+          "set_axis_group_tiling: tile sizes of axis group '", name, "' sum to ", sum,
+          ", its extent is ", extent);
+    if (at_once()) flush();  // a cut holds from the next op on
     cuts_[name].assign(sizes.begin(), sizes.end());
 }
 
@@ -114,7 +118,8 @@ std::string Recorder::axis_text() {
     mark_outputs();
     std::string out = graph_.nodes.empty() ? "" : executor_->axes(graph_, cuts_);
     for (const auto& [name, extents] : extents_) {
-        if (out.find("\n" + name + " ") != std::string::npos || out.starts_with(name + " ")) continue;
+        if (out.find("\n" + name + " ") != std::string::npos || out.starts_with(name + " "))
+            continue;
         out += name + " = ";
         for (int64_t e : extents) out += (e == *extents.begin() ? "" : ", ") + std::to_string(e);
         auto cut = cuts_.find(name);

@@ -24,7 +24,8 @@ void Recorder::begin_capture(GeneratorState generator) {
 
 void Recorder::check_no_capture(const char* what) const {
     check(!capturing(), Status::invalid_state, what,
-          ": not possible inside of a captured function, which is recorded as a whole before anything of it runs");
+          ": not possible inside of a captured function, which is recorded as a whole before "
+          "anything of it runs");
 }
 
 // Numbers that ops drew from the generator.
@@ -35,7 +36,7 @@ static std::vector<Random> random_of(const graph::Graph& graph, GeneratorState s
             if (node.program || node.row->attrs[k].kind != schema::AttrKind::seed) continue;
             const std::string& name = node.row->attrs[k].name;
             const bool is_offset = name == "offset";
-            if (name != "seed" && !is_offset) continue;     // another integer of the run
+            if (name != "seed" && !is_offset) continue;  // another integer of the run
             const uint32_t scalar = node.attrs[k].slot;
             const int64_t value = graph.scalars[scalar].i;
             random.push_back({scalar, is_offset, is_offset ? value - start.offset : value});
@@ -72,9 +73,11 @@ std::unique_ptr<Capture> Recorder::end_capture(bool keep) {
         capture->digest.add(slot.input).add(slot.output).add(slot.made ? 1 : 0);
         capture->slots.push_back(std::move(slot));
     }
-    for (size_t i = 0; i < graph_.inputs.size(); ++i)   // data from the host is the same at each replay
+    // Data from the host is the same at each replay
+    for (size_t i = 0; i < graph_.inputs.size(); ++i)
         if (!of_slot[i]) graph_.inputs[i].overwritable = false;
-    for (const auto& [input, bytes] : host_data_) capture->digest.add(input).add(bytes.a).add(bytes.b);
+    for (const auto& [input, bytes] : host_data_)
+        capture->digest.add(input).add(bytes.a).add(bytes.b);
     capture->graph = graph_;
     capture->calls = calls_;
     capture->host_data = host_data_;
@@ -90,19 +93,22 @@ std::unique_ptr<Capture> Recorder::end_capture(bool keep) {
 static std::string data_difference(const Capture& before, const Capture& now) {
     for (size_t k = 0; k < std::min(before.host_data.size(), now.host_data.size()); ++k)
         if (before.host_data[k] != now.host_data[k]) {
-            const std::string reader = graph::reader_of(now.graph, now.graph.inputs[now.host_data[k].first].value);
+            const std::string reader =
+                graph::reader_of(now.graph, now.graph.inputs[now.host_data[k].first].value);
             return "other data from the host" + (reader.empty() ? reader : ", read by " + reader);
         }
     return before.host_data.size() == now.host_data.size() ? "" : "more or less data from the host";
 }
 
 std::string difference(const Capture& before, const Capture& now, std::span<const uint32_t> live) {
-    if (!(before.hash == now.hash)) return "other ops or shapes: " + graph::difference(before.graph, now.graph, false);
+    if (!(before.hash == now.hash))
+        return "other ops or shapes: " + graph::difference(before.graph, now.graph, false);
     if (std::string data = data_difference(before, now); !data.empty()) return data;
     if (!(before.digest == now.digest)) return "other tensors are read, written or made";
     for (uint32_t k = 0; k < now.graph.scalars.size(); ++k) {
         const auto is_k = [k](const Random& r) { return r.scalar == k; };
-        if (before.graph.scalars[k].i == now.graph.scalars[k].i || std::ranges::find(live, k) != live.end() ||
+        if (before.graph.scalars[k].i == now.graph.scalars[k].i ||
+            std::ranges::find(live, k) != live.end() ||
             (std::ranges::any_of(before.random, is_k) && std::ranges::any_of(now.random, is_k)))
             continue;
         return "other numbers: " + graph::number_difference(before.graph, now.graph, k);
@@ -112,11 +118,13 @@ std::string difference(const Capture& before, const Capture& now, std::span<cons
 
 size_t Recorder::numbers(size_t from, std::span<kernels::Param> to) {
     std::lock_guard lock(mutex_);
-    for (size_t k = from; k < graph_.scalars.size() && k - from < to.size(); ++k) to[k - from] = graph_.scalars[k];
+    for (size_t k = from; k < graph_.scalars.size() && k - from < to.size(); ++k)
+        to[k - from] = graph_.scalars[k];
     return graph_.scalars.size();
 }
 
-// The data of a buffer as an input of the captured graph; nullptr: it is another kind of data by now.
+// The data of a buffer as an input of the captured graph; nullptr: it is another kind of data by
+// now.
 static graph::StoredRef data_for(const Buffer& buffer, const graph::Value& value) {
     const graph::StoredRef& stored = buffer.stored;
     if (!stored || stored->undefined) return nullptr;
@@ -128,16 +136,18 @@ void Recorder::replay(Capture& capture, const Replay& given) {
     std::lock_guard lock(mutex_);
     bury();
     check_no_capture("replay");
-    check(capture.owner.get() == this, Status::invalid_argument, "replay: a capture of another recorder");
+    check(capture.owner.get() == this, Status::invalid_argument,
+          "replay: a capture of another recorder");
     flush();
     graph::Graph& graph = capture.graph;
     std::vector<Buffer*> buffers;
     buffers.reserve(capture.slots.size());
     for (const Slot& slot : capture.slots) buffers.push_back(slot.watch->buffer);
     for (const Replay::Binding& b : given.bindings) {
-        check(b.slot < buffers.size(), Status::invalid_argument, "replay: slot ", b.slot, " of ", buffers.size());
-        check(b.buffer && b.buffer->owner.get() == this, Status::invalid_argument, "replay: slot ", b.slot,
-              " gets a buffer of another recorder");
+        check(b.slot < buffers.size(), Status::invalid_argument, "replay: slot ", b.slot, " of ",
+              buffers.size());
+        check(b.buffer && b.buffer->owner.get() == this, Status::invalid_argument, "replay: slot ",
+              b.slot, " gets a buffer of another recorder");
         buffers[b.slot] = b.buffer;
     }
     // No buffer is in an open graph now, so `holder` is free to find those that stand in two slots.
@@ -154,7 +164,8 @@ void Recorder::replay(Capture& capture, const Replay& given) {
     } unmark{buffers, graph, capture.slots};
     for (size_t k = 0; k < buffers.size(); ++k) {
         if (!buffers[k]) continue;
-        check(buffers[k]->holder < 0, Status::not_found, "replay: an argument is data that the captured function "
+        check(buffers[k]->holder < 0, Status::not_found,
+              "replay: an argument is data that the captured function "
               "also uses in another way");
         buffers[k]->holder = static_cast<int32_t>(k);
     }
@@ -164,17 +175,19 @@ void Recorder::replay(Capture& capture, const Replay& given) {
         const graph::Value& value = graph.value(graph.inputs[slot.input].value);
         if (buffers[k]) need_data(*buffers[k]);
         auto data = buffers[k] ? data_for(*buffers[k], value) : nullptr;
-        check(data != nullptr, Status::not_found, "replay: data of shape ", text_of_dims(value.sizes),
+        check(data != nullptr, Status::not_found, "replay: data of shape ",
+              text_of_dims(value.sizes),
               " that was read when the function was captured is no longer there");
         graph.inputs[slot.input].stored = std::move(data);
     }
     for (const Replay::Number& n : given.numbers) {
-        check(n.scalar < graph.scalars.size(), Status::invalid_argument, "replay: number ", n.scalar, " of ",
-              graph.scalars.size());
+        check(n.scalar < graph.scalars.size(), Status::invalid_argument, "replay: number ",
+              n.scalar, " of ", graph.scalars.size());
         graph.scalars[n.scalar].f = n.value;
     }
     for (const Random& r : capture.random)
-        graph.scalars[r.scalar].i = r.is_offset ? given.generator.offset + r.value : given.generator.seed;
+        graph.scalars[r.scalar].i =
+            r.is_offset ? given.generator.offset + r.value : given.generator.seed;
     if (graph.outputs.empty()) return;
     compute_before_overwriting(graph);
     std::vector<HostCall> calls = capture.calls;
@@ -182,7 +195,8 @@ void Recorder::replay(Capture& capture, const Replay& given) {
     Executor::Result result = executor_->run(graph, capture.hash, calls, cuts_, lowered, false);
     for (auto& [input, stored] : result.retiled_inputs)
         for (size_t k = 0; k < buffers.size(); ++k)
-            if (capture.slots[k].input == input && capture.slots[k].output == no_value) buffers[k]->stored = stored;
+            if (capture.slots[k].input == input && capture.slots[k].output == no_value)
+                buffers[k]->stored = stored;
     for (size_t k = 0; k < buffers.size(); ++k)
         if (buffers[k] && capture.slots[k].output != no_value)
             buffers[k]->stored = std::move(result.outputs[capture.slots[k].output]);

@@ -15,18 +15,18 @@ class Recorder;
 struct Buffer;
 // Knows a buffer as long as it lives. The recorder's mutex.
 struct Watch {
-    Buffer* buffer = nullptr;           // nullptr: ended
+    Buffer* buffer = nullptr;  // nullptr: ended
 };
 
-// What a torch storage is to us. Its fields belong to the recorder's mutex; once it is destroyed, and no holder knows
-// it, to whoever destroys it.
+// What a torch storage is to us. Its fields belong to the recorder's mutex; once it is destroyed,
+// and no holder knows it, to whoever destroys it.
 struct Buffer {
     std::shared_ptr<Recorder> owner;
     int64_t bytes = 0;
-    graph::StoredRef stored;            // data of finished or submitted graphs; nullptr: never written
-    std::atomic<int32_t> holder{-1};    // index in the open graph's holders
-    std::shared_ptr<Watch> watch;       // set: captures know it
-    uint64_t capture = 0;               // the one in which it was made; 0: none
+    graph::StoredRef stored;  // data of finished or submitted graphs; nullptr: never written
+    std::atomic<int32_t> holder{-1};  // index in the open graph's holders
+    std::shared_ptr<Watch> watch;     // set: captures know it
+    uint64_t capture = 0;             // the one in which it was made; 0: none
 };
 
 struct Operand {
@@ -43,20 +43,22 @@ struct Operand {
     bool fills_buffer() const { return product(sizes) * size_of(dtype) == buffer->bytes; }
 };
 
-// The shape of the dense value that a storage holds: sizes of a tensor that fills it, in storage order (size-1 dims
-// last); nullopt: it does not fill it.
+// The shape of the dense value that a storage holds: sizes of a tensor that fills it, in storage
+// order (size-1 dims last); nullopt: it does not fill it.
 std::optional<Dims> storage_sizes(const Operand& operand);
 
 // Throws unless a tensor operand lies in its buffer, and this is one of the recorder's.
 void check_operand(std::string_view op, const Operand& operand, const Recorder* owner);
 
-// A map writes an output that is dense in another order of dims (x.t() of a dense x): run it in that order,
-// so that no copy is needed. Returns the operands in storage order, or nothing.
+// A map writes an output that is dense in another order of dims (x.t() of a dense x): run it in
+// that order, so that no copy is needed. Returns the operands in storage order, or nothing.
 bool permute_map(const graph::OpRow& row, std::span<const Operand> operands, size_t n_inputs,
                  std::vector<Operand>& out, std::vector<Dims>& space);
-// A row with an attribute `order` makes its outputs with their dims in the order in which they are stored; `order` gets
-// these. Returns the operands so, or nothing where all outputs are dense already.
+// A row with an attribute `order` makes its outputs with their dims in the order in which they are
+// stored; `order` gets these. Returns the operands so, or nothing where all outputs are dense
+// already.
 bool order_outputs(const graph::OpRow& row, std::span<const Operand> operands, size_t n_inputs,
-                   std::vector<graph::Attr>& attrs, std::vector<Operand>& out, std::vector<Dims>& space);
+                   std::vector<graph::Attr>& attrs, std::vector<Operand>& out,
+                   std::vector<Dims>& space);
 
 }  // namespace nntile::record

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// From operands to values and back: a read is a view of what the buffer holds now, a write makes it hold another value.
+// From operands to values and back: a read is a view of what the buffer holds now, a write makes it
+// hold another value.
 #include <algorithm>
 #include <numeric>
 #include <optional>
@@ -17,14 +18,17 @@ using graph::OpRow;
 void check_operand(std::string_view op, const Operand& o, const Recorder* owner) {
     if (o.kind != Operand::Kind::tensor) return;
     check(o.buffer, Status::invalid_argument, op, ": tensor operand without a buffer");
-    check(o.buffer->owner.get() == owner, Status::invalid_argument, op, ": buffer of another recorder");
+    check(o.buffer->owner.get() == owner, Status::invalid_argument, op,
+          ": buffer of another recorder");
     check(o.dtype != DType::none, Status::type_error, op, ": tensor operand without a dtype");
-    check(in_bounds(o.sizes, o.strides, o.offset, o.buffer->bytes / size_of(o.dtype)), Status::invalid_argument, op,
-          ": a tensor of sizes ", text_of_dims(o.sizes), ", strides ", text_of_dims(o.strides), ", offset ", o.offset,
-          " and dtype ", name_of(o.dtype), " is out of bounds of its storage of ", o.buffer->bytes, " bytes");
+    check(in_bounds(o.sizes, o.strides, o.offset, o.buffer->bytes / size_of(o.dtype)),
+          Status::invalid_argument, op, ": a tensor of sizes ", text_of_dims(o.sizes), ", strides ",
+          text_of_dims(o.strides), ", offset ", o.offset, " and dtype ", name_of(o.dtype),
+          " is out of bounds of its storage of ", o.buffer->bytes, " bytes");
 }
 
-// The dims of a tensor that fills its storage, in storage order (size-1 dims last); nullopt: it does not fill it.
+// The dims of a tensor that fills its storage, in storage order (size-1 dims last); nullopt: it
+// does not fill it.
 static std::optional<std::vector<size_t>> storage_order(const Operand& o) {
     if (o.offset != 0 || !o.fills_buffer()) return std::nullopt;
     std::vector<size_t> order(o.sizes.size());
@@ -53,7 +57,7 @@ std::optional<Dims> storage_sizes(const Operand& o) {
 void Recorder::see_as(Buffer& buffer, const Operand& like) {
     if (!buffer.stored || buffer.stored->undefined) return;
     for (const std::string& name : buffer.stored->names)
-        if (!name.empty()) return;              // it has the shape that the user knows
+        if (!name.empty()) return;  // it has the shape that the user knows
     if (const auto sizes = storage_sizes(like))
         if (auto seen = buffer.stored->as(like.dtype, *sizes)) buffer.stored = std::move(seen);
 }
@@ -63,7 +67,8 @@ static bool differ_in_ones(const graph::Stored& stored, const Operand& like) {
     const auto sizes = storage_sizes(like);
     if (!sizes || stored.dtype != like.dtype || Dims(stored.sizes) == *sizes) return false;
     const auto more = [](int64_t n) { return n != 1; };
-    return std::ranges::equal(stored.sizes | std::views::filter(more), *sizes | std::views::filter(more));
+    return std::ranges::equal(stored.sizes | std::views::filter(more),
+                              *sizes | std::views::filter(more));
 }
 
 // False: bytes would remain behind the last element.
@@ -75,11 +80,13 @@ uint32_t Recorder::current_value(Buffer& buffer, DType dtype, const Operand* lik
         need_data(buffer);
         const bool bytes = buffer.stored && buffer.stored->dtype == DType::u8;
         // A gradient that autograd made as (1, n) and adds to as (n): two recordings see it alike.
-        const bool ones = capturing() && like && buffer.stored && differ_in_ones(*buffer.stored, *like);
+        const bool ones =
+            capturing() && like && buffer.stored && differ_in_ones(*buffer.stored, *like);
         if (like && dtype != DType::u8 && (bytes || ones)) see_as(buffer, *like);
         if (buffer.stored && !buffer.stored->undefined) {
             h.input = static_cast<uint32_t>(graph_.inputs.size());
-            h.leaf = graph_.add_input(buffer.stored->dtype, buffer.stored->sizes, {}, buffer.stored);
+            h.leaf =
+                graph_.add_input(buffer.stored->dtype, buffer.stored->sizes, {}, buffer.stored);
         } else {
             Attr sizes;
             DType own = fits(buffer, dtype) ? dtype : DType::u8;
@@ -130,17 +137,18 @@ void Recorder::write_operand(const Operand& o, uint32_t data) {
         set_current(*o.buffer, own ? base : graph_.copy(data, o.dtype));
         return;
     }
-    if (const auto own = storage_sizes(o)) {    // nothing of the old bytes stays
+    if (const auto own = storage_sizes(o)) {  // nothing of the old bytes stays
         Attr sizes;
         sizes.ints = *own;
         set_current(*o.buffer, graph_.add(*schema::find_op("empty"), {}, {sizes}, o.dtype)[0]);
     }
     Layout to = o.layout();
     DType dtype = o.dtype;
-    if (!fits(*o.buffer, dtype)) {              // as bytes, of which an element is one more dim
+    if (!fits(*o.buffer, dtype)) {  // as bytes, of which an element is one more dim
         const int64_t size = size_of(dtype);
         const uint32_t dense = graph_.copy(data, dtype);
-        const uint32_t bytes = graph_.add(*schema::find_op("bits"), std::vector<uint32_t>{dense}, {}, DType::u8)[0];
+        const uint32_t bytes =
+            graph_.add(*schema::find_op("bits"), std::vector<uint32_t>{dense}, {}, DType::u8)[0];
         for (int64_t& stride : to.strides) stride *= size;
         to.offset *= size;
         to.sizes.push_back(size);
@@ -152,16 +160,20 @@ void Recorder::write_operand(const Operand& o, uint32_t data) {
     Attr strides, offset;
     strides.ints = to.strides;
     offset.i = to.offset;
-    set_current(*o.buffer, graph_.add(*schema::find_op("view_write"), std::vector<uint32_t>{old, data},
-                                      {strides, offset}, dtype)[0]);
+    set_current(*o.buffer,
+                graph_.add(*schema::find_op("view_write"), std::vector<uint32_t>{old, data},
+                           {strides, offset}, dtype)[0]);
 }
 
-// A storage is copied as bytes (copy.deepcopy): the copy is of what they stand for, with its shape, names and cuts.
+// A storage is copied as bytes (copy.deepcopy): the copy is of what they stand for, with its shape,
+// names and cuts.
 bool Recorder::copy_bytes(std::string_view op, std::span<const Operand> operands) {
     if (op != "copy" || operands.size() != 2) return false;
     const Operand &from = operands[0], &to = operands[1];
     for (const Operand& o : operands)
-        if (o.kind != Operand::Kind::tensor || o.dtype != DType::u8 || !o.dense() || !o.fills_buffer()) return false;
+        if (o.kind != Operand::Kind::tensor || o.dtype != DType::u8 || !o.dense() ||
+            !o.fills_buffer())
+            return false;
     if (from.buffer == to.buffer || from.buffer->bytes != to.buffer->bytes) return false;
     const bool pending = is_pending(*from.buffer);
     if (!pending && (!from.buffer->stored || from.buffer->stored->undefined)) return false;
@@ -173,8 +185,8 @@ bool Recorder::copy_bytes(std::string_view op, std::span<const Operand> operands
     return true;
 }
 
-bool permute_map(const OpRow& row, std::span<const Operand> operands, size_t n_inputs, std::vector<Operand>& out,
-                 std::vector<Dims>& space) {
+bool permute_map(const OpRow& row, std::span<const Operand> operands, size_t n_inputs,
+                 std::vector<Operand>& out, std::vector<Dims>& space) {
     if (row.rule != schema::Rule::map || n_inputs == operands.size()) return false;
     const Operand& y = operands[n_inputs];
     if (y.kind != Operand::Kind::tensor || y.dense()) return false;
@@ -184,9 +196,10 @@ bool permute_map(const OpRow& row, std::span<const Operand> operands, size_t n_i
     if (!order) return false;
     const size_t rank = y.sizes.size();
     for (size_t k = n_inputs; k < operands.size(); ++k)
-        if (!std::equal(operands[k].sizes.begin(), operands[k].sizes.end(), y.sizes.begin(), y.sizes.end()))
+        if (!std::equal(operands[k].sizes.begin(), operands[k].sizes.end(), y.sizes.begin(),
+                        y.sizes.end()))
             return false;
-    space.reserve(2 * operands.size());         // spans into it must stay
+    space.reserve(2 * operands.size());  // spans into it must stay
     for (const Operand& o : operands) {
         out.push_back(o);
         if (o.kind != Operand::Kind::tensor) continue;
@@ -205,8 +218,8 @@ bool permute_map(const OpRow& row, std::span<const Operand> operands, size_t n_i
     return true;
 }
 
-bool order_outputs(const OpRow& row, std::span<const Operand> operands, size_t n_inputs, std::vector<Attr>& attrs,
-                   std::vector<Operand>& out, std::vector<Dims>& space) {
+bool order_outputs(const OpRow& row, std::span<const Operand> operands, size_t n_inputs,
+                   std::vector<Attr>& attrs, std::vector<Operand>& out, std::vector<Dims>& space) {
     const auto* attr = std::find_if(row.attrs.data(), row.attrs.data() + row.attrs.size(),
                                     [](const schema::AttrRow& a) { return a.name == "order"; });
     const auto number = static_cast<size_t>(attr - row.attrs.data());
@@ -218,17 +231,19 @@ bool order_outputs(const OpRow& row, std::span<const Operand> operands, size_t n
         if (o.kind != Operand::Kind::tensor) return false;
         auto order = o.dense() ? std::nullopt : storage_order(o);
         any |= order.has_value();
-        for (size_t d = 0; d < o.sizes.size(); ++d) orders.push_back(static_cast<int64_t>(order ? (*order)[d] : d));
+        for (size_t d = 0; d < o.sizes.size(); ++d)
+            orders.push_back(static_cast<int64_t>(order ? (*order)[d] : d));
     }
     if (!any) return false;
     out.assign(operands.begin(), operands.end());
-    space.reserve(2 * outputs.size());          // spans into it must stay
+    space.reserve(2 * outputs.size());  // spans into it must stay
     const int64_t* order = orders.data();
     for (size_t k = 0; k < outputs.size(); ++k) {
         const Operand& o = outputs[k];
         for (const auto& from : {o.sizes, o.strides}) {
             Dims& to = space.emplace_back();
-            for (size_t d = 0; d < o.sizes.size(); ++d) to.push_back(from[static_cast<size_t>(order[d])]);
+            for (size_t d = 0; d < o.sizes.size(); ++d)
+                to.push_back(from[static_cast<size_t>(order[d])]);
         }
         order += o.sizes.size();
         out[n_inputs + k].sizes = space[2 * k];

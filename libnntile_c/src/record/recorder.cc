@@ -32,7 +32,7 @@ Buffer* Recorder::create_buffer(int64_t bytes) {
 void Recorder::destroy_buffer(Buffer* buffer) {
     --buffers;
     buffer_bytes -= buffer->bytes;
-    auto self = std::move(buffer->owner);       // may be the last reference to this recorder
+    auto self = std::move(buffer->owner);  // may be the last reference to this recorder
     // Nearly always: no pending graph and no capture knows it.
     if (buffer->holder.load(std::memory_order_acquire) < 0 && !buffer->watch) {
         delete buffer;
@@ -44,7 +44,7 @@ void Recorder::destroy_buffer(Buffer* buffer) {
 }
 
 void Recorder::bury() {
-    if (!any_dead_.load(std::memory_order_acquire)) return;     // nearly always
+    if (!any_dead_.load(std::memory_order_acquire)) return;  // nearly always
     std::vector<Buffer*> dead;
     {
         std::lock_guard lock(dead_mutex_);
@@ -54,7 +54,8 @@ void Recorder::bury() {
     for (Buffer* b : dead) {
         if (b->holder >= 0) {
             Holder& holder = holders_[b->holder];
-            if (holder.current != holder.leaf) waiting_.bytes = std::max<int64_t>(0, waiting_.bytes - b->bytes);
+            if (holder.current != holder.leaf)
+                waiting_.bytes = std::max<int64_t>(0, waiting_.bytes - b->bytes);
             holder.buffer = nullptr;
         }
         if (b->watch) b->watch->buffer = nullptr;
@@ -107,25 +108,29 @@ void Recorder::op(const OpRow& row, std::span<const Operand> operands, size_t n_
     SmallVector<uint32_t, 6> inputs;
     for (size_t k = 0; k < n_inputs; ++k) {
         uint32_t v = read_operand(operands[k]);
-        const schema::ArgRow* arg = row.inputs.empty() ? nullptr : &row.inputs[std::min(k, row.inputs.size() - 1)];
-        const bool is_t = arg && (arg->type == "T" || (arg->variadic() && row.rule == schema::Rule::compose));
+        const schema::ArgRow* arg =
+            row.inputs.empty() ? nullptr : &row.inputs[std::min(k, row.inputs.size() - 1)];
+        const bool is_t =
+            arg && (arg->type == "T" || (arg->variadic() && row.rule == schema::Rule::compose));
         if (v != no_value && is_t && row.rule != schema::Rule::map && compute != DType::none)
             v = graph_.in_dtype(v, compute);
         inputs.push_back(v);
     }
-    for (size_t k = 0; k < attrs.size(); ++k)   // a row without tensor inputs takes its shape from the output
+    // A row without tensor inputs takes its shape from the output
+    for (size_t k = 0; k < attrs.size(); ++k)
         if (row.rule == schema::Rule::map && row.attrs[k].name == "sizes" && !wanted.empty())
             attrs[k].ints = wanted[0].sizes;
     fresh_from_ = graph_.values.size();
     const auto results = graph_.add(row, inputs, std::move(attrs), compute, wanted);
-    check(outputs.size() <= results.size(), Status::invalid_argument, row.name, ": ", outputs.size(),
-          " outputs given, the op has ", results.size());
+    check(outputs.size() <= results.size(), Status::invalid_argument, row.name, ": ",
+          outputs.size(), " outputs given, the op has ", results.size());
     for (size_t k = 0; k < outputs.size(); ++k)
         if (outputs[k].kind == Operand::Kind::tensor) write_operand(outputs[k], results[k]);
     finish_call(result_bytes);
 }
 
-void Recorder::host(HostCall call, std::span<const Operand> operands, size_t n_inputs, Place place) {
+void Recorder::host(HostCall call, std::span<const Operand> operands, size_t n_inputs,
+                    Place place) {
     std::lock_guard lock(mutex_);
     for (const Operand& o : operands) check_operand(call.name, o, this);
     begin_call(true);
@@ -133,9 +138,11 @@ void Recorder::host(HostCall call, std::span<const Operand> operands, size_t n_i
     SmallVector<uint32_t, 6> inputs;
     for (size_t k = 0; k < n_inputs; ++k) inputs.push_back(read_operand(operands[k]));
     std::vector<Type> wanted;
-    for (const Operand& o : operands.subspan(n_inputs)) wanted.push_back({o.dtype, Dims(o.sizes), false});
+    for (const Operand& o : operands.subspan(n_inputs))
+        wanted.push_back({o.dtype, Dims(o.sizes), false});
     fresh_from_ = graph_.values.size();
-    const auto results = graph_.add_host(call.name, call.signature, inputs, wanted, {}, call.batched, call.axes);
+    const auto results =
+        graph_.add_host(call.name, call.signature, inputs, wanted, {}, call.batched, call.axes);
     calls_.push_back(std::move(call));
     for (size_t k = 0; k < wanted.size(); ++k)
         if (operands[n_inputs + k].kind == Operand::Kind::tensor)
@@ -145,8 +152,8 @@ void Recorder::host(HostCall call, std::span<const Operand> operands, size_t n_i
 
 static void check_bytes(std::string_view op, const Operand& o, size_t bytes) {
     const auto want = static_cast<size_t>(product(o.sizes) * size_of(o.dtype));
-    check(bytes == want, Status::invalid_argument, op, ": got ", bytes, " bytes for a tensor of ", want,
-          " bytes, shape ", text_of_dims(o.sizes));
+    check(bytes == want, Status::invalid_argument, op, ": got ", bytes, " bytes for a tensor of ",
+          want, " bytes, shape ", text_of_dims(o.sizes));
 }
 
 void Recorder::write(const Operand& target, const void* host, size_t bytes) {
@@ -159,8 +166,9 @@ void Recorder::write(const Operand& target, const void* host, size_t bytes) {
     auto stored = executor_->write(target.dtype, target.sizes, host);
     Buffer& buffer = *target.buffer;
     if (target.dense() && target.fills_buffer() && !capturing()) {
-        if (buffer.stored && buffer.stored->sizes == stored->sizes) stored->names = buffer.stored->names;
-        if (buffer.holder >= 0) {               // earlier readers keep their value; the buffer starts anew
+        if (buffer.stored && buffer.stored->sizes == stored->sizes)
+            stored->names = buffer.stored->names;
+        if (buffer.holder >= 0) {  // earlier readers keep their value; the buffer starts anew
             holders_[buffer.holder].buffer = nullptr;
             buffer.holder = -1;
         }
@@ -172,8 +180,9 @@ void Recorder::write(const Operand& target, const void* host, size_t bytes) {
     const uint32_t data = graph_.add_input(target.dtype, target.sizes, {}, std::move(stored));
     graph_.inputs.back().overwritable = true;
     if (capturing())
-        host_data_.emplace_back(graph_.inputs.size() - 1,
-                                Hash().add(std::string_view(static_cast<const char*>(host), bytes)));
+        host_data_.emplace_back(
+            graph_.inputs.size() - 1,
+            Hash().add(std::string_view(static_cast<const char*>(host), bytes)));
     write_operand(target, data);
     finish_call(static_cast<int64_t>(bytes));
 }
@@ -189,7 +198,8 @@ void Recorder::read(const Operand& source, void* host, size_t bytes) {
         check_no_capture("read");
         bury();
         // Data that is there can be read, whatever becomes of other calls.
-        const bool waits = is_pending(buffer) && holders_[buffer.holder].current != holders_[buffer.holder].leaf;
+        const bool waits =
+            is_pending(buffer) && holders_[buffer.holder].current != holders_[buffer.holder].leaf;
         if (waits) flush(Failure::kept, true);
         else (void)try_flush(Failure::later);
         need_data(buffer);
@@ -199,11 +209,12 @@ void Recorder::read(const Operand& source, void* host, size_t bytes) {
     if (stored && stored->dtype == source.dtype && source.dense() && source.fills_buffer())
         return executor_->read(*stored, host);
     if (stored && executor_->read_view(*stored, source.dtype, source.layout(), host)) return;
-    {                                           // let a graph of its own make it dense
+    {  // let a graph of its own make it dense
         std::lock_guard lock(mutex_);
         flush();
         graph_.place = current_place;
-        const uint32_t v = graph_.add_view(current_value(buffer, source.dtype, &source), source.layout());
+        const uint32_t v =
+            graph_.add_view(current_value(buffer, source.dtype, &source), source.layout());
         const uint32_t dense = graph_.copy(v, source.dtype);
         Buffer target;
         target.bytes = static_cast<int64_t>(bytes);

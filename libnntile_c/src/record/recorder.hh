@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The recorder: calls on (buffer, layout) become nodes of the open graph. It knows which value a buffer holds now,
-// so in-place writes and writes through views become new SSA values. Thread-safe by one mutex.
+// The recorder: calls on (buffer, layout) become nodes of the open graph. It knows which value a
+// buffer holds now, so in-place writes and writes through views become new SSA values. Thread-safe
+// by one mutex.
 #pragma once
 
 #include <atomic>
@@ -24,31 +25,35 @@ class Executor {
 public:
     virtual ~Executor() = default;
     struct Result {
-        std::vector<graph::StoredRef> outputs;                              // as graph.outputs
-        std::vector<std::pair<uint32_t, graph::StoredRef>> retiled_inputs;  // index into graph.inputs
+        std::vector<graph::StoredRef> outputs;  // as graph.outputs
+        // Index into graph.inputs
+        std::vector<std::pair<uint32_t, graph::StoredRef>> retiled_inputs;
     };
-    virtual void start() = 0;                       // what runs graphs, if nothing does yet
-    virtual bool idle() = 0;                        // it has nothing to do
-    virtual int64_t most_waiting_bytes() = 0;       // of results of calls that may be held back
+    virtual void start() = 0;                  // what runs graphs, if nothing does yet
+    virtual bool idle() = 0;                   // it has nothing to do
+    virtual int64_t most_waiting_bytes() = 0;  // of results of calls that may be held back
     virtual void compile(const graph::Graph& graph, const graph::AxisCuts& cuts) = 0;
     // hash: of the graph.
-    // calls are cleared once the graph is submitted; after an exception nothing has been. lowered: there is a plan,
-    // so that a later exception comes from the run (memory) and not from the graph. awaited: the caller reads a result
-    // next.
+    // calls are cleared once the graph is submitted; after an exception nothing has been. lowered:
+    // there is a plan, so that a later exception comes from the run (memory) and not from the
+    // graph. awaited: the caller reads a result next.
     virtual Result run(const graph::Graph& graph, const Hash& hash, std::vector<HostCall>& calls,
                        const graph::AxisCuts& cuts, bool& lowered, bool awaited) = 0;
-    virtual graph::StoredRef write(DType dtype, std::span<const int64_t> sizes, const void* host) = 0;
-    virtual void read(const graph::Stored& stored, void* host) = 0;        // waits; throws a task's error
+    virtual graph::StoredRef write(DType dtype, std::span<const int64_t> sizes,
+                                   const void* host) = 0;
+    virtual void read(const graph::Stored& stored, void* host) = 0;  // waits; throws a task's error
     // Likewise a view of the value; false, and nothing is done: it takes a graph.
-    virtual bool read_view(const graph::Stored& stored, DType dtype, const Layout& view, void* host) = 0;
+    virtual bool read_view(const graph::Stored& stored, DType dtype, const Layout& view,
+                           void* host) = 0;
     virtual std::string axes(const graph::Graph& graph, const graph::AxisCuts& cuts) = 0;
-    // Cuts as a text: the named ones that are given, and those that were chosen for graphs with plans. load_cuts()
-    // takes the latter and gives the former back; extents of the names that are known, to check them.
+    // Cuts as a text: the named ones that are given, and those that were chosen for graphs with
+    // plans. load_cuts() takes the latter and gives the former back; extents of the names that are
+    // known, to check them.
     virtual std::string save_cuts(const graph::AxisCuts& cuts) = 0;
     virtual graph::AxisCuts load_cuts(std::string_view text,
                                       const std::map<std::string, std::set<int64_t>>& extents) = 0;
-    virtual std::string text(std::string_view stage) = 0;                   // of the last lowering
-    virtual void reset() = 0;                                               // forget plans
+    virtual std::string text(std::string_view stage) = 0;  // of the last lowering
+    virtual void reset() = 0;                              // forget plans
 };
 
 enum class Mode { eager = 0, graph = 1 };
@@ -67,7 +72,7 @@ public:
     ~Recorder() { end_watch(); }
 
     Buffer* create_buffer(int64_t bytes);
-    void destroy_buffer(Buffer* buffer);        // never blocks on the recorder's mutex
+    void destroy_buffer(Buffer* buffer);  // never blocks on the recorder's mutex
 
     // operands: n_inputs inputs, then outputs, in the order of the row.
     void op(const graph::OpRow& row, std::span<const Operand> operands, size_t n_inputs,
@@ -81,22 +86,24 @@ public:
     size_t pending();
     void compile();
     void run();
-    // What eager mode holds back, and what did not fit before; scopes go on. Throws what nobody has heard of yet.
-    // submit.cc.
+    // What eager mode holds back, and what did not fit before; scopes go on. Throws what nobody has
+    // heard of yet. submit.cc.
     void submit();
-    // A step is one graph, which happens as a whole or not at all. In a composition no graph ends where what its calls
-    // hand to each other would be stored. windows.cc.
+    // A step is one graph, which happens as a whole or not at all. In a composition no graph ends
+    // where what its calls hand to each other would be stored. windows.cc.
     void begin(Scope scope);
-    bool end(Scope scope);                      // false: none was open
-    // Between begin and end everything is recorded into one graph, whatever the mode, and nothing may be read. The end
-    // runs it; keep: and gives it, to be run again on other data and numbers. capture.cc.
+    bool end(Scope scope);  // false: none was open
+    // Between begin and end everything is recorded into one graph, whatever the mode, and nothing
+    // may be read. The end runs it; keep: and gives it, to be run again on other data and numbers.
+    // capture.cc.
     void begin_capture(GeneratorState generator);
     std::unique_ptr<Capture> end_capture(bool keep);
-    size_t numbers(size_t from, std::span<kernels::Param> to);  // recorded up to now; returns how many there are
+    // Recorded up to now; returns how many there are
+    size_t numbers(size_t from, std::span<kernels::Param> to);
     // not_found: the data that is given, or was recorded, does not fit; nothing has changed.
     void replay(Capture& capture, const Replay& given);
     void reset();
-    void forget_dead();                 // drops what destroyed buffers held; else the next call does
+    void forget_dead();  // drops what destroyed buffers held; else the next call does
 
     void name_axis(const Operand& tensor, int64_t dim, std::string name);
     void cut_axis(const std::string& name, std::span<const int64_t> sizes);
@@ -111,33 +118,34 @@ public:
 
 private:
     struct Holder {
-        Buffer* buffer;                         // nullptr: ended
-        uint32_t leaf = graph::no_value;        // value of its stored data in this graph
-        uint32_t current = graph::no_value;     // value that it holds now
-        uint32_t input = graph::no_value;       // index into graph.inputs, if leaf is one
-        uint32_t first = graph::no_value;       // value that it was given first
+        Buffer* buffer;                      // nullptr: ended
+        uint32_t leaf = graph::no_value;     // value of its stored data in this graph
+        uint32_t current = graph::no_value;  // value that it holds now
+        uint32_t input = graph::no_value;    // index into graph.inputs, if leaf is one
+        uint32_t first = graph::no_value;    // value that it was given first
     };
-    enum class Failure {                        // what becomes of a graph that the executor does not take
-        kept,                                   // it is set aside, and the caller hears of it
-        later,                                  // likewise, but whoever needs a result does
-        of_call,                                // but for the call that is being recorded: that has not happened
-        whole,                                  // none of it has happened
-        forget,                                 // it was for the caller alone
+    enum class Failure {  // what becomes of a graph that the executor does not take
+        kept,             // it is set aside, and the caller hears of it
+        later,            // likewise, but whoever needs a result does
+        of_call,          // but for the call that is being recorded: that has not happened
+        whole,            // none of it has happened
+        forget,           // it was for the caller alone
     };
     Holder& hold(Buffer& buffer);
-    // The dense value that the buffer holds, as elements of dtype. `like`: the operand that asks; data of another
-    // dtype or shape than it has (torch.load, deepcopy: bytes) is seen anew where that costs nothing.
+    // The dense value that the buffer holds, as elements of dtype. `like`: the operand that asks;
+    // data of another dtype or shape than it has (torch.load, deepcopy: bytes) is seen anew where
+    // that costs nothing.
     uint32_t current_value(Buffer& buffer, DType dtype, const Operand* like = nullptr);
     void see_as(Buffer& buffer, const Operand& like);
     void see_for_naming(const Operand& tensor, size_t dim);
     bool is_pending(const Buffer& buffer) const;
-    void keep_names(const Holder& holder);      // of data that was overwritten
+    void keep_names(const Holder& holder);  // of data that was overwritten
     bool copy_bytes(std::string_view op, std::span<const Operand> operands);
     uint32_t read_operand(const Operand& operand);
     void write_operand(const Operand& operand, uint32_t data);
     void set_current(Buffer& buffer, uint32_t value);
     bool held_elsewhere(uint32_t value, const Buffer& buffer) const;
-    void bury();                                // takes the ended buffers into account
+    void bury();  // takes the ended buffers into account
     // submit.cc. awaited: as of Executor::run().
     std::exception_ptr try_flush(Failure failure, bool awaited = false);
     void flush(Failure failure = Failure::kept, bool awaited = false);
@@ -145,11 +153,12 @@ private:
     void take_all_back();
     void set_aside(std::exception_ptr reason, bool told);
     std::exception_ptr try_again(const std::shared_ptr<Unrun>& unrun);
-    void need_data(Buffer& buffer);             // computes what a graph that was set aside should have
+    void need_data(Buffer& buffer);  // computes what a graph that was set aside should have
     void forget_unrun();
     void compute_before_overwriting(const graph::Graph& graph);
     void lose_all(const char* why);
-    bool at_once() const { return scopes_.now() < Scope::graph; }       // calls run soon after they are recorded
+    // Calls run soon after they are recorded
+    bool at_once() const { return scopes_.now() < Scope::graph; }
     bool capturing() const { return scopes_.has(Scope::capture); }
     void check_no_capture(const char* what) const;
     void mark_outputs();
@@ -166,13 +175,15 @@ private:
     graph::Graph graph_;
     std::vector<HostCall> calls_;
     std::vector<Holder> holders_;
-    size_t fresh_from_ = 0;                     // values from here on are results of the call being recorded
+    size_t fresh_from_ = 0;  // values from here on are results of the call being recorded
     Waiting waiting_;
-    std::vector<std::pair<int32_t, uint32_t>> last_writes_;    // of the last call: holder, and its value before
-    std::vector<std::weak_ptr<Unrun>> unrun_;   // results hold them
-    std::atomic<uint64_t> captures_{0};         // begun up to now
+    // Of the last call: holder, and its value before
+    std::vector<std::pair<int32_t, uint32_t>> last_writes_;
+    std::vector<std::weak_ptr<Unrun>> unrun_;  // results hold them
+    std::atomic<uint64_t> captures_{0};        // begun up to now
     GeneratorState capture_start_;
-    std::vector<std::pair<uint32_t, Hash>> host_data_;  // of a capture: inputs that came from the host
+    // Of a capture: inputs that came from the host
+    std::vector<std::pair<uint32_t, Hash>> host_data_;
     graph::AxisCuts cuts_;
     std::map<std::string, std::set<int64_t>> extents_;  // of named axes
 
@@ -180,13 +191,13 @@ private:
     std::thread watcher_;
     std::mutex watch_mutex_;
     std::condition_variable watch_changed_;
-    std::atomic<bool> watched_{false};          // calls wait, or did a moment ago
+    std::atomic<bool> watched_{false};  // calls wait, or did a moment ago
     bool ends_ = false;
-    std::atomic<int64_t> last_call_{0};         // when
+    std::atomic<int64_t> last_call_{0};  // when
 
-    std::mutex dead_mutex_;                     // leaf lock: a garbage collector may hold anything else
+    std::mutex dead_mutex_;  // leaf lock: a garbage collector may hold anything else
     std::vector<Buffer*> dead_;
-    std::atomic<bool> any_dead_{false};         // so that most calls need no lock
+    std::atomic<bool> any_dead_{false};  // so that most calls need no lock
 };
 
 }  // namespace nntile::record

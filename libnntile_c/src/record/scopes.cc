@@ -8,18 +8,16 @@ Policy policy_of(Scope scope, const Limits& limits) {
     constexpr size_t most_waiting = 64, most_in_composition = 1'000, most_in_step = 20'000;
     switch (scope) {
         case Scope::content:
-            // Large results are not held back: they are worth a worker, and if they do not fit, it is this call that
-            // fails.
+            // Large results are not held back: they are worth a worker, and if they do not fit, it
+            // is this call that fails.
             return {limits.alone ? 1 : most_waiting, limits.bytes, true, true};
         case Scope::composition:
             return {limits.alone ? 1 : most_in_composition, INT64_MAX, true, false};
-        case Scope::step:
-            return {most_in_step, INT64_MAX, true, false};
+        case Scope::step: return {most_in_step, INT64_MAX, true, false};
         case Scope::graph:
-        case Scope::capture:
-            break;
+        case Scope::capture: break;
     }
-    return {SIZE_MAX, INT64_MAX, false, false};     // only who reads or runs ends it
+    return {SIZE_MAX, INT64_MAX, false, false};  // only who reads or runs ends it
 }
 
 bool should_end(const Waiting& graph, Event event, const Policy& scope) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// When the open graph ends and is submitted. Scopes say how patient its calls are; should_end() only answers, so that
-// to ask changes nothing. To submit is another matter: who needs results submits, and every scope goes on.
+// When the open graph ends and is submitted. Scopes say how patient its calls are; should_end()
+// only answers, so that to ask changes nothing. To submit is another matter: who needs results
+// submits, and every scope goes on.
 #pragma once
 
 #include <array>
@@ -10,37 +11,38 @@
 
 namespace nntile::record {
 
-// The later ones are more patient. A graph is that of all threads, so the most patient scope that is open counts.
+// The later ones are more patient. A graph is that of all threads, so the most patient scope that
+// is open counts.
 enum class Scope : uint8_t {
-    content,            // eager mode
-    composition,        // calls that make one result: what they hand to each other should not be stored
-    step,               // of an optimizer: happens as a whole or not at all
-    graph,              // graph mode
+    content,      // eager mode
+    composition,  // calls that make one result: what they hand to each other should not be stored
+    step,         // of an optimizer: happens as a whole or not at all
+    graph,        // graph mode
     capture,
 };
 inline constexpr size_t scope_count = 5;
 
 struct Limits {
-    int64_t bytes = 0;          // of results that may wait
-    bool alone = false;         // each call is a graph: NNTILE_WINDOWS=0, or a profiler looks
+    int64_t bytes = 0;   // of results that may wait
+    bool alone = false;  // each call is a graph: NNTILE_WINDOWS=0, or a profiler looks
 };
 
 // What ends a graph in a scope.
 struct Policy {
-    size_t calls;               // so many calls
-    int64_t bytes;              // more bytes of results
-    bool heavy;                 // a call that begins the next graph: a product, a function of the host
-    bool idle;                  // nobody calls, and nothing runs
+    size_t calls;   // so many calls
+    int64_t bytes;  // more bytes of results
+    bool heavy;     // a call that begins the next graph: a product, a function of the host
+    bool idle;      // nobody calls, and nothing runs
 };
 Policy policy_of(Scope scope, const Limits& limits);
 
 struct Waiting {
     size_t calls = 0;
-    int64_t bytes = 0;          // of results that somebody holds
+    int64_t bytes = 0;  // of results that somebody holds
 };
 enum class Event : uint8_t {
-    heavy_call,                 // is about to be recorded
-    recorded,                   // a call was, or a scope has ended
+    heavy_call,  // is about to be recorded
+    recorded,    // a call was, or a scope has ended
     idle,
 };
 bool should_end(const Waiting& graph, Event event, const Policy& scope);
@@ -49,9 +51,9 @@ bool should_end(const Waiting& graph, Event event, const Policy& scope);
 class Scopes {
 public:
     void begin(Scope scope) { ++open_[static_cast<size_t>(scope)]; }
-    bool end(Scope scope);      // false: none was open
+    bool end(Scope scope);  // false: none was open
     bool has(Scope scope) const { return open_[static_cast<size_t>(scope)] > 0; }
-    Scope now() const;          // the most patient one
+    Scope now() const;  // the most patient one
 
 private:
     std::array<std::atomic<int>, scope_count> open_{};

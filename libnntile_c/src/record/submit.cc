@@ -18,7 +18,8 @@ Place place_of_largest(const graph::Graph& graph) {
     int64_t most = -1;
     for (const graph::Node& node : graph.nodes) {
         int64_t bytes = 0;
-        for (uint32_t v : node.outputs) bytes += product(graph.value(v).sizes) * size_of(graph.value(v).dtype);
+        for (uint32_t v : node.outputs)
+            bytes += product(graph.value(v).sizes) * size_of(graph.value(v).dtype);
         if (bytes < most || node.where == no_value || !graph.where[node.where]) continue;
         most = bytes;
         place = graph.where[node.where];
@@ -71,7 +72,8 @@ void Recorder::keep_names(const Holder& h) {
     const graph::StoredRef& stored = h.buffer->stored;
     if (!stored || stored->sizes != graph_.value(h.current).sizes) return;
     for (size_t d = 0; d < stored->names.size(); ++d)
-        if (!stored->names[d].empty()) graph_.name_axis(h.current, static_cast<uint32_t>(d), stored->names[d]);
+        if (!stored->names[d].empty())
+            graph_.name_axis(h.current, static_cast<uint32_t>(d), stored->names[d]);
 }
 
 void Recorder::mark_outputs() {
@@ -81,10 +83,11 @@ void Recorder::mark_outputs() {
         const bool keeps = h.buffer && h.current == h.leaf;
         if (h.input != no_value) {
             graph::Input& in = graph_.inputs[h.input];
-            in.overwritable = !keeps && std::none_of(unrun_.begin(), unrun_.end(), [&](const auto& kept) {
-                const auto unrun = kept.lock();
-                return unrun && unrun->reads(in.stored);
-            });
+            in.overwritable =
+                !keeps && std::none_of(unrun_.begin(), unrun_.end(), [&](const auto& kept) {
+                    const auto unrun = kept.lock();
+                    return unrun && unrun->reads(in.stored);
+                });
         }
         if (!h.buffer || h.current == no_value || keeps) continue;
         keep_names(h);
@@ -106,7 +109,8 @@ void Recorder::drop_graph() {
 
 // The call that is being recorded has not happened: whoever made it hears so.
 void Recorder::take_back() {
-    for (auto at = last_writes_.rbegin(); at != last_writes_.rend(); ++at) holders_[at->first].current = at->second;
+    for (auto at = last_writes_.rbegin(); at != last_writes_.rend(); ++at)
+        holders_[at->first].current = at->second;
     last_writes_.clear();
 }
 
@@ -126,13 +130,15 @@ void Recorder::set_aside(std::exception_ptr reason, bool told) {
         missing->dtype = value.dtype;
         missing->sizes = value.sizes;
         missing->names.resize(value.sizes.size());
-        if (h.buffer->stored && h.buffer->stored->sizes == value.sizes) missing->names = h.buffer->stored->names;
+        if (h.buffer->stored && h.buffer->stored->sizes == value.sizes)
+            missing->names = h.buffer->stored->names;
         if (!h.buffer->watch) h.buffer->watch = std::make_shared<Watch>(Watch{h.buffer});
         unrun->results.push_back({h.buffer->watch, h.current, h.input});
         h.buffer->stored = std::move(missing);
     }
-    for (const Holder& h : holders_)            // a call that was taken back would have replaced it
-        if (h.input != no_value && h.buffer && h.current == h.leaf) graph_.inputs[h.input].overwritable = false;
+    for (const Holder& h : holders_)  // a call that was taken back would have replaced it
+        if (h.input != no_value && h.buffer && h.current == h.leaf)
+            graph_.inputs[h.input].overwritable = false;
     if (!unrun->results.empty()) {
         unrun->graph = std::move(graph_);
         unrun->calls = std::move(calls_);
@@ -155,7 +161,8 @@ std::exception_ptr Recorder::try_again(const std::shared_ptr<Unrun>& unrun) {
     graph::Graph& graph = unrun->graph;
     try {
         bool lowered = false;
-        Executor::Result result = executor_->run(graph, graph.hash(), unrun->calls, cuts_, lowered, false);
+        Executor::Result result =
+            executor_->run(graph, graph.hash(), unrun->calls, cuts_, lowered, false);
         for (size_t k = 0; k < unrun->results.size(); ++k)
             unrun->results[k].watch->buffer->stored = std::move(result.outputs[k]);
         unrun->end(nullptr);
@@ -174,15 +181,16 @@ void Recorder::need_data(Buffer& buffer) {
     }
 }
 
-// A replay writes into what it was captured to write into. What a graph that was set aside would still read there is
-// read now or never.
+// A replay writes into what it was captured to write into. What a graph that was set aside would
+// still read there is read now or never.
 void Recorder::compute_before_overwriting(const graph::Graph& graph) {
     for (const auto& kept : std::vector(unrun_)) {
         const auto unrun = kept.lock();
         if (!unrun || unrun->ended) continue;
-        const bool loses = std::any_of(graph.inputs.begin(), graph.inputs.end(), [&](const graph::Input& in) {
-            return in.overwritable && in.stored && unrun->reads(in.stored);
-        });
+        const bool loses =
+            std::any_of(graph.inputs.begin(), graph.inputs.end(), [&](const graph::Input& in) {
+                return in.overwritable && in.stored && unrun->reads(in.stored);
+            });
         if (loses && try_again(unrun)) unrun->end(unrun->reason);
     }
 }
@@ -193,7 +201,8 @@ std::exception_ptr Recorder::try_flush(Failure failure, bool awaited) {
     bool lowered = false;
     try {
         Executor::Result result;
-        if (!graph_.outputs.empty()) result = executor_->run(graph_, graph_.hash(), calls_, cuts_, lowered, awaited);
+        if (!graph_.outputs.empty())
+            result = executor_->run(graph_, graph_.hash(), calls_, cuts_, lowered, awaited);
         size_t k = 0;
         for (Holder& h : holders_)
             if (h.buffer && h.current != no_value && h.current != h.leaf)
@@ -205,7 +214,8 @@ std::exception_ptr Recorder::try_flush(Failure failure, bool awaited) {
         return nullptr;
     } catch (...) {
         std::exception_ptr reason = with_place(std::current_exception(), graph_);
-        // A graph of graph mode that only did not fit stays open: the user may free some and run it again.
+        // A graph of graph mode that only did not fit stays open: the user may free some and run it
+        // again.
         if (lowered && !at_once() && failure != Failure::forget) return reason;
         if (failure == Failure::of_call) take_back();
         if (failure == Failure::whole) take_all_back();
@@ -216,7 +226,8 @@ std::exception_ptr Recorder::try_flush(Failure failure, bool awaited) {
 }
 
 void Recorder::flush(Failure failure, bool awaited) {
-    if (const std::exception_ptr reason = try_flush(failure, awaited)) std::rethrow_exception(reason);
+    if (const std::exception_ptr reason = try_flush(failure, awaited))
+        std::rethrow_exception(reason);
 }
 
 void Recorder::submit() {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Eager mode: calls wait for those that follow, so that a product and the element-wise calls behind it are one graph.
-// When it ends, scopes.hh says; a thread asks for one behind which nothing comes while nothing runs.
+// Eager mode: calls wait for those that follow, so that a product and the element-wise calls behind
+// it are one graph. When it ends, scopes.hh says; a thread asks for one behind which nothing comes
+// while nothing runs.
 #include <chrono>
 
 #include "base/settings.hh"
@@ -10,8 +11,8 @@ namespace nntile::record {
 
 namespace {
 
-// Long for a machine, and longer than the pauses of a program that goes on: a window that is split there is another
-// plan. Short for a person who waits for what is computed meanwhile.
+// Long for a machine, and longer than the pauses of a program that goes on: a window that is split
+// there is another plan. Short for a person who waits for what is computed meanwhile.
 constexpr auto patience = std::chrono::milliseconds(5);
 
 int64_t now() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
@@ -20,7 +21,8 @@ int64_t now() { return std::chrono::steady_clock::now().time_since_epoch().count
 
 bool Recorder::ends_at(Event event) {
     const int64_t bytes = executor_->most_waiting_bytes();
-    return should_end(waiting_, event, policy_of(scopes_.now(), {bytes, !settings().windows || bytes < 0}));
+    return should_end(waiting_, event,
+                      policy_of(scopes_.now(), {bytes, !settings().windows || bytes < 0}));
 }
 
 void Recorder::begin_call(bool heavy) {
@@ -73,11 +75,13 @@ void Recorder::watch() {
         }
         watch_changed_.wait_for(lock, patience);
         const std::chrono::nanoseconds since(now() - last_call_.load(std::memory_order_relaxed));
-        if (ends_ || !watched_ || scopes_.has(Scope::composition) || since < patience || !executor_->idle()) continue;
+        if (ends_ || !watched_ || scopes_.has(Scope::composition) || since < patience ||
+            !executor_->idle())
+            continue;
         lock.unlock();
-        if (mutex_.try_lock()) {                // else somebody is here: look again
+        if (mutex_.try_lock()) {  // else somebody is here: look again
             std::lock_guard held(mutex_, std::adopt_lock);
-            watched_ = false;                   // finish_call() reads it with the mutex held
+            watched_ = false;  // finish_call() reads it with the mutex held
             bury();
             if (ends_at(Event::idle)) (void)try_flush(Failure::later);
         }

@@ -29,7 +29,8 @@ int run_kernel(const Run& run, uint32_t index, const Pointers& data, char* error
         blocks.push_back({at, o.dtype, o.strides.data()});
     }
     SmallVector<kernels::Param, 16> params;
-    for (const tile::ParamRef& p : kind.params) params.push_back(p.scalar ? run.scalars[*slot++] : p.fixed);
+    for (const tile::ParamRef& p : kind.params)
+        params.push_back(p.scalar ? run.scalars[*slot++] : p.fixed);
     kernels::Args args;
     args.sizes = kind.sizes;
     args.blocks = {blocks.data(), blocks.size()};
@@ -50,16 +51,18 @@ int run_task(const Run& run, uint32_t index, const Blocks& blocks, char* error) 
     const TaskKind& kind = *task.kind;
     const uint32_t* slot = run.plan->slots_of(index).data();
     SmallVector<void*, 16> pointers;
-    for (size_t i = 0; i < kind.operands.size(); ++i)   // it only reads its inputs
-        pointers.push_back(kind.operands[i].number ? const_cast<kernels::Param*>(&run.scalars[*slot++])
-                                                   : static_cast<void*>(data[i]));
+    for (size_t i = 0; i < kind.operands.size(); ++i)  // it only reads its inputs
+        pointers.push_back(kind.operands[i].number
+                               ? const_cast<kernels::Param*>(&run.scalars[*slot++])
+                               : static_cast<void*>(data[i]));
     HostPart part{kind.sizes, {}, !kind.params.empty() && kind.params[0].fixed.i != 0};
     int64_t start = task.index_offset;
     for (int64_t stride : kind.index_strides) {
         part.starts.push_back(start / stride);
         start %= stride;
     }
-    return run.host_calls[static_cast<size_t>(task.host_call)].function(part, pointers.data(), error);
+    return run.host_calls[static_cast<size_t>(task.host_call)].function(part, pointers.data(),
+                                                                        error);
 }
 
 Status status_of(int result) {
@@ -89,8 +92,8 @@ bool reads_lost_data(const Run& run, uint32_t index) {
 }
 
 // After a task that did not run or failed, what it writes is lost. Only data that it would have
-// changed in place stays as it was: parameters survive a failed step. (Results that merely took the memory of an
-// operand that nobody has any more do not.)
+// changed in place stays as it was: parameters survive a failed step. (Results that merely took the
+// memory of an operand that nobody has any more do not.)
 void mark_lost(const Run& run, uint32_t index) {
     for (const Entry& e : run.plan->entries_of(index))
         if (e.mode != STARPU_R && !run.plan->memories[e.memory].survives)
@@ -107,7 +110,8 @@ void mark_computed(const Run& run, uint32_t index) {
 
 void execute_task(const Run& run, uint32_t index, const Blocks& blocks) {
     Engine& e = engine();
-    if (e.abandon.load(std::memory_order_relaxed) || reads_lost_data(run, index)) return mark_lost(run, index);
+    if (e.abandon.load(std::memory_order_relaxed) || reads_lost_data(run, index))
+        return mark_lost(run, index);
     char text[kernels::error_text_bytes] = "";
     int result = static_cast<int>(Status::runtime);
     try {
@@ -144,7 +148,8 @@ void execute(void** buffers, void* arg) {
     const TaskKind& kind = *plan.kind;
     trace({kind.op.c_str(), starpu_worker_get_id(), task.run->mark, begin, end,
            kind.kernel ? kind.kernel->name : "host", task.run->place_of(plan), task.run->number,
-           plan.where == tile::none ? -1 : static_cast<int64_t>(plan.where), task.index, kind.bytes, kind.flops});
+           plan.where == tile::none ? -1 : static_cast<int64_t>(plan.where), task.index, kind.bytes,
+           kind.flops});
 }
 
 }  // namespace

@@ -36,7 +36,7 @@ struct TaskKind {
     const kernels::KernelRow* kernel = nullptr;  // nullptr: a function of the host
     starpu_codelet* codelet = nullptr;
     std::shared_ptr<const kernels::Program> program;
-    std::string op;  // for messages
+    std::string op;                // for messages
     int64_t flops = 0, bytes = 0;  // for profilers; no flops are known of functions of the host
     Dims sizes, index_strides;
     std::vector<Operand> operands;
@@ -67,8 +67,9 @@ struct Memory {
     MemoryKind kind = MemoryKind::slot;
     uint32_t size_class = 0;
     uint32_t first_writer = tile::none, last_writer = tile::none;
-    bool survives = false;                   // what is there stays when a task that changes it fails
-    uint32_t heads = 0, tails = 0, end = 0;  // into CompiledPlan::readers: before and after the writers
+    bool survives = false;  // what is there stays when a task that changes it fails
+    // Into CompiledPlan::readers: before and after the writers
+    uint32_t heads = 0, tails = 0, end = 0;
 };
 
 // Where the tiles of one stored value are: memory by tile index; none: the graph does not use the
@@ -100,16 +101,20 @@ public:
     }
     // Of these, without those that follow only from temporaries sharing memory.
     std::vector<uint32_t> needed_successors_of(uint32_t task) const;
-    std::span<const uint32_t> heads_of(const Memory& m) const { return list(readers, m.heads, m.tails); }
-    std::span<const uint32_t> tails_of(const Memory& m) const { return list(readers, m.tails, m.end); }
+    std::span<const uint32_t> heads_of(const Memory& m) const {
+        return list(readers, m.heads, m.tails);
+    }
+    std::span<const uint32_t> tails_of(const Memory& m) const {
+        return list(readers, m.tails, m.end);
+    }
     std::span<const uint32_t> memory_of(const Binding& b) const {
         return list(bound, b.first, b.first + b.count);
     }
 
     std::vector<PlanTask> tasks;
     std::vector<Memory> memories;
-    std::vector<float> seconds;          // by task, by the cost module of when the plan was made
-    std::vector<Place> places;           // by recorded node; only for runs that do not bring their own
+    std::vector<float> seconds;  // by task, by the cost module of when the plan was made
+    std::vector<Place> places;   // by recorded node; only for runs that do not bring their own
     std::vector<int64_t> written_bytes;  // by entry, from the memory's start; only for sentinels
     std::vector<uint32_t> roots;         // tasks without predecessors, in the order of the schedule
     std::vector<Binding> inputs, outputs;
@@ -117,8 +122,9 @@ public:
     std::vector<uint32_t> needed_by;  // their memories
     size_t temporaries = 0, slots = 0, scalars = 0, host_calls = 0;
     int64_t slot_bytes = 0, need_bytes = 0;
-    size_t external = 0;          // memories [0, external) are inputs or outputs
-    std::vector<uint32_t> order;  // all tasks as one thread may run them; empty: they are for workers
+    size_t external = 0;  // memories [0, external) are inputs or outputs
+    // All tasks as one thread may run them; empty: they are for workers
+    std::vector<uint32_t> order;
     double work_seconds = 0;      // of the kernels alone
     bool updates_inputs = false;  // some output lies in the memory of an input
 
@@ -127,8 +133,10 @@ public:
     TaskKinds kinds;
     std::vector<Entry> entries;
     std::vector<OperandRef> operands;
-    std::vector<bool> by_memory;  // by entry of `successors`: the edge follows only from temporaries sharing memory
-    std::vector<uint32_t> slots_read, successors, readers, bound;  // lists of tasks, memories, bindings
+    // By entry of `successors`: the edge follows only from temporaries sharing memory
+    std::vector<bool> by_memory;
+    // Lists of tasks, memories, bindings
+    std::vector<uint32_t> slots_read, successors, readers, bound;
 
 private:
     template <class T>
@@ -137,7 +145,7 @@ private:
     }
 };
 
-void execute_here(const RunTask& task);  // by the calling thread, in main memory
+void execute_here(const RunTask& task);               // by the calling thread, in main memory
 starpu_codelet* codelet_of(const std::string& name);  // lives for ever; traces show its name
 
 }  // namespace nntile::runtime

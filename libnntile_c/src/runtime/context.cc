@@ -63,14 +63,14 @@ void at_exit() {
 
 void start_locked(const Config& config) {
     Context& c = context();
-    const Settings& given = read_settings();    // anew
-    tile::cost();   // a file of constants that cannot be read is found before anything has started
+    const Settings& given = read_settings();  // anew
+    tile::cost();  // a file of constants that cannot be read is found before anything has started
     const int ncpu = config.ncpu < 0 ? cpu_workers() : config.ncpu;
     const int ncuda = config.ncuda >= 0 ? config.ncuda : std::max(0, given.ncuda);
     // Not `unsupported` where it is a setting: the host would be asked to do the op instead.
     check(
-        ncuda == 0, config.ncuda < 0 ? Status::invalid_argument : Status::unsupported, "context: ",
-        ncuda,
+        ncuda == 0, config.ncuda < 0 ? Status::invalid_argument : Status::unsupported,
+        "context: ", ncuda,
         " CUDA workers are asked for, but this build of nntile has no CUDA kernels; use ncuda = 0",
         config.ncuda < 0 ? " (the number comes from STARPU_NCUDA)" : "");
     check(ncpu > 0, Status::invalid_argument, "context: no worker at all (ncpu = 0, ncuda = 0)",
@@ -80,8 +80,8 @@ void start_locked(const Config& config) {
     constexpr int64_t stack = 8 << 20;
     const int64_t left = memory::address_space_left();
     check(left / stack > ncpu && left > memory::spared_address_space, Status::out_of_memory,
-          "context: the limit on the address space (ulimit -v) leaves ", left, " bytes, too few for ",
-          ncpu, " workers");
+          "context: the limit on the address space (ulimit -v) leaves ", left,
+          " bytes, too few for ", ncpu, " workers");
     starpu_conf conf;
     starpu_conf_init(&conf);
     conf.precedence_over_environment_variables = 1;

@@ -93,8 +93,8 @@ Guest::~Guest() {
 
 namespace {
 
-// A worker rounds and treats subnormal numbers as the thread did that started it, whatever the program has
-// set since; so does a thread in its place, for as long as this lives.
+// A worker rounds and treats subnormal numbers as the thread did that started it, whatever the
+// program has set since; so does a thread in its place, for as long as this lives.
 class FloatState {
 public:
     FloatState() : own_(float_state()) { set_float_state(engine().float_state); }
@@ -199,7 +199,8 @@ void run_here(Run* run) {
         release_late(task);
         engine().done.fetch_add(1, std::memory_order_relaxed);
     }
-    if (run->left.fetch_sub(run->plan->task_count(), std::memory_order_acq_rel) == run->plan->task_count())
+    if (run->left.fetch_sub(run->plan->task_count(), std::memory_order_acq_rel) ==
+        run->plan->task_count())
         end_run(run);
 }
 

@@ -68,7 +68,8 @@ inline void set_float_state([[maybe_unused]] uint32_t state) {
 
 void release(RunTask& task);  // one thing less that it waits for; submits it after the last
 void finish_one(Run* run);    // a task, or the launch; ends the run after the last
-void run_here(Run* run);      // all tasks, by the calling thread: they wait for nothing outside of the run
+// All tasks, by the calling thread: they wait for nothing outside of the run
+void run_here(Run* run);
 
 // Counts a thread that uses handles outside of the engine's mutex; shutdown waits for it.
 class Guest {

@@ -11,8 +11,8 @@
 namespace nntile::runtime {
 
 int cpu_workers();  // STARPU_NCPU, else the cores of this process's affinity mask
-// 90 % of physical memory, or of the control group's limit if lower; at most half of what a limit on
-// the address space leaves.
+// 90 % of physical memory, or of the control group's limit if lower; at most half of what a limit
+// on the address space leaves.
 int64_t memory_budget();
 
 // Environment variables that StarPU reads at its start, set for the lifetime of the object:

@@ -138,18 +138,21 @@ void prepare(Run& run, std::shared_ptr<CompiledPlan> plan, Launch& launch) {
     run.plan = std::move(plan);
 }
 
-// To hand tasks over takes a thread some microseconds, and to be woken again by a worker some tens. Who would spend
-// as much time on that as on the work itself does the work: only where nothing waits for a worker.
+// To hand tasks over takes a thread some microseconds, and to be woken again by a worker some tens.
+// Who would spend as much time on that as on the work itself does the work: only where nothing
+// waits for a worker.
 bool runs_here(const CompiledPlan& plan, const Run& run, bool awaited) {
     constexpr double handing_over = 5e-6, awaiting = 1e-4;  // seconds of work
-    return !plan.order.empty() && plan.work_seconds <= (awaited ? awaiting : handing_over) && run.late.empty() &&
-           starpu_worker_get_id() < 0 && !trace_function.load(std::memory_order_relaxed);
+    return !plan.order.empty() && plan.work_seconds <= (awaited ? awaiting : handing_over) &&
+           run.late.empty() && starpu_worker_get_id() < 0 &&
+           !trace_function.load(std::memory_order_relaxed);
 }
 
 }  // namespace
 
 Place Run::place_of(const PlanTask& task) const {
-    const std::span<const Place> all = places.empty() ? std::span<const Place>(plan->places) : places;
+    const std::span<const Place> all =
+        places.empty() ? std::span<const Place>(plan->places) : places;
     return task.where < all.size() ? all[task.where] : 0;
 }
 

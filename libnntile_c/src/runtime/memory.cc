@@ -15,7 +15,7 @@ namespace nntile::runtime::memory {
 namespace {
 
 constexpr size_t unit = 64;
-constexpr int64_t page = int64_t{2} << 20;           // a huge page: what the kernel fills at once
+constexpr int64_t page = int64_t{2} << 20;  // a huge page: what the kernel fills at once
 constexpr int64_t region_bytes = int64_t{64} << 20;
 constexpr int candidates = 16;  // free blocks looked at for one whose pages are resident
 
@@ -91,7 +91,8 @@ uintptr_t Blocks::find(int64_t bytes, Pages pages) {
     uintptr_t best = 0;
     int64_t fewest = INT64_MAX;
     int left = candidates;
-    for (auto it = by_size_.lower_bound({bytes, 0}); it != by_size_.end() && left > 0; ++it, --left) {
+    for (auto it = by_size_.lower_bound({bytes, 0}); it != by_size_.end() && left > 0;
+         ++it, --left) {
         const int64_t fresh = new_pages(it->second, bytes);
         if (fresh >= fewest) continue;
         best = it->second;
@@ -113,7 +114,8 @@ void Blocks::remove_free(uintptr_t address, int64_t bytes) {
 
 void* Blocks::take(int64_t bytes, Pages pages) {
     if (bytes < small_below) {
-        void* block = spares(bytes) ? std::aligned_alloc(unit, static_cast<size_t>(bytes)) : nullptr;
+        void* block =
+            spares(bytes) ? std::aligned_alloc(unit, static_cast<size_t>(bytes)) : nullptr;
         if (block) small_ += bytes;
         return block;
     }
@@ -175,7 +177,8 @@ void Blocks::release(int64_t bytes) {
     for (auto region = regions_.rbegin(); region != regions_.rend() && bytes > 0; ++region) {
         std::vector<Page>& pages = region->second.pages;
         for (size_t p = 0, end; p < pages.size() && bytes > 0; p = end + 1) {
-            for (end = p; end < pages.size() && pages[end].resident && pages[end].blocks == 0; ++end)
+            for (end = p; end < pages.size() && pages[end].resident && pages[end].blocks == 0;
+                 ++end)
                 pages[end].resident = false;
             if (end == p) continue;
             const int64_t run = static_cast<int64_t>(end - p) * page;

@@ -17,8 +17,8 @@ inline constexpr uint32_t class_count = 8 * 56;
 uint32_t class_of(int64_t bytes);
 int64_t class_bytes(uint32_t size_class);
 
-// Under `ulimit -v`, what the process may still map; else INT64_MAX. Tiles leave some to all others:
-// most of those that get none, such as a thread that begins, end the process.
+// Under `ulimit -v`, what the process may still map; else INT64_MAX. Tiles leave some to all
+// others: most of those that get none, such as a thread that begins, end the process.
 int64_t address_space_left();
 inline constexpr int64_t spared_address_space = int64_t{512} << 20;
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// From a tile graph to a plan: memories, slots for temporaries, dependencies. The tile graph is not kept: a plan is
-// held as long as the program may come back to it, and the tile graph has ten times its bytes.
+// From a tile graph to a plan: memories, slots for temporaries, dependencies. The tile graph is not
+// kept: a plan is held as long as the program may come back to it, and the tile graph has ten times
+// its bytes.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -164,7 +165,8 @@ private:
         plan_.slot_bytes = schedule.bytes;
         for (uint32_t m : chains_.memory_of) memory_of_.push_back(final_memory[m]);
         for (size_t m = 0; m < chains_.kind.size(); ++m)
-            plan_.memories[final_memory[m]].survives = chains_.kind[m] == MemoryKind::input && chains_.survives[m];
+            plan_.memories[final_memory[m]].survives =
+                chains_.kind[m] == MemoryKind::input && chains_.survives[m];
     }
 
     void add_memory(MemoryKind kind, uint32_t size_class, const Accesses& a) {
@@ -180,8 +182,8 @@ private:
 
     // A value may be an input and an output at once, or the same output twice.
     void bind(const std::vector<uint32_t>& inputs, const std::vector<uint32_t>& outputs) {
-        // A stored value that is cut anew has tiles of both roles; an input that is also an output has
-        // one set.
+        // A stored value that is cut anew has tiles of both roles; an input that is also an output
+        // has one set.
         std::map<std::pair<uint32_t, TileRole>, std::vector<uint32_t>> stored;
         for (uint32_t t = 0; t < graph_.tiles.size(); ++t) {
             const tile::Tile& tile = graph_.tiles[t];
@@ -193,13 +195,15 @@ private:
         std::vector<bool> bound(plan_.external, false);
         for (uint32_t value : inputs) {
             const auto& own = stored[{value, TileRole::input}];
-            plan_.inputs.push_back(add_binding(value, own.empty() ? stored[{value, TileRole::output}] : own));
+            plan_.inputs.push_back(
+                add_binding(value, own.empty() ? stored[{value, TileRole::output}] : own));
             for (uint32_t m : plan_.memory_of(plan_.inputs.back()))
                 if (m != none) bound[m] = true;
         }
         for (uint32_t value : outputs) {
             const auto& own = stored[{value, TileRole::output}];
-            plan_.outputs.push_back(add_binding(value, own.empty() ? stored[{value, TileRole::input}] : own));
+            plan_.outputs.push_back(
+                add_binding(value, own.empty() ? stored[{value, TileRole::input}] : own));
             for (uint32_t m : plan_.memory_of(plan_.outputs.back())) {
                 check(m != none, Status::internal, "plan: no tile for a part of output %", value);
                 bound[m] = bound[m] || plan_.memories[m].kind == MemoryKind::output;
@@ -258,9 +262,9 @@ private:
         return where;
     }
 
-    // The handles of a task: a memory that several operands lie in appears once, with all their modes.
-    // Only the first write of a tile is W for StarPU: a later one may cover a part of it. A tile that takes the
-    // memory of another one begins with its bytes, so they count as defined.
+    // The handles of a task: a memory that several operands lie in appears once, with all their
+    // modes. Only the first write of a tile is W for StarPU: a later one may cover a part of it. A
+    // tile that takes the memory of another one begins with its bytes, so they count as defined.
     void add_entries(const tile::Task& task) {
         const size_t first = plan_.entries.size();
         for (const Operand& o : task.operands) {
@@ -279,22 +283,23 @@ private:
             Entry& entry = plan_.entries[e];
             if (entry.mode != mode) entry.mode = STARPU_RW;
             entry.defined |=
-                (reads || mode == STARPU_RW) &&
-                (chains_.written[chains_.memory_of[o.tile]] || plan_.memories[m].kind == MemoryKind::input);
+                (reads || mode == STARPU_RW) && (chains_.written[chains_.memory_of[o.tile]] ||
+                                                 plan_.memories[m].kind == MemoryKind::input);
             OperandRef ref;
             ref.entry = e - first;
             ref.offset = static_cast<uint64_t>(o.offset * size_of(o.dtype));
             plan_.operands.push_back(ref);
         }
-        check(plan_.entries.size() - first < OperandRef::absent, Status::internal, "plan: a task with ",
-              plan_.entries.size() - first, " tiles");
+        check(plan_.entries.size() - first < OperandRef::absent, Status::internal,
+              "plan: a task with ", plan_.entries.size() - first, " tiles");
         if (Sentinels::wanted()) plan_.written_bytes.resize(plan_.entries.size(), 0);
         for (size_t k = 0; k < task.operands.size(); ++k) {
             const Operand& o = task.operands[k];
             if (o.tile == none || o.access == Access::read) continue;
             written_[o.tile] = chains_.written[chains_.memory_of[o.tile]] = true;
             if (!Sentinels::wanted()) continue;
-            const OperandRef& ref = plan_.operands[plan_.operands.size() - task.operands.size() + k];
+            const OperandRef& ref =
+                plan_.operands[plan_.operands.size() - task.operands.size() + k];
             int64_t& bytes = plan_.written_bytes[first + ref.entry];
             bytes = std::max(bytes, graph_.tiles[o.tile].bytes);
         }
@@ -307,9 +312,11 @@ private:
     };
 
     void add_edges(std::vector<Edge>& edges) {
-        begin_task();   // the end of the last task's lists
+        begin_task();  // the end of the last task's lists
         std::sort(edges.begin(), edges.end());
-        const auto same = [](const Edge& a, const Edge& b) { return a.from == b.from && a.to == b.to; };
+        const auto same = [](const Edge& a, const Edge& b) {
+            return a.from == b.from && a.to == b.to;
+        };
         edges.erase(std::unique(edges.begin(), edges.end(), same), edges.end());
         size_t next = 0;
         for (uint32_t t = 0; t < plan_.tasks.size(); ++t) {
@@ -322,11 +329,13 @@ private:
         }
     }
 
-    // Functions of the host may wait for locks that a launching thread holds: those are for workers.
+    // Functions of the host may wait for locks that a launching thread holds: those are for
+    // workers.
     void add_order(const std::vector<uint32_t>& order, const std::vector<float>& seconds) {
         if (plan_.host_calls > 0 || plan_.task_count() > most_here) return;
         for (float s : seconds) plan_.work_seconds += s;
-        plan_.work_seconds -= tile::cost()->machine.task_seconds * static_cast<double>(plan_.task_count());
+        plan_.work_seconds -=
+            tile::cost()->machine.task_seconds * static_cast<double>(plan_.task_count());
         plan_.order = order;
     }
 
@@ -344,8 +353,8 @@ private:
     const TileGraph& graph_;
     CompiledPlan& plan_;
     Chains chains_;
-    std::vector<bool> written_;         // by tile
-    std::vector<uint32_t> memory_of_;   // by tile
+    std::vector<bool> written_;        // by tile
+    std::vector<uint32_t> memory_of_;  // by tile
 };
 
 }  // namespace

@@ -12,8 +12,8 @@ namespace {
 
 constexpr int scan_limit = 8;  // tiles looked at for an idle one: the oldest are idle first
 constexpr int64_t mib = 1 << 20;
-constexpr int64_t slack = 32 * mib;     // beyond the peak in use: what a small process may keep
-constexpr size_t bare_limit = 1024;     // handles without memory
+constexpr int64_t slack = 32 * mib;  // beyond the peak in use: what a small process may keep
+constexpr size_t bare_limit = 1024;  // handles without memory
 constexpr int64_t small_need = 64 << 10;
 const uint32_t large_class = memory::class_of(memory::small_below);
 
@@ -121,8 +121,8 @@ void* Pool::block_of(int64_t size, bool patient) {
     const int64_t limit = needed_ + needed_ / 4 + slack;
     int64_t left = large ? INT64_MAX : size;
     while (blocks_.resident() + size > limit && left > 0) {
-        const int64_t stripped = large ? strip_idle(large_class, memory::class_count)
-                                       : strip_idle(0, large_class);
+        const int64_t stripped =
+            large ? strip_idle(large_class, memory::class_count) : strip_idle(0, large_class);
         if (stripped == 0) break;
         left -= stripped;
         if (large)
@@ -136,7 +136,8 @@ void* Pool::block_of(int64_t size, bool patient) {
         trim();
         block = blocks_.take(size, memory::Pages::any);
     }
-    if (const int64_t over = blocks_.resident() - limit - limit / 8; over > 0) blocks_.release(over);
+    if (const int64_t over = blocks_.resident() - limit - limit / 8; over > 0)
+        blocks_.release(over);
     return block;
 }
 

@@ -32,7 +32,7 @@ public:
     bool owned = false;  // by a PhysicalRef; else it is in the pool
     // The task that should have written it failed, or was skipped because its own data was lost.
     std::atomic<bool> lost{false};
-    TaskRef writer;      // last writer, and the readers since
+    TaskRef writer;  // last writer, and the readers since
     std::vector<TaskRef> readers;
     DType dtype = DType::none;  // of the value it holds, for messages
     Dims sizes;
@@ -44,7 +44,8 @@ public:
     void add_reader(const TaskRef& reader);
 };
 
-// Runs when the last owner is gone: any thread, any time, also after a shutdown or in a forked child. In engine.cc.
+// Runs when the last owner is gone: any thread, any time, also after a shutdown or in a forked
+// child. In engine.cc.
 void drop(Physical* tile);
 
 // All members need the engine's mutex; those that may make or end handles are not for workers.
@@ -55,8 +56,8 @@ public:
         uint32_t same_class = 1;  // tiles of this class that the caller takes together
     };
     // Takes one tile per need, or nothing (false: over the budget, now). prefer_idle: for the host,
-    // which would have to wait for the tasks that use a tile. patient: the caller can wait for tasks
-    // in flight, so nothing, too, where they use much that is free already.
+    // which would have to wait for the tasks that use a tile. patient: the caller can wait for
+    // tasks in flight, so nothing, too, where they use much that is free already.
     bool reserve(const std::vector<Need>& needs, bool prefer_idle, bool patient,
                  std::vector<Physical*>& out);
     void give(Physical* tile);  // back into the pool

@@ -57,8 +57,8 @@ private:
     }
 };
 
-// Lets a thread sleep until some tasks have ended. It owns its entries in their lists, which stay there
-// when the thread goes away before.
+// Lets a thread sleep until some tasks have ended. It owns its entries in their lists, which stay
+// there when the thread goes away before.
 class Waiter {
 public:
     void enter(RunTask& task) {
@@ -72,7 +72,8 @@ public:
         ++count_;
     }
     void remove() {
-        std::unique_lock lock(mutex_);  // notified under the lock: the waiter may go away right after
+        // Notified under the lock: the waiter may go away right after
+        std::unique_lock lock(mutex_);
         if (--count_ > 0) return;
         if (!left_) return zero_.notify_one();
         lock.unlock();
@@ -145,8 +146,8 @@ struct Run {
     std::deque<Late> late;  // entries of this run's tasks in lists of earlier runs
     std::atomic<size_t> left{0};
     std::vector<Place> places;  // of the calls that were recorded; empty: those of the plan
-    int64_t mark = 0;  // of the thread that launched it, for a profiler
-    int64_t number = 0;  // of the launch
+    int64_t mark = 0;           // of the thread that launched it, for a profiler
+    int64_t number = 0;         // of the launch
     Place place_of(const PlanTask& task) const;
     TaskRef self;  // keeps the state alive
     RunState* state = nullptr;

@@ -16,55 +16,60 @@ namespace nntile::runtime {
 
 // ---- context (context.cc): at most one per process, any number of times
 struct Config {
-    int ncpu = -1;               // -1: STARPU_NCPU, else the process's cores
-    int ncuda = -1;              // -1: STARPU_NCUDA, else 0
-    int64_t memory_bytes = 0;    // 0: 90 % of physical memory
-    double spin_seconds = -1;    // < 0: 100e-6
+    int ncpu = -1;             // -1: STARPU_NCPU, else the process's cores
+    int ncuda = -1;            // -1: STARPU_NCUDA, else 0
+    int64_t memory_bytes = 0;  // 0: 90 % of physical memory
+    double spin_seconds = -1;  // < 0: 100e-6
     bool verbose = false;
 };
 struct Stats {
-    int64_t tasks = 0, launches = 0, in_flight = 0, tiles = 0, tile_bytes = 0, pool_bytes = 0, peak_bytes = 0;
+    int64_t tasks = 0, launches = 0, in_flight = 0, tiles = 0, tile_bytes = 0, pool_bytes = 0,
+            peak_bytes = 0;
     int ncpu = 0, ncuda = 0;
     int64_t reserved_peak_bytes = 0;
-    int64_t budget_bytes = 0;    // without a context: what start({}) would take now
+    int64_t budget_bytes = 0;  // without a context: what start({}) would take now
 };
-void start(const Config& config);      // invalid_state if running or forked
-void ensure_started();                 // start({}) if there is no context; invalid_state after a fork
-void shutdown();                       // waits, stops; stored tiles become unusable; no-op if not running
+void start(const Config& config);  // invalid_state if running or forked
+void ensure_started();             // start({}) if there is no context; invalid_state after a fork
+void shutdown();  // waits, stops; stored tiles become unusable; no-op if not running
 bool active();
-bool idle();                           // a context, and no task in flight
-bool traced();                         // somebody is told of each task
+bool idle();    // a context, and no task in flight
+bool traced();  // somebody is told of each task
 bool forked();
-void check_not_forked();               // throws invalid_state in a forked child
-void wait();                           // all submitted tasks; throws and forgets the first task error
-void abandon();                        // until the next start, tasks that have not begun are skipped, their data lost
-void reset_peaks();                    // to what is in use now
-void trim();                           // gives free tiles of the pool back to the system
+void check_not_forked();  // throws invalid_state in a forked child
+void wait();              // all submitted tasks; throws and forgets the first task error
+void abandon();      // until the next start, tasks that have not begun are skipped, their data lost
+void reset_peaks();  // to what is in use now
+void trim();         // gives free tiles of the pool back to the system
 void restrict_to(std::string_view where);
 Stats stats();
-std::string describe();                // "key: value" lines
-uint64_t generation();                 // counts starts: a Storage of an older one is dead
+std::string describe();  // "key: value" lines
+uint64_t generation();   // counts starts: a Storage of an older one is dead
 
 // ---- stored values (storage.cc)
-class Physical;                        // one StarPU handle of some bytes; reference counted; pooled when dropped
+class Physical;  // one StarPU handle of some bytes; reference counted; pooled when dropped
 using PhysicalRef = std::shared_ptr<Physical>;
 
 class Storage final : public graph::Stored {
 public:
-    std::vector<PhysicalRef> tiles;    // row-major over the grid of the refined shape (all factors of all cuts)
+    // Row-major over the grid of the refined shape (all factors of all cuts)
+    std::vector<PhysicalRef> tiles;
     uint64_t generation = 0;
     int64_t bytes() const override;
     std::shared_ptr<graph::Stored> as(DType dtype, std::span<const int64_t> sizes) const override;
 };
 
-// Fresh tiles for `like` (its dtype, sizes, cuts, names). out_of_memory if they do not fit the budget.
+// Fresh tiles for `like` (its dtype, sizes, cuts, names). out_of_memory if they do not fit the
+// budget.
 void allocate(Storage& storage);
-// Dense row-major host bytes of storage.sizes -> tiles. Tiles must be fresh. Returns when the bytes are taken.
+// Dense row-major host bytes of storage.sizes -> tiles. Tiles must be fresh. Returns when the bytes
+// are taken.
 void write(Storage& storage, const void* host);
-// Waits for the tasks that write these tiles, copies to dense row-major host bytes; throws the first task error.
+// Waits for the tasks that write these tiles, copies to dense row-major host bytes; throws the
+// first task error.
 void read(const Storage& storage, void* host);
-// A view of the dense value, in its order, straight from the tiles: no task, no memory. False, and nothing is done,
-// where tasks would be faster or the tiles hold another dtype.
+// A view of the dense value, in its order, straight from the tiles: no task, no memory. False, and
+// nothing is done, where tasks would be faster or the tiles hold another dtype.
 bool read_view(const Storage& storage, DType dtype, const Layout& view, void* host);
 
 // ---- plans (plan.cc)
@@ -73,27 +78,29 @@ struct HostCall {
     HostFunction function;
 };
 struct Launch {
-    std::span<const std::shared_ptr<Storage>> inputs;   // by position in Plan's list of inputs
-    std::span<const std::shared_ptr<Storage>> outputs;  // shape, cuts and names are set; launch() fills in the tiles
-    std::span<const kernels::Param> scalars;            // copied
-    std::vector<HostCall> host_calls;                   // moved from; kept until the run has ended
-    std::span<const Place> places = {};                 // of the nodes as they were recorded; copied
-    bool awaited = false;                               // the caller waits for the results next
+    std::span<const std::shared_ptr<Storage>> inputs;  // by position in Plan's list of inputs
+    // Shape, cuts and names are set; launch() fills in the tiles
+    std::span<const std::shared_ptr<Storage>> outputs;
+    std::span<const kernels::Param> scalars;  // copied
+    std::vector<HostCall> host_calls;         // moved from; kept until the run has ended
+    std::span<const Place> places = {};       // of the nodes as they were recorded; copied
+    bool awaited = false;                     // the caller waits for the results next
 };
 
 class Plan {
 public:
     virtual ~Plan() = default;
-    // Submits all tasks; does not wait for them. Blocks only while the memory budget is used up by runs in flight;
-    // throws out_of_memory (nothing submitted) if this plan can never fit.
+    // Submits all tasks; does not wait for them. Blocks only while the memory budget is used up by
+    // runs in flight; throws out_of_memory (nothing submitted) if this plan can never fit.
     virtual void launch(Launch launch) = 0;
     virtual size_t task_count() const = 0;
     virtual size_t edge_count() const = 0;
-    virtual int64_t temporary_bytes() const = 0;        // after sharing by liveness
-    virtual std::string text() const = 0;               // "plan { 2 tasks, 0 edges, ... }"
+    virtual int64_t temporary_bytes() const = 0;  // after sharing by liveness
+    virtual std::string text() const = 0;         // "plan { 2 tasks, 0 edges, ... }"
 };
 
-// inputs, outputs: graph value ids whose tiles have role input / output in `tiles`; launch() binds them by position.
+// inputs, outputs: graph value ids whose tiles have role input / output in `tiles`; launch() binds
+// them by position.
 std::shared_ptr<Plan> make_plan(const tile::TileGraph& tiles, const std::vector<uint32_t>& inputs,
                                 const std::vector<uint32_t>& outputs);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A simulated depth-first run on some workers: who lives when, so which temporaries share memory, and how long it
-// takes.
+// A simulated depth-first run on some workers: who lives when, so which temporaries share memory,
+// and how long it takes.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ struct Workload {
     std::vector<Accesses> accesses;                    // by memory
     std::vector<bool> temporary;                       // by memory
     std::vector<uint32_t> size_class;                  // by memory
-    double steal_seconds = 0;                          // price of a task that comes from another worker
+    double steal_seconds = 0;  // price of a task that comes from another worker
 };
 
 struct Schedule {

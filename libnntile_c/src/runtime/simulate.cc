@@ -18,7 +18,8 @@ using tile::none;
 
 constexpr int most_workers = 1 << 16;
 
-// What the engine remembers in tiles is forgotten when tasks end, so the collector has a memory of its own.
+// What the engine remembers in tiles is forgotten when tasks end, so the collector has a memory of
+// its own.
 class Collector {
 public:
     Collector() { noted_->work.steal_seconds = tile::cost()->machine.spread_seconds; }
@@ -38,7 +39,8 @@ public:
         for (uint32_t t = 0; t < plan.task_count(); ++t)
             if (!waits[t]) wait(host_, first + t);
         for (uint32_t m : plan.needed_by) uses_.erase(run.memory[m]);
-        for (size_t m = 0; m < plan.external; ++m) link(plan, plan.memories[m], uses_[run.memory[m]], first);
+        for (size_t m = 0; m < plan.external; ++m)
+            link(plan, plan.memories[m], uses_[run.memory[m]], first);
     }
 
     void wait_of_host(const Physical* tile) {
@@ -102,7 +104,8 @@ private:
 std::unique_ptr<Collector> collector;  // the engine's mutex
 
 double critical_seconds(const Workload& work) {
-    std::vector<uint32_t> begin(work.tasks + 1, 0), to(work.edges.size()), pending(work.tasks, 0), ready;
+    std::vector<uint32_t> begin(work.tasks + 1, 0), to(work.edges.size()), pending(work.tasks, 0),
+        ready;
     for (const auto& [from, later] : work.edges) {
         ++begin[from + 1];
         ++pending[later];
@@ -158,8 +161,8 @@ void note_wait_for_all() {
 }
 
 Played play(const Noted& noted, int workers) {
-    check(workers >= 1 && workers <= most_workers, Status::invalid_argument, "estimate: workers must be in [1, ",
-          most_workers, "], got ", workers);
+    check(workers >= 1 && workers <= most_workers, Status::invalid_argument,
+          "estimate: workers must be in [1, ", most_workers, "], got ", workers);
     check(noted.tasks > 0, Status::invalid_argument, "estimate: nothing was submitted");
     Played played;
     played.seconds = make_schedule(noted.work, workers).seconds;

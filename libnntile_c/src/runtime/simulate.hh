@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How long launched work would take on a machine that is not here: notes every launch while it is asked to, then
-// plays the tasks, with the seconds that the cost module gave them, on any number of virtual workers.
+// How long launched work would take on a machine that is not here: notes every launch while it is
+// asked to, then plays the tasks, with the seconds that the cost module gave them, on any number of
+// virtual workers.
 //
-// What it plays has memory for everything: a tile fresh from the pool waits for nobody, and neither does a temporary
-// for the one whose slot it has. Both would be otherwise where there are more workers.
+// What it plays has memory for everything: a tile fresh from the pool waits for nobody, and neither
+// does a temporary for the one whose slot it has. Both would be otherwise where there are more
+// workers.
 #pragma once
 
 #include <atomic>
@@ -17,8 +19,9 @@ class CompiledPlan;
 class Physical;
 struct Run;
 
-// What was launched between begin_estimate() and end_estimate(). Entries of the workload with 0 seconds stand for
-// waits of the host: what was launched after such a wait does not begin before it.
+// What was launched between begin_estimate() and end_estimate(). Entries of the workload with 0
+// seconds stand for waits of the host: what was launched after such a wait does not begin before
+// it.
 struct Noted {
     Workload work;
     int64_t launches = 0, tasks = 0;
@@ -29,7 +32,8 @@ struct Played {
     double critical_seconds = 0;  // of the longest chain of tasks
 };
 
-// invalid_state if one has begun already. Of the whole process: a backward pass runs on threads of its own.
+// invalid_state if one has begun already. Of the whole process: a backward pass runs on threads of
+// its own.
 void begin_estimate();
 // invalid_state if none has begun. Nothing is noted afterwards.
 std::unique_ptr<Noted> end_estimate();

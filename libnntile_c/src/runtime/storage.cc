@@ -47,8 +47,8 @@ void when_computed(const std::vector<PhysicalRef>& tiles, uint64_t generation, C
         if (!lost) copy();
     }
     e.throw_error();
-    check(!lost, Status::runtime, "this data was never computed, because an earlier op failed: ",
-          e.last_error());
+    check(!lost, Status::runtime,
+          "this data was never computed, because an earlier op failed: ", e.last_error());
 }
 
 // A view of more and shorter runs is made dense by tasks.
@@ -57,7 +57,8 @@ constexpr int64_t few_runs = 4096, long_run = 256;  // bytes
 // Elements of a view that follow each other.
 int64_t run_of(const Layout& view) {
     int64_t run = 1;
-    for (size_t d = view.sizes.size(); d > 0 && (view.sizes[d - 1] == 1 || view.strides[d - 1] == run);)
+    for (size_t d = view.sizes.size();
+         d > 0 && (view.sizes[d - 1] == 1 || view.strides[d - 1] == run);)
         run *= view.sizes[--d];
     return run;
 }
@@ -143,9 +144,8 @@ void read(const Storage& storage, void* host) {
         std::memset(host, 0, static_cast<size_t>(product(storage.sizes) * size_of(storage.dtype)));
         return;
     }
-    when_computed(storage.tiles, storage.generation, [&] {
-        copy_tiles(storage, static_cast<std::byte*>(host), Direction::to_host);
-    });
+    when_computed(storage.tiles, storage.generation,
+                  [&] { copy_tiles(storage, static_cast<std::byte*>(host), Direction::to_host); });
 }
 
 bool read_view(const Storage& storage, DType dtype, const Layout& view, void* host) {
@@ -161,7 +161,8 @@ bool read_view(const Storage& storage, DType dtype, const Layout& view, void* ho
         all.base_strides = view.strides;
         all.view_strides = dense_strides(view.sizes);
     } else {
-        pieces = tile::tile_pieces(tile::grid_of(storage.sizes, storage.cuts), view, tile::grid_of(view.sizes, {}));
+        pieces = tile::tile_pieces(tile::grid_of(storage.sizes, storage.cuts), view,
+                                   tile::grid_of(view.sizes, {}));
     }
     if (pieces.irregular) return false;
     std::vector<bool> touched(storage.tiles.size(), false);

@@ -18,7 +18,10 @@ void add_program(Hash& key, const kernels::Program* program) {
 
 Hash key_of(const tile::Task& task, const std::string& op) {
     Hash key;
-    key.add(std::bit_cast<uintptr_t>(task.kernel)).add(op).add_all(task.sizes).add_all(task.index_strides);
+    key.add(std::bit_cast<uintptr_t>(task.kernel))
+        .add(op)
+        .add_all(task.sizes)
+        .add_all(task.index_strides);
     key.add(task.operands.size());
     for (const tile::Operand& o : task.operands)
         key.add(static_cast<uint64_t>(o.dtype)).add(o.scalar != tile::none).add_all(o.strides);
@@ -31,9 +34,7 @@ Hash key_of(const tile::Task& task, const std::string& op) {
 TaskKind kind_of(const tile::Task& task, const std::string& op) {
     TaskKind kind;
     kind.kernel = task.kernel;
-    kind.codelet = codelet_of(task.kernel  ? task.kernel->name
-                              : op.empty() ? "host"
-                                           : "host " + op);
+    kind.codelet = codelet_of(task.kernel ? task.kernel->name : op.empty() ? "host" : "host " + op);
     kind.program = task.program;
     kind.op = op.empty() ? kind.codelet->name : op;
     kind.sizes = task.sizes;
@@ -41,7 +42,8 @@ TaskKind kind_of(const tile::Task& task, const std::string& op) {
     for (const tile::Operand& o : task.operands)
         kind.operands.push_back({o.dtype, o.scalar != tile::none, o.strides});
     kind.params = task.params;
-    // What the cost module calls flops of a table, a visit or a function of the host are elements or bytes.
+    // What the cost module calls flops of a table, a visit or a function of the host are elements
+    // or bytes.
     const auto work = task.kernel ? task.kernel->work : kernels::Work::table;
     const bool counts = work != kernels::Work::table && work != kernels::Work::visits;
     kind.flops = counts ? static_cast<int64_t>(task.flops) : 0;
@@ -51,7 +53,8 @@ TaskKind kind_of(const tile::Task& task, const std::string& op) {
 
 }  // namespace
 
-const TaskKind* TaskKinds::of(const tile::Task& task, const std::string& op, std::vector<uint32_t>& slots) {
+const TaskKind* TaskKinds::of(const tile::Task& task, const std::string& op,
+                              std::vector<uint32_t>& slots) {
     for (const tile::Operand& o : task.operands)
         if (o.scalar != tile::none) slots.push_back(o.scalar);
     for (const tile::ParamRef& p : task.params)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What an op is: one row with its operands, attributes, shape rule and the relation of its dims. Every stage
-// reads rows; none knows an op by name.
+// What an op is: one row with its operands, attributes, shape rule and the relation of its dims.
+// Every stage reads rows; none knows an op by name.
 #pragma once
 
 #include <span>
@@ -28,7 +28,9 @@ enum class Rule : uint8_t {
     host,      // a function of the host on dense operands, whole but for their batch
 };
 const char* name_of(Rule rule);
-constexpr bool only_moves(Rule rule) { return rule == Rule::empty || rule == Rule::write || rule == Rule::bits; }
+constexpr bool only_moves(Rule rule) {
+    return rule == Rule::empty || rule == Rule::write || rule == Rule::bits;
+}
 
 // Numbers equal nntile_attr_kind of the C ABI.
 enum class AttrKind : uint8_t { integer = 1, real = 2, integers = 3, text = 4, seed = 5 };
@@ -40,26 +42,26 @@ struct AttrRow {
     std::string choices = {};  // text: "none|mean|sum"
 };
 
-// A value of an attribute. real and seed are run-time scalars: in a graph their value stands in the graph's
-// scalars at `slot`, so that equal structures share a plan.
+// A value of an attribute. real and seed are run-time scalars: in a graph their value stands in the
+// graph's scalars at `slot`, so that equal structures share a plan.
 struct Attr {
-    int64_t i = 0;             // integer, seed, index of a word
-    double f = 0;              // real
-    Dims ints;                 // integers
+    int64_t i = 0;  // integer, seed, index of a word
+    double f = 0;   // real
+    Dims ints;      // integers
     uint32_t slot = no_value;
 };
 
 struct ArgRow {
-    std::string name;          // "x"; "w?" may be absent; "tensors*" any number, last
-    std::string type = "T";    // or a fixed dtype: "i64", "bool", "index" (i64 or i32), "f32"; "any"
+    std::string name;        // "x"; "w?" may be absent; "tensors*" any number, last
+    std::string type = "T";  // or a fixed dtype: "i64", "bool", "index" (i64 or i32), "f32"; "any"
     bool optional() const { return name.back() == '?'; }
     bool variadic() const { return name.back() == '*'; }
 };
 
-struct Type {                  // what is known of a value before it has data
-    DType dtype = DType::none; // none: absent
+struct Type {                   // what is known of a value before it has data
+    DType dtype = DType::none;  // none: absent
     Dims sizes;
-    bool scalar = false;       // a number, not a tensor
+    bool scalar = false;  // a number, not a tensor
 };
 
 struct OpRow;
@@ -67,10 +69,12 @@ struct Call {
     const OpRow& row;
     std::span<const Type> inputs;
     std::span<const Attr> attrs;
-    DType compute;             // of variable T
+    DType compute;  // of variable T
 
     const Attr& attr(std::string_view name) const;
-    bool has(size_t input) const { return input < inputs.size() && inputs[input].dtype != DType::none; }
+    bool has(size_t input) const {
+        return input < inputs.size() && inputs[input].dtype != DType::none;
+    }
 };
 
 enum class LabelKind : uint8_t { parallel, reduce, whole };
@@ -78,17 +82,18 @@ struct Label {
     int64_t extent;
     LabelKind kind;
 };
-// The iteration space: labels in the order that the kernel expects, and for every operand (inputs, then
-// outputs) the label of each dim; -1 where a dim of size 1 is broadcast, or where every task has all of a dim.
+// The iteration space: labels in the order that the kernel expects, and for every operand (inputs,
+// then outputs) the label of each dim; -1 where a dim of size 1 is broadcast, or where every task
+// has all of a dim.
 struct Relation {
     SmallVector<Label, 8> labels;
     SmallVector<SmallVector<int8_t, 8>, 4> operands;
-    double flops = 0;          // per point, where it depends on the sizes; 0: the row says it
+    double flops = 0;  // per point, where it depends on the sizes; 0: the row says it
 };
 
 // A kernel parameter: a constant, or an attribute (run-time scalars stay scalars).
 struct ParamSpec {
-    int attr = -1;             // >= 0: index of the attribute
+    int attr = -1;  // >= 0: index of the attribute
     kernels::Param fixed{};
 };
 
@@ -101,7 +106,7 @@ public:
     virtual uint32_t view(uint32_t base, Layout layout) = 0;
     virtual uint32_t scalar(DType dtype, double f, int64_t i) = 0;
     virtual Type type_of(uint32_t value) const = 0;
-    virtual Layout layout_of(uint32_t value) const = 0;     // in the dense value that it is a part of
+    virtual Layout layout_of(uint32_t value) const = 0;  // in the dense value that it is a part of
 
     // A tensor anew, in this dtype.
     uint32_t copy(uint32_t value, DType dtype);
@@ -111,40 +116,44 @@ public:
 
 struct OpRow {
     std::string name;
-    std::string doc;           // formula
+    std::string doc;  // formula
     Rule rule = Rule::map;
-    kernels::Types types = kernels::Types::any;     // what T may be
+    kernels::Types types = kernels::Types::any;  // what T may be
     std::vector<ArgRow> inputs = {}, outputs = {};
     std::vector<AttrRow> attrs = {};
 
     // Output types from the inputs; fails with a message that names op, argument and shapes.
     void (*shape)(const Call& call, std::vector<Type>& outputs) = nullptr;
     void (*relate)(const Call& call, std::span<const Type> outputs, Relation& relation) = nullptr;
-    std::string kernel = {};   // "gemm"; map rows have map_row instead
-    // So many of the last labels are dims of their own to the kernel (gemm: m, n, k), as are all whole labels;
-    // the others may be merged.
+    std::string kernel = {};  // "gemm"; map rows have map_row instead
+    // So many of the last labels are dims of their own to the kernel (gemm: m, n, k), as are all
+    // whole labels; the others may be merged.
     size_t kernel_dims = 0;
     int map_row = -1;
     // Parameters of a task's kernel; `accumulate`: a later partial of a cut reduction.
     void (*params)(const Call& call, bool accumulate, std::vector<ParamSpec>& out) = nullptr;
     // reduce: name of the map row that combines two partials.
     std::string combine = {};
-    std::vector<uint32_t> (*compose)(Builder& graph, const Call& call, std::span<const uint32_t> inputs) = nullptr;
-    double flops = 1;          // per point of the iteration space
-    std::string part_of = {};  // the op that messages name: nobody has called the row by its own name
-    bool sparse = false;       // visits few points of its whole labels: rows of a table
-    bool epilogue = false;     // its kernel runs a program of element-wise ops on its one result, if there is one
-    int prologue = -1;         // operand that a program of element-wise ops may make in the same node; -1: none
-    std::vector<Attr> defaults = {};    // of attrs; the table reads their texts once
+    std::vector<uint32_t> (*compose)(Builder& graph, const Call& call,
+                                     std::span<const uint32_t> inputs) = nullptr;
+    double flops = 1;  // per point of the iteration space
+    // The op that messages name: nobody has called the row by its own name
+    std::string part_of = {};
+    bool sparse = false;  // visits few points of its whole labels: rows of a table
+    // Its kernel runs a program of element-wise ops on its one result, if there is one
+    bool epilogue = false;
+    // Operand that a program of element-wise ops may make in the same node; -1: none
+    int prologue = -1;
+    std::vector<Attr> defaults = {};  // of attrs; the table reads their texts once
 };
 
 // ---- the table (ops/table.cc)
 std::span<const OpRow> op_rows();
-const OpRow* find_op(std::string_view name);    // nullptr: none
+const OpRow* find_op(std::string_view name);  // nullptr: none
 uint32_t number_of(const OpRow& row);
 
-// Checks operands, dtypes and attributes of a call against its row; attrs are completed with defaults.
-// Throws with the op, the argument and both dtypes.
+// Checks operands, dtypes and attributes of a call against its row; attrs are completed with
+// defaults. Throws with the op, the argument and both dtypes.
 void verify(const Call& call);
 bool takes(kernels::Types types, DType dtype);
 const char* name_of(kernels::Types types);

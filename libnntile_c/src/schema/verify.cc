@@ -9,7 +9,8 @@
 namespace nntile::schema {
 
 const char* name_of(Rule rule) {
-    constexpr const char* names[] = {"map", "reduce", "contract", "whole", "empty", "write", "bits", "compose", "host"};
+    constexpr const char* names[] = {"map",   "reduce", "contract", "whole", "empty",
+                                     "write", "bits",   "compose",  "host"};
     return names[static_cast<int>(rule)];
 }
 
@@ -88,34 +89,40 @@ static bool fits(const std::string& type, DType dtype, const Call& call) {
 void verify(const Call& call) {
     const OpRow& row = call.row;
     const bool variadic = !row.inputs.empty() && row.inputs.back().variadic();
-    check(variadic ? call.inputs.size() >= row.inputs.size() - 1 : call.inputs.size() == row.inputs.size(),
+    check(variadic ? call.inputs.size() >= row.inputs.size() - 1
+                   : call.inputs.size() == row.inputs.size(),
           Status::invalid_argument, row.name, ": takes ", row.inputs.size(), " inputs, got ",
           call.inputs.size());
     for (size_t i = 0; i < call.inputs.size(); ++i) {
         const ArgRow& arg = row.inputs[std::min(i, row.inputs.size() - 1)];
         const Type& type = call.inputs[i];
         if (type.dtype == DType::none) {
-            check(arg.optional(), Status::invalid_argument, row.name, ": input ", arg.name, " is missing");
+            check(arg.optional(), Status::invalid_argument, row.name, ": input ", arg.name,
+                  " is missing");
             continue;
         }
         check(fits(arg.type, type.dtype, call), Status::type_error, row.name, ": input ", arg.name,
               " must be ", arg.type == "T" ? name_of(row.types) : arg.type, ", got ",
               name_of(arg.type == "T" && row.rule == Rule::map ? call.compute : type.dtype));
-        check(arg.type != "T" || row.rule == Rule::map || type.dtype == call.compute, Status::type_error,
-              row.name, ": inputs have different dtypes: ", arg.name, " is ", name_of(type.dtype),
-              ", others are ", name_of(call.compute));
+        check(arg.type != "T" || row.rule == Rule::map || type.dtype == call.compute,
+              Status::type_error, row.name, ": inputs have different dtypes: ", arg.name, " is ",
+              name_of(type.dtype), ", others are ", name_of(call.compute));
     }
-    check(call.attrs.size() == row.attrs.size(), Status::internal, row.name, ": attributes incomplete");
+    check(call.attrs.size() == row.attrs.size(), Status::internal, row.name,
+          ": attributes incomplete");
 }
 
 int64_t wrap_dim(const OpRow& row, int64_t dim, int64_t rank) {
     const int64_t n = std::max<int64_t>(rank, 1);
     check(dim >= -n && dim < n, Status::index_error, row.name,
-          ": Dimension out of range (expected to be in range of [", -n, ", ", n - 1, "], but got ", dim, ")");
+          ": Dimension out of range (expected to be in range of [", -n, ", ", n - 1, "], but got ",
+          dim, ")");
     return dim < 0 ? dim + n : dim;
 }
 
-uint32_t Builder::copy(uint32_t value, DType dtype) { return op("copy", std::span(&value, 1), {}, dtype)[0]; }
+uint32_t Builder::copy(uint32_t value, DType dtype) {
+    return op("copy", std::span(&value, 1), {}, dtype)[0];
+}
 
 uint32_t Builder::in_dtype(uint32_t value, DType dtype) {
     const Type type = type_of(value);

@@ -23,8 +23,7 @@ void verify(std::span<const int64_t> shape, const Layout& layout) {
 }
 
 // Writes an address in the radix of the base, outer dim first.
-void append_radix(const Dims& shape, const Dims& own, int64_t address,
-                  SmallVector<Step, 16>& out) {
+void append_radix(const Dims& shape, const Dims& own, int64_t address, SmallVector<Step, 16>& out) {
     for (size_t i = 0; address > 0 && i < shape.size(); ++i) {
         if (shape[i] == 1 || address < own[i]) continue;
         // Most strides are a stride of the base; a division costs more than all the rest.
@@ -46,8 +45,8 @@ int append_digits(AccessMap& m, const Dims& own, uint32_t dim, int64_t n, int64_
             if (m.steps[a].step * (n - 1) >= m.shape[m.steps[a].base])
                 carry = static_cast<int>(m.steps[a].base);
         auto append = [&](int64_t size) {
-            m.digits.push_back({weight, size, dim, static_cast<uint16_t>(first),
-                                static_cast<uint16_t>(count)});
+            m.digits.push_back(
+                {weight, size, dim, static_cast<uint16_t>(first), static_cast<uint16_t>(count)});
         };
         if (carry < 0) {
             append(n);
@@ -88,7 +87,8 @@ AccessMap access_map(std::span<const int64_t> shape, const Layout& layout) {
     m.layout = normal_layout(layout);
     m.start.assign(shape.size(), 0);
     if (layout.numel() == 0) return m;
-    if (!in_bounds(m.layout, product(shape))) [[unlikely]]  // check() would make the texts every time
+    if (!in_bounds(m.layout, product(shape)))
+        [[unlikely]]  // check() would make the texts every time
         fail(Status::invalid_argument, "a layout of sizes ", text_of_dims(layout.sizes),
              ", strides ", text_of_dims(layout.strides), ", offset ", layout.offset,
              " ends beyond the value of shape ", text_of_dims(shape));
@@ -162,10 +162,8 @@ void refine_dim(const AccessMap& m, size_t i, std::vector<Mover>& movers, Form& 
             }
             form.slots[movers[a].digit] = slot;
         }
-        if (tight)
-            window = {m.start[i], movers.back().step, product(radix)};
-        else
-            form.opaque |= bit(i);
+        if (tight) window = {m.start[i], movers.back().step, product(radix)};
+        else form.opaque |= bit(i);
     }
     if (radix.empty()) radix.push_back(m.shape[i]);
     form.radix.push_back(radix);

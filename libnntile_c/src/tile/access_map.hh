@@ -41,12 +41,12 @@ struct Digit {
 };
 
 struct AccessMap {
-    Dims shape;                       // of the base
-    Layout layout;                    // normalised, see normal_layout()
-    Dims start;                       // base index of the layout's offset
-    SmallVector<Digit, 12> digits;    // view dim by view dim, outer digit first
+    Dims shape;                     // of the base
+    Layout layout;                  // normalised, see normal_layout()
+    Dims start;                     // base index of the layout's offset
+    SmallVector<Digit, 12> digits;  // view dim by view dim, outer digit first
     SmallVector<Step, 16> steps;
-    uint64_t carry = 0;               // base dims that overflow; 0: affine
+    uint64_t carry = 0;  // base dims that overflow; 0: affine
 
     std::span<const Step> steps_of(const Digit& d) const {
         return {steps.data() + d.first_step, d.n_steps};
@@ -79,9 +79,9 @@ struct Slot {
 };
 
 struct Form {
-    std::vector<Dims> radix;       // refined dims of each base dim; their product: window.extent
-    std::vector<Window> windows;   // one per base dim
-    std::vector<Slot> slots;       // one per digit
+    std::vector<Dims> radix;      // refined dims of each base dim; their product: window.extent
+    std::vector<Window> windows;  // one per base dim
+    std::vector<Slot> slots;      // one per digit
     uint64_t opaque = 0;
 };
 

@@ -16,8 +16,8 @@ struct Interval {
 
 // The digits of one refined view dim, and for each segment of it the interval of each digit.
 struct DimBoxes {
-    size_t first = 0, count = 0;        // digits
-    std::vector<Interval> boxes;        // [segment][digit]
+    size_t first = 0, count = 0;  // digits
+    std::vector<Interval> boxes;  // [segment][digit]
 };
 
 // Indices [begin, end) as one interval per digit; false if they are no such box.

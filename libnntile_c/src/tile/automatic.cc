@@ -11,16 +11,18 @@ namespace {
 
 using graph::no_value;
 
-constexpr double few_seconds = 60e-6;       // of a graph that is not worth a cut
-// A cut that makes data that outlives the graph anew, in tiles, needs a reason: an optimizer's step would else cut
-// its parameter, and each later op would follow.
+constexpr double few_seconds = 60e-6;  // of a graph that is not worth a cut
+// A cut that makes data that outlives the graph anew, in tiles, needs a reason: an optimizer's step
+// would else cut its parameter, and each later op would follow.
 constexpr double settled_seconds = 2e-3;
-constexpr double worth = 0.97;              // a cut has to bring the estimate below this much of what it was
-constexpr size_t one_call = 4;              // nodes that a call of eager mode becomes, at most
-constexpr size_t one_window = 128;          // and a window of such calls, which has one product
-constexpr double worth_more = 0.92;         // likewise more tiles of a call that is cut: later calls get them too
-constexpr double not_leading = 1.25;        // how much another axis than that of the rows has to be better
-constexpr size_t few_axes = 4;              // are tried in a round
+constexpr double worth = 0.97;  // a cut has to bring the estimate below this much of what it was
+constexpr size_t one_call = 4;  // nodes that a call of eager mode becomes, at most
+constexpr size_t one_window = 128;  // and a window of such calls, which has one product
+// Likewise more tiles of a call that is cut: later calls get them too
+constexpr double worth_more = 0.92;
+// How much another axis than that of the rows has to be better
+constexpr double not_leading = 1.25;
+constexpr size_t few_axes = 4;  // are tried in a round
 constexpr int rounds = 3;
 constexpr int64_t most_segments = 1024;
 
@@ -28,7 +30,8 @@ constexpr int64_t most_segments = 1024;
 Cut even_cut(int64_t extent, int64_t segments) {
     int64_t length = (extent + segments - 1) / segments;
     const int64_t round = (length + 7) / 8 * 8;
-    if (length > 16 && (extent + round - 1) / round == segments && extent - (segments - 1) * round >= round * 3 / 4)
+    if (length > 16 && (extent + round - 1) / round == segments &&
+        extent - (segments - 1) * round >= round * 3 / 4)
         length = round;
     Factor f{extent, {}};
     for (int64_t at = length; at < extent; at += length) f.positions.push_back(at);
@@ -38,27 +41,33 @@ Cut even_cut(int64_t extent, int64_t segments) {
 class Chooser {
 public:
     Chooser(const Related& related, Axes& axes)
-        : related_(related), graph_(related.graph), axes_(axes), cost_(cost()), estimate_(related, axes, *cost_),
+        : related_(related),
+          graph_(related.graph),
+          axes_(axes),
+          cost_(cost()),
+          estimate_(related, axes, *cost_),
           small_(is_small(related)) {}
 
     void run() {
         axes_.propagate();
         const bool hints = any_hint();
-        if (!hints && estimate_.seconds_whole() < few_seconds) return end("too short a graph for cuts");
+        if (!hints && estimate_.seconds_whole() < few_seconds)
+            return end("too short a graph for cuts");
         best_ = estimate_();
         const bool settles = all_in_place();
         if (small_ || (settles && only_maps())) {
-            // A call, or the window of an optimizer's step, follows how its operands are cut, unless that is dear, and
-            // is cut no further. One that writes some elements of data in its place would make all of that anew to
-            // be cut as an index is.
-            if (hints && follow(1.2, settles && !only_maps())) return end("a call follows how its operands are cut");
+            // A call, or the window of an optimizer's step, follows how its operands are cut,
+            // unless that is dear, and is cut no further. One that writes some elements of data in
+            // its place would make all of that anew to be cut as an index is.
+            if (hints && follow(1.2, settles && !only_maps()))
+                return end("a call follows how its operands are cut");
             if (alone()) return end("one call for one worker");
             if (estimate_.seconds_whole() >= (settles ? settled_seconds : few_seconds)) search();
             else end("too short a call for cuts of data that stays");
             return;
         }
-        // A larger graph chooses for itself, as it did when its data was not cut yet; where that does not fit the
-        // data as it is now, following the data may be cheaper.
+        // A larger graph chooses for itself, as it did when its data was not cut yet; where that
+        // does not fit the data as it is now, following the data may be cheaper.
         const Axes::Mark none = axes_.mark();
         const Estimate uncut = best_;
         search();
@@ -75,13 +84,16 @@ public:
     Chosen take() { return std::move(chosen_); }
 
 private:
-    // A call of eager mode, or a product and the calls behind it: those that follow will be cut as it is.
+    // A call of eager mode, or a product and the calls behind it: those that follow will be cut as
+    // it is.
     static bool is_small(const Related& related) {
         const std::vector<graph::Node>& nodes = related.graph.nodes;
         if (nodes.size() <= one_call) return true;
-        const auto products = std::count_if(nodes.begin(), nodes.end(), [](const graph::Node& node) {
-            return node.row->rule == schema::Rule::contract || node.row->rule == schema::Rule::host;
-        });
+        const auto products =
+            std::count_if(nodes.begin(), nodes.end(), [](const graph::Node& node) {
+                return node.row->rule == schema::Rule::contract ||
+                       node.row->rule == schema::Rule::host;
+            });
         return nodes.size() <= one_window && products <= 1;
     }
 
@@ -95,11 +107,13 @@ private:
 
     bool only_maps() const {
         for (size_t n = 0; n < graph_.nodes.size(); ++n)
-            if (related_.live.nodes[n] && graph_.nodes[n].row->rule != schema::Rule::map) return false;
+            if (related_.live.nodes[n] && graph_.nodes[n].row->rule != schema::Rule::map)
+                return false;
         return true;
     }
 
-    // One op and one worker: there is nobody to share with, and nothing that a tile could find in a cache.
+    // One op and one worker: there is nobody to share with, and nothing that a tile could find in a
+    // cache.
     bool alone() const {
         const auto makes_tasks = [&](size_t n) {
             return related_.live.nodes[n] && !schema::only_moves(graph_.nodes[n].row->rule);
@@ -111,17 +125,20 @@ private:
 
     // Every result is made in the place of data that is there, or from no data: its grid will stay.
     bool all_in_place() const {
-        return std::all_of(graph_.outputs.begin(), graph_.outputs.end(), [&](const graph::Output& out) {
-            const graph::Value& value = graph_.value(out.value);
-            const bool replaces = std::any_of(graph_.inputs.begin(), graph_.inputs.end(), [&](const graph::Input& in) {
-                return in.overwritable && related_.live.values[in.value] && graph_.value(in.value).sizes == value.sizes;
+        return std::all_of(
+            graph_.outputs.begin(), graph_.outputs.end(), [&](const graph::Output& out) {
+                const graph::Value& value = graph_.value(out.value);
+                const bool replaces = std::any_of(
+                    graph_.inputs.begin(), graph_.inputs.end(), [&](const graph::Input& in) {
+                        return in.overwritable && related_.live.values[in.value] &&
+                               graph_.value(in.value).sizes == value.sizes;
+                    });
+                if (replaces || value.kind != graph::ValueKind::result) return replaces;
+                const auto& from = graph_.nodes[value.source].inputs;
+                return std::all_of(from.begin(), from.end(), [&](uint32_t v) {
+                    return v == no_value || graph_.value(v).kind == graph::ValueKind::scalar;
+                });
             });
-            if (replaces || value.kind != graph::ValueKind::result) return replaces;
-            const auto& from = graph_.nodes[value.source].inputs;
-            return std::all_of(from.begin(), from.end(), [&](uint32_t v) {
-                return v == no_value || graph_.value(v).kind == graph::ValueKind::scalar;
-            });
-        });
     }
 
     void add(int dim, Cut cut) {
@@ -137,17 +154,20 @@ private:
         best_ = estimate;
     }
 
-    // Takes the cuts that data has for a hint, largest data first; or of data that is replaced alone.
+    // Takes the cuts that data has for a hint, largest data first; or of data that is replaced
+    // alone.
     bool follow(double patience, bool replaced_alone) {
         std::vector<const graph::Input*> inputs;
         for (const graph::Input& in : graph_.inputs)
-            if (in.stored && in.stored->hints && related_.live.values[in.value] && (in.overwritable || !replaced_alone))
+            if (in.stored && in.stored->hints && related_.live.values[in.value] &&
+                (in.overwritable || !replaced_alone))
                 inputs.push_back(&in);
         if (inputs.empty()) return false;
         auto bytes = [&](const graph::Input* in) {
             return product(graph_.value(in->value).sizes) * size_of(graph_.value(in->value).dtype);
         };
-        std::stable_sort(inputs.begin(), inputs.end(), [&](auto* a, auto* b) { return bytes(a) > bytes(b); });
+        std::stable_sort(inputs.begin(), inputs.end(),
+                         [&](auto* a, auto* b) { return bytes(a) > bytes(b); });
         std::vector<std::pair<int, Cut>> hinted;
         for (const graph::Input* in : inputs)
             for (size_t d = 0; d < in->stored->cuts.size(); ++d)
@@ -163,8 +183,8 @@ private:
             return estimate_();
         };
         Estimate now = with(hinted.size());
-        // Two operands may cut a result along both of its axes, which its rows do not like: an axis whose hint makes
-        // the call dearer is left whole.
+        // Two operands may cut a result along both of its axes, which its rows do not like: an axis
+        // whose hint makes the call dearer is left whole.
         for (size_t k = hinted.size(); k-- > 0 && hinted.size() > 1;)
             if (Estimate fewer = with(k); fewer.weight < worth * now.weight) {
                 now = fewer;
@@ -189,7 +209,8 @@ private:
 
     Trial at(const std::vector<int>& dims, int64_t segments) {
         const Axes::Mark mark = axes_.mark();
-        for (int dim : dims) axes_.cut(dim, even_cut(axes_.extent(dim), segments), "automatic", automatic_cut);
+        for (int dim : dims)
+            axes_.cut(dim, even_cut(axes_.extent(dim), segments), "automatic", automatic_cut);
         axes_.propagate();
         Trial trial{dims, segments, estimate_(), 0};
         trial.weight = trial.estimate.weight;
@@ -197,8 +218,8 @@ private:
         return trial;
     }
 
-    // The best number of segments of some axes: twice as many, as long as that gets better. Where two bring too little
-    // to be taken, more seldom bring much.
+    // The best number of segments of some axes: twice as many, as long as that gets better. Where
+    // two bring too little to be taken, more seldom bring much.
     Trial best_of(const std::vector<int>& dims) {
         const int64_t most = std::min(axes_.extent(dims[0]), most_segments);
         Trial best = at(dims, std::min<int64_t>(2, most));
@@ -256,8 +277,9 @@ private:
                 return end("the best of other cuts brings too little");
             }
             for (int dim : best.dims) add(dim, even_cut(axes_.extent(dim), best.segments));
-            chosen_.choices.push_back({tried(best), next, estimate_.workers(), estimate_.seconds(best_), best_.tasks,
-                                       best.estimate.tasks, best.estimate.copied});
+            chosen_.choices.push_back({tried(best), next, estimate_.workers(),
+                                       estimate_.seconds(best_), best_.tasks, best.estimate.tasks,
+                                       best.estimate.copied});
             best_ = best.estimate;
             axes_.propagate();
         }
@@ -268,7 +290,7 @@ private:
     Axes& axes_;
     const CostRef cost_;
     const Estimator estimate_;
-    const bool small_;                          // what a call of eager mode becomes
+    const bool small_;  // what a call of eager mode becomes
     Estimate best_;
     Chosen chosen_;
 };

@@ -67,8 +67,11 @@ void Axes::relate(std::string_view spec, std::span<const AxisDims> operands) {
 }
 
 Axes::Way& Axes::way_of(const Dims& shape, const Layout& layout) {
-    const Hash key = Hash().add_all(shape).add_all(layout.sizes).add_all(layout.strides).add(
-        static_cast<uint64_t>(layout.offset));
+    const Hash key = Hash()
+                         .add_all(shape)
+                         .add_all(layout.sizes)
+                         .add_all(layout.strides)
+                         .add(static_cast<uint64_t>(layout.offset));
     std::unique_ptr<Way>& way = ways_[key];
     if (!way) way = std::make_unique<Way>(access_map(shape, layout));
     return *way;
@@ -88,16 +91,15 @@ void Axes::link(std::span<const int> base, std::span<const int> view, const Layo
         if (s.placed() && flat.group_size(s.base) == 1 && d.size == flat.map.shape[s.base] &&
             d.size == layout.sizes[d.dim])
             same(base[flat.first[s.base]], view[d.dim]);
-        else if (d.n_steps > 0)
-            edge = true;
+        else if (d.n_steps > 0) edge = true;
     }
     if (!edge) return;
-    links_.push_back({{base.begin(), base.end()}, {view.begin(), view.end()}, &way, std::string(where)});
+    links_.push_back(
+        {{base.begin(), base.end()}, {view.begin(), view.end()}, &way, std::string(where)});
     ready_ = false;
 }
 
-AxisDims Axes::view(std::span<const int> base, const Layout& layout,
-                            std::string_view where) {
+AxisDims Axes::view(std::span<const int> base, const Layout& layout, std::string_view where) {
     AxisDims dims = value(layout.sizes);
     link(base, dims, layout, where);
     return dims;
@@ -113,8 +115,8 @@ void Axes::cut(int dim, const Cut& cut, std::string_view label, int level) {
     }
     check(covered == dims_[dim].extent || cut.empty(), Status::invalid_argument, label,
           ": a cut of ", covered, " elements for an axis of extent ", dims_[dim].extent);
-    sources_.push_back({level, dim, cut.empty() ? whole(dims_[dim].extent) : normal(cut),
-                        std::string(label)});
+    sources_.push_back(
+        {level, dim, cut.empty() ? whole(dims_[dim].extent) : normal(cut), std::string(label)});
 }
 
 // The rule of conflicts: what `state` becomes; false if nothing changes.
@@ -131,8 +133,8 @@ bool Axes::update(State& state, const Cut& cut, const std::optional<Range>& rang
             for (const Range& r : state.ranges) taken |= r.begin < p && p < r.end;
             if (!taken) both.positions.push_back(p);
         }
-        bool fresh = std::find(state.ranges.begin(), state.ranges.end(), *range) ==
-                     state.ranges.end();
+        bool fresh =
+            std::find(state.ranges.begin(), state.ranges.end(), *range) == state.ranges.end();
         if (fresh) state.ranges.push_back(*range);
         Cut next = normal({both});
         fresh |= next != state.cut;
@@ -185,7 +187,8 @@ void Axes::set_source(const Source& s) {
 
 // What `make` gives for the cuts of some dims; one that is known is not made again.
 template <class Made>
-const Made& Axes::known(std::deque<std::pair<std::vector<Cut>, Made>>& all, std::span<const int> dims, const Path& path,
+const Made& Axes::known(std::deque<std::pair<std::vector<Cut>, Made>>& all,
+                        std::span<const int> dims, const Path& path,
                         Made (*make)(const Path&, std::span<const Cut>)) const {
     for (const auto& [cuts, made] : all)
         if (are_cut(dims, cuts)) return made;
@@ -203,10 +206,11 @@ const Pulled& Axes::pulled(const Link& link) const {
 }
 
 bool Axes::are_cut(std::span<const int> dims, std::span<const Cut> cuts) const {
-    return std::equal(dims.begin(), dims.end(), cuts.begin(), cuts.end(), [&](int dim, const Cut& cut) {
-        const Cut& now = cut_of(dim);
-        return now.empty() ? cut == whole(dims_[dim].extent) : now == cut;
-    });
+    return std::equal(dims.begin(), dims.end(), cuts.begin(), cuts.end(),
+                      [&](int dim, const Cut& cut) {
+                          const Cut& now = cut_of(dim);
+                          return now.empty() ? cut == whole(dims_[dim].extent) : now == cut;
+                      });
 }
 
 bool Axes::all_whole(std::span<const int> dims) const {
@@ -214,11 +218,14 @@ bool Axes::all_whole(std::span<const int> dims) const {
 }
 
 void Axes::visit(const Link& link) {
-    const bool down = !all_whole(link.base), up = !all_whole(link.view);    // whole dims have nothing to say
+    // Whole dims have nothing to say
+    const bool down = !all_whole(link.base), up = !all_whole(link.view);
     const Pushed* there = down ? &pushed(link) : nullptr;
-    const Pulled* back = up ? &pulled(link) : nullptr;      // of the view as it was
-    for (size_t k = 0; there && k < there->cuts.size(); ++k) propose(link.view[k], there->cuts[k], std::nullopt);
-    for (size_t i = 0; back && i < back->cuts.size(); ++i) propose(link.base[i], back->cuts[i], back->ranges[i]);
+    const Pulled* back = up ? &pulled(link) : nullptr;  // of the view as it was
+    for (size_t k = 0; there && k < there->cuts.size(); ++k)
+        propose(link.view[k], there->cuts[k], std::nullopt);
+    for (size_t i = 0; back && i < back->cuts.size(); ++i)
+        propose(link.base[i], back->cuts[i], back->ranges[i]);
 }
 
 void Axes::restart() {
@@ -229,7 +236,8 @@ void Axes::restart() {
         for (const AxisDims* side : {&links_[l].base, &links_[l].view})
             for (int dim : *side) {
                 auto& at = links_at_[find(dim)];
-                if (at.empty() || at.back() != static_cast<int>(l)) at.push_back(static_cast<int>(l));
+                if (at.empty() || at.back() != static_cast<int>(l))
+                    at.push_back(static_cast<int>(l));
             }
     notes_.clear();
     pending_.clear();
@@ -265,7 +273,8 @@ int Axes::propagate() {
 }
 
 Axes::Mark Axes::mark() {
-    check(ready_ && done_ == sources_.size(), Status::internal, "a mark of axes that are not propagated");
+    check(ready_ && done_ == sources_.size(), Status::internal,
+          "a mark of axes that are not propagated");
     logging_ = true;
     return {sources_.size(), notes_.size(), log_.size()};
 }
@@ -306,7 +315,7 @@ int Axes::level(int dim) const {
 bool Axes::lines_up(size_t link) const {
     const auto look = [&] {
         const Link& l = links_[link];
-        if (all_whole(l.base)) return true;     // blocks of one tile, or a copy that no cut causes
+        if (all_whole(l.base)) return true;  // blocks of one tile, or a copy that no cut causes
         const Pushed& there = pushed(l);
         return there.exact && are_cut(l.view, there.cuts);
     };
@@ -337,10 +346,8 @@ std::vector<std::string> Axes::retiles() const {
         size_t tiles = static_cast<size_t>(view.tiles());
         if (!found.irregular && found.list.size() <= tiles) continue;  // folded: no copy either
         std::string line = link.where + ": " + describe(link.base) + " -> " + describe(link.view);
-        if (found.irregular)
-            line += ": irregular";
-        else
-            line += text_of(": ", found.list.size(), " blocks for ", tiles, " tiles");
+        if (found.irregular) line += ": irregular";
+        else line += text_of(": ", found.list.size(), " blocks for ", tiles, " tiles");
         out.push_back(std::move(line));
     }
     return out;

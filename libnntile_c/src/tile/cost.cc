@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "base/environment.hh"
-#include "base/settings.hh"
 #include "base/error.hh"
+#include "base/settings.hh"
 #include "base/text.hh"
 #include "tile/tile_graph.hh"
 
@@ -24,7 +24,7 @@ namespace {
 
 struct Constant {
     std::string_view name;
-    double Machine::*value;
+    double Machine::* value;
     std::string_view unit;
 };
 constexpr Constant constants[] = {
@@ -94,15 +94,16 @@ Machine parse_machine(std::string_view text, std::string_view where) {
         const size_t equals = std::min(line.find('='), line.size());
         const std::string_view name = trimmed(line.substr(0, equals));
         const Constant* known = find_constant(name);
-        check(known, Status::invalid_argument, where, ", line ", number, ": no constant is called ", quoted(name));
+        check(known, Status::invalid_argument, where, ", line ", number, ": no constant is called ",
+              quoted(name));
         check(equals < line.size(), Status::invalid_argument, where, ", line ", number, ": '", name,
               " = value' is expected, got ", quoted(line));
-        check(std::find(given.begin(), given.end(), name) == given.end(), Status::invalid_argument, where, ", line ",
-              number, ": ", name, " is given twice");
+        check(std::find(given.begin(), given.end(), name) == given.end(), Status::invalid_argument,
+              where, ", line ", number, ": ", name, " is given twice");
         const std::string_view value = trimmed(line.substr(equals + 1));
         machine.*known->value = positive(value);
-        check(machine.*known->value > 0, Status::invalid_argument, where, ", line ", number, ": ", name,
-              " must be a finite number > 0, got ", quoted(value));
+        check(machine.*known->value > 0, Status::invalid_argument, where, ", line ", number, ": ",
+              name, " must be a finite number > 0, got ", quoted(value));
         given.push_back(name);
     }
     return machine;
@@ -116,7 +117,7 @@ std::string print(const Machine& machine) {
 }
 
 double Cost::flops(double flops, double bytes, DType dtype) const {
-    const double rate = dtype == DType::f64       ? machine.product_flops_f64
+    const double rate = dtype == DType::f64     ? machine.product_flops_f64
                         : is_short_float(dtype) ? machine.product_flops_16
                                                 : machine.product_flops;
     return flops / rate + bytes / machine.product_bytes;
@@ -138,21 +139,24 @@ double Cost::table(const Task& task) const {
     double points = 1;
     for (size_t i = 0; i + 1 < task.sizes.size(); ++i) points *= static_cast<double>(task.sizes[i]);
     double moved = 2 * points;
-    if (!out.strides.empty() && out.strides.back() != 0)    // the gradient is a table, and all of it is written
+    // The gradient is a table, and all of it is written
+    if (!out.strides.empty() && out.strides.back() != 0)
         moved += static_cast<double>(task.sizes[task.sizes.size() - 2] * task.sizes.back());
     return pass(points, moved * static_cast<double>(size_of(out.dtype)));
 }
 
 double Cost::epilogue(const Task& task) const {
     const kernels::Program& program = *task.program;
-    const size_t result = task.operands.size() - program.n_out - 1, first = result + 1 - program.n_in;
+    const size_t result = task.operands.size() - program.n_out - 1,
+                 first = result + 1 - program.n_in;
     const auto block = [&](const Operand& o, double element) {
         for (size_t i = 0; i < task.sizes.size(); ++i)
             if (o.strides[i] != 0) element *= static_cast<double>(task.sizes[i]);
         return element;
     };
     double flops = 0, bytes = 0;
-    for (const kernels::Instruction& i : program.code) flops += kernels::map_rows()[i.primitive].flops;
+    for (const kernels::Instruction& i : program.code)
+        flops += kernels::map_rows()[i.primitive].flops;
     for (size_t k = first; k < task.operands.size(); ++k)
         if (k != result && task.operands[k].tile != none)
             bytes += block(task.operands[k], static_cast<double>(size_of(task.operands[k].dtype)));
@@ -162,15 +166,17 @@ double Cost::epilogue(const Task& task) const {
 double Cost::task(const Task& task) const {
     double seconds = 0;
     if (!task.kernel) {
-        seconds = task.flops / machine.host_bytes;      // bytes times weight; see NodeTasks
+        seconds = task.flops / machine.host_bytes;  // bytes times weight; see NodeTasks
     } else if (task.kernel->work == kernels::Work::product) {
         const size_t n = task.sizes.size();
         double m = static_cast<double>(task.sizes[n - 3]), count = 1;
         const Operand& b = task.operands[1];
-        for (size_t i = 0; i + 3 < n; ++i)      // the kernel makes one product where b is the same for all
+        // The kernel makes one product where b is the same for all
+        for (size_t i = 0; i + 3 < n; ++i)
             (b.strides[i] == 0 ? m : count) *= static_cast<double>(task.sizes[i]);
-        seconds = product(m, static_cast<double>(task.sizes[n - 2]), static_cast<double>(task.sizes[n - 1]), count,
-                          task.operands[0].dtype) + (task.program ? epilogue(task) : 0);
+        seconds = product(m, static_cast<double>(task.sizes[n - 2]),
+                          static_cast<double>(task.sizes[n - 1]), count, task.operands[0].dtype) +
+                  (task.program ? epilogue(task) : 0);
     } else if (task.kernel->work == kernels::Work::table) {
         seconds = table(task);
     } else if (task.kernel->work == kernels::Work::flops) {
@@ -188,8 +194,10 @@ double Cost::task(const Task& task) const {
 CostRef cost() {
     std::lock_guard lock(current_mutex);
     if (!current) {
-        const std::string& path = read_settings().cost;    // anew: after an error it may be another file
-        current = std::make_shared<const Cost>(path.empty() ? this_machine() : machine_of_file(path.c_str()));
+        // anew: after an error it may be another file
+        const std::string& path = read_settings().cost;
+        current = std::make_shared<const Cost>(path.empty() ? this_machine()
+                                                            : machine_of_file(path.c_str()));
     }
     return current;
 }

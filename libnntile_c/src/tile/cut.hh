@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Helpers on factored cuts that more than one floor needs: the refined shape of a value and its grid.
+// Helpers on factored cuts that more than one floor needs: the refined shape of a value and its
+// grid.
 #pragma once
 
 #include <span>
@@ -14,17 +15,20 @@ using graph::Cut;
 using graph::Factor;
 using graph::Positions;
 
-// One refined dim: extent and the starts of its segments (starts[0] == 0); a whole dim has one segment.
+// One refined dim: extent and the starts of its segments (starts[0] == 0); a whole dim has one
+// segment.
 struct GridDim {
     int64_t extent = 0;
-    uint32_t dim = 0;                   // dim of the value that it refines
+    uint32_t dim = 0;  // dim of the value that it refines
     SmallVector<int64_t, 2> starts;
     int64_t segments() const { return static_cast<int64_t>(starts.size()); }
-    int64_t size(int64_t s) const { return (s + 1 < segments() ? starts[s + 1] : extent) - starts[s]; }
+    int64_t size(int64_t s) const {
+        return (s + 1 < segments() ? starts[s + 1] : extent) - starts[s];
+    }
 };
 
-// The refined dims of a value, in storage order: every factor of every dim's cut. A dim of extent 1 or 0, or
-// without factors, gives one whole refined dim of that extent, so that no dim disappears.
+// The refined dims of a value, in storage order: every factor of every dim's cut. A dim of extent 1
+// or 0, or without factors, gives one whole refined dim of that extent, so that no dim disappears.
 struct Grid {
     SmallVector<GridDim, 4> dims;
 

@@ -66,7 +66,7 @@ Merged merged(const AccessMap& map);
 struct Path {
     AccessMap map;
     Merged flat;
-    Form form;                          // of flat
+    Form form;  // of flat
     explicit Path(AccessMap of) : map(std::move(of)), flat(merged(map)), form(refine(flat.map)) {}
 };
 

@@ -15,7 +15,8 @@ using schema::LabelKind;
 
 namespace {
 
-// Bytes that could be read in the time of a miss that no prefetch sees coming: 150 ns, measured with rows of 896 bytes.
+// Bytes that could be read in the time of a miss that no prefetch sees coming: 150 ns, measured
+// with rows of 896 bytes.
 constexpr double bytes_of_miss = 1024;
 constexpr double bytes_of_line = 64;
 
@@ -25,8 +26,8 @@ bool refines(const Cut& wanted, const Cut& stored) {
     if (wanted.size() != stored.size()) return false;
     for (size_t f = 0; f < stored.size(); ++f)
         if (wanted[f].extent != stored[f].extent ||
-            !std::includes(wanted[f].positions.begin(), wanted[f].positions.end(), stored[f].positions.begin(),
-                           stored[f].positions.end()))
+            !std::includes(wanted[f].positions.begin(), wanted[f].positions.end(),
+                           stored[f].positions.begin(), stored[f].positions.end()))
             return false;
     return true;
 }
@@ -36,7 +37,7 @@ bool refines(const Cut& wanted, const Cut& stored) {
 Estimator::Estimator(const Related& related, const Axes& axes, const Cost& cost)
     : related_(related), all_(axes), cost_(cost), axis_of_dim_(axes.dim_count(), -1) {
     const graph::Graph& g = related.graph;
-    std::vector<size_t> made(g.values.size(), 0);   // level from which a value can be read
+    std::vector<size_t> made(g.values.size(), 0);  // level from which a value can be read
     for (uint32_t n = 0; n < g.nodes.size(); ++n) {
         if (!related.live.nodes[n]) continue;
         const graph::Node& node = g.nodes[n];
@@ -47,7 +48,7 @@ Estimator::Estimator(const Related& related, const Axes& axes, const Cost& cost)
             return level;
         };
         size_t level = level_of(node);
-        if (graph::has_prologue(node)) {        // a job of its own: it is, where the tiles do not line up
+        if (graph::has_prologue(node)) {  // a job of its own: it is, where the tiles do not line up
             const graph::Node first = graph::prologue_of(node);
             const size_t earlier = level_of(first);
             add(n, first, earlier);
@@ -57,7 +58,8 @@ Estimator::Estimator(const Related& related, const Axes& axes, const Cost& cost)
         for (uint32_t v : node.outputs) made[v] = level + 1;
         levels_ = std::max(levels_, level + 1);
     }
-    while (sizes_ < Estimate{}.seconds.size() && (2 << (sizes_ - 1)) <= cost.machine.workers) ++sizes_;
+    while (sizes_ < Estimate{}.seconds.size() && (2 << (sizes_ - 1)) <= cost.machine.workers)
+        ++sizes_;
     const std::vector<AxisState> uncut = whole_axes();
     for (Job& job : jobs_) {
         job.seconds = task_seconds(job, uncut) + epilogue_seconds(job, uncut);
@@ -116,23 +118,27 @@ void Estimator::add(uint32_t number, const graph::Node& node, size_t level) {
         jobs_.push_back(std::move(job));
         return;
     }
-    for (size_t k = 0; k < node.inputs.size(); ++k) job.operands.push_back(operand_of(node.inputs[k], false));
+    for (size_t k = 0; k < node.inputs.size(); ++k)
+        job.operands.push_back(operand_of(node.inputs[k], false));
     for (uint32_t v : node.outputs) job.operands.push_back(operand_of(v, true));
     job.dtype = node.outputs.empty() ? DType::f32 : g.value(node.outputs[0]).dtype;
-    const kernels::KernelRow* kernel = node.row->kernel.empty() ? nullptr : kernels::find_kernel(node.row->kernel);
+    const kernels::KernelRow* kernel =
+        node.row->kernel.empty() ? nullptr : kernels::find_kernel(node.row->kernel);
     const auto works = [&](kernels::Work work) { return kernel && kernel->work == work; };
-    job.kind = node.host_call >= 0                         ? Kind::host
+    job.kind = node.host_call >= 0                        ? Kind::host
                : node.row->rule == schema::Rule::contract ? Kind::product
-               : works(kernels::Work::flops)               ? Kind::flops
-               : works(kernels::Work::reorders)            ? Kind::reorders
-               : works(kernels::Work::visits)              ? Kind::visits
-                                                           : Kind::pass;
-    job.flops = node.host_call >= 0 ? host_weight(g.hosts[node.host_call].name) : flops_of(node, space);
+               : works(kernels::Work::flops)              ? Kind::flops
+               : works(kernels::Work::reorders)           ? Kind::reorders
+               : works(kernels::Work::visits)             ? Kind::visits
+                                                          : Kind::pass;
+    job.flops =
+        node.host_call >= 0 ? host_weight(g.hosts[node.host_call].name) : flops_of(node, space);
     if (graph::has_epilogue(node)) {
         const graph::Own own = graph::own_of(node);
         job.epilogue = graph::flops_of(*node.program);
         for (size_t k = own.inputs; k < node.inputs.size(); ++k) job.operands[k].epilogue = true;
-        for (size_t k = own.outputs; k < node.outputs.size(); ++k) job.operands[node.inputs.size() + k].epilogue = true;
+        for (size_t k = own.outputs; k < node.outputs.size(); ++k)
+            job.operands[node.inputs.size() + k].epilogue = true;
     }
     for (const schema::Label& l : space.relation.labels)
         job.labels.push_back({-1, static_cast<double>(l.extent), l.kind});
@@ -145,39 +151,48 @@ void Estimator::add(uint32_t number, const graph::Node& node, size_t level) {
     jobs_.push_back(std::move(job));
 }
 
-double Estimator::block(const Job& job, const Operand& operand, const std::vector<AxisState>& axes) const {
+double Estimator::block(const Job& job, const Operand& operand,
+                        const std::vector<AxisState>& axes) const {
     double bytes = operand.element;
     for (size_t d = 0; d < operand.labels.size() && d < operand.axes.size(); ++d) {
-        if (operand.axes[d] < 0) continue;      // an extent of 1
+        if (operand.axes[d] < 0) continue;  // an extent of 1
         const int label = operand.labels[d];
-        if (label >= 0 && job.labels[label].kind == LabelKind::whole && job.sparse && !operand.output) continue;
+        if (label >= 0 && job.labels[label].kind == LabelKind::whole && job.sparse &&
+            !operand.output)
+            continue;
         const bool cut = label >= 0 && job.labels[label].kind != LabelKind::whole;
-        bytes *= cut ? axes[operand.axes[d]].length : static_cast<double>(all_.extent(axes_[operand.axes[d]]));
+        bytes *= cut ? axes[operand.axes[d]].length
+                     : static_cast<double>(all_.extent(axes_[operand.axes[d]]));
     }
     return bytes;
 }
 
-// Tiles lie one behind the other, but a block of a tile is as many runs as its outer dims have elements.
-double Estimator::with_runs(const Operand& operand, double bytes, const std::vector<AxisState>& axes) const {
+// Tiles lie one behind the other, but a block of a tile is as many runs as its outer dims have
+// elements.
+double Estimator::with_runs(const Operand& operand, double bytes,
+                            const std::vector<AxisState>& axes) const {
     if (!operand.in_one) return bytes;
-    SmallVector<size_t, 8> order;       // innermost dims first
+    SmallVector<size_t, 8> order;  // innermost dims first
     for (size_t d = operand.axes.size(); d-- > 0;)
         if (operand.axes[d] >= 0 && operand.strides[d] != 0) order.push_back(d);
-    std::stable_sort(order.begin(), order.end(),
-                     [&](size_t a, size_t b) { return std::abs(operand.strides[a]) < std::abs(operand.strides[b]); });
+    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+        return std::abs(operand.strides[a]) < std::abs(operand.strides[b]);
+    });
     double run = operand.element;
     for (size_t d : order) {
         const AxisState& axis = axes[operand.axes[d]];
         run *= axis.length;
         if (axis.segments <= 1) continue;
         // Of a cache line that several blocks share each reads all.
-        const double apart = run < bytes_of_line ? run * static_cast<double>(axis.segments - 1) : bytes_of_miss;
+        const double apart =
+            run < bytes_of_line ? run * static_cast<double>(axis.segments - 1) : bytes_of_miss;
         return bytes + std::max(bytes / run, 1.0) * std::min(apart, bytes_of_miss);
     }
     return bytes;
 }
 
-double Estimator::block_and_runs(const Job& job, const Operand& operand, const std::vector<AxisState>& axes) const {
+double Estimator::block_and_runs(const Job& job, const Operand& operand,
+                                 const std::vector<AxisState>& axes) const {
     return with_runs(operand, block(job, operand, axes), axes);
 }
 
@@ -206,26 +221,30 @@ double Estimator::task_seconds(const Job& job, const std::vector<AxisState>& axe
     if (job.kind == Kind::move) return 0;
     double bytes = 0;
     for (const Operand& o : job.operands)
-        if (o.element > 0) bytes += job.kind == Kind::host ? block(job, o, axes) : block_and_runs(job, o, axes);
+        if (o.element > 0)
+            bytes += job.kind == Kind::host ? block(job, o, axes) : block_and_runs(job, o, axes);
     if (job.kind == Kind::host) return cost_.host(bytes, job.flops);
     double flops = job.flops;
     for (const Label& l : job.labels)
         if (!(job.sparse && l.kind == LabelKind::whole)) flops *= length(l, axes);
     if (job.kind == Kind::visits) return cost_.visits(flops, job.dtype);
     if (job.kind == Kind::reorders) return cost_.reorders(flops, bytes, job.dtype);
-    return job.kind == Kind::flops ? cost_.flops(flops, bytes, job.dtype) : cost_.pass(flops, bytes);
+    return job.kind == Kind::flops ? cost_.flops(flops, bytes, job.dtype)
+                                   : cost_.pass(flops, bytes);
 }
 
 bool Estimator::fits(uint32_t input) const {
     const graph::Stored& stored = *related_.graph.inputs[related_.graph.value(input).source].stored;
     const AxisDims& dims = related_.dims[input];
     for (size_t d = 0; d < dims.size() && d < stored.cuts.size(); ++d)
-        if (all_.level(dims[d]) == automatic_cut && !refines(all_.factors(dims[d]), normal(stored.cuts[d])))
+        if (all_.level(dims[d]) == automatic_cut &&
+            !refines(all_.factors(dims[d]), normal(stored.cuts[d])))
             return false;
     return true;
 }
 
-void Estimator::estimate_job(const Job& job, const Now& now, std::vector<Sum>& levels, Estimate& all) const {
+void Estimator::estimate_job(const Job& job, const Now& now, std::vector<Sum>& levels,
+                             Estimate& all) const {
     Sum& level = levels[job.level];
     const Machine& machine = cost_.machine;
     auto tiles = [&](const Operand& o) {
@@ -261,10 +280,12 @@ void Estimator::estimate_job(const Job& job, const Now& now, std::vector<Sum>& l
     double parallel = 1, parts = 1;
     for (const Label& l : job.labels) {
         if (l.axis < 0 || l.kind == LabelKind::whole) continue;
-        (l.kind == LabelKind::parallel ? parallel : parts) *= static_cast<double>(now.axes[l.axis].segments);
+        (l.kind == LabelKind::parallel ? parallel : parts) *=
+            static_cast<double>(now.axes[l.axis].segments);
     }
     const double task = machine.task_seconds + task_seconds(job, now.axes);
-    const auto lanes = static_cast<double>(lanes_of(static_cast<int64_t>(parallel), static_cast<int64_t>(parts)));
+    const auto lanes =
+        static_cast<double>(lanes_of(static_cast<int64_t>(parallel), static_cast<int64_t>(parts)));
     const double epilogue = epilogue_seconds(job, now.axes);
     double chain = std::ceil(parts / lanes) * task + epilogue;
     level.work += parallel * (parts * task + epilogue);
@@ -307,28 +328,34 @@ std::vector<std::vector<int>> Estimator::candidates() const {
     for (const Job& job : jobs_)
         for (const Label& l : job.labels) {
             if (l.axis < 0) continue;
-            const double sign = l.kind == LabelKind::parallel ? 1 : l.kind == LabelKind::reduce ? 0.2 : -0.2;
+            const double sign = l.kind == LabelKind::parallel ? 1
+                                : l.kind == LabelKind::reduce ? 0.2
+                                                              : -0.2;
             score[l.axis] += sign * job.seconds;
         }
     std::map<int64_t, std::vector<size_t>> by_extent;
     for (size_t a = 0; a < axes_.size(); ++a)
-        if (score[a] > 0 && is_whole(all_.factors(axes_[a]))) by_extent[all_.extent(axes_[a])].push_back(a);
+        if (score[a] > 0 && is_whole(all_.factors(axes_[a])))
+            by_extent[all_.extent(axes_[a])].push_back(a);
     std::vector<std::pair<double, std::vector<int>>> groups;
     for (auto& [extent, axes] : by_extent) {
-        std::stable_sort(axes.begin(), axes.end(), [&](size_t a, size_t b) { return score[a] > score[b]; });
+        std::stable_sort(axes.begin(), axes.end(),
+                         [&](size_t a, size_t b) { return score[a] > score[b]; });
         auto& group = groups.emplace_back();
         for (size_t a : axes) {
             group.first += score[a];
             group.second.push_back(axes_[a]);
         }
     }
-    std::stable_sort(groups.begin(), groups.end(), [](auto& a, auto& b) { return a.first > b.first; });
+    std::stable_sort(groups.begin(), groups.end(),
+                     [](auto& a, auto& b) { return a.first > b.first; });
     std::vector<std::vector<int>> out;
     for (auto& group : groups) out.push_back(std::move(group.second));
     return out;
 }
 
-// Whether all of an axis lies in a cache line of some data: tasks of its parts would each read the lines of all.
+// Whether all of an axis lies in a cache line of some data: tasks of its parts would each read the
+// lines of all.
 bool Estimator::is_within_lines(int dim) const {
     const int axis = axis_of_dim_[static_cast<size_t>(all_.find(dim))];
     for (const Job& job : jobs_)

@@ -29,14 +29,15 @@ bool is_injective(const Moves& moves) {
     return true;
 }
 
-// Whether two layouts with these injective moves meet if the second begins `distance` later: whether the distance
-// is a difference of two of their elements.
+// Whether two layouts with these injective moves meet if the second begins `distance` later:
+// whether the distance is a difference of two of their elements.
 bool meet(std::span<const std::array<int64_t, 2>> moves, int64_t distance) {
     if (moves.empty()) return distance == 0;
     const auto [stride, extent] = moves.back();
-    const int64_t steps = distance / stride;    // the smaller strides do not reach as far as this one
+    const int64_t steps = distance / stride;  // the smaller strides do not reach as far as this one
     for (int64_t n : {steps - 1, steps, steps + 1})
-        if (std::abs(n) < extent && meet(moves.first(moves.size() - 1), distance - n * stride)) return true;
+        if (std::abs(n) < extent && meet(moves.first(moves.size() - 1), distance - n * stride))
+            return true;
     return false;
 }
 

@@ -13,48 +13,57 @@
 
 namespace nntile::tile {
 
-using graph::AxisCuts;  // what the user said about named axes; one that is not listed is cut automatically
+// What the user said about named axes; one that is not listed is cut automatically
+using graph::AxisCuts;
 
 struct ValueTiling {
-    std::vector<Cut> cuts;              // one per dim, as tasks want it; empty for views and scalars
-    // Of an input: its data stays as it is stored, and tasks read blocks of its tiles, for no cut that a user has
-    // set speaks against that. Else data that is stored under other cuts takes these for good.
+    std::vector<Cut> cuts;  // one per dim, as tasks want it; empty for views and scalars
+    // Of an input: its data stays as it is stored, and tasks read blocks of its tiles, for no cut
+    // that a user has set speaks against that. Else data that is stored under other cuts takes
+    // these for good.
     bool as_stored = false;
-    uint64_t hints = 0;                 // dims, as bits, whose cut is automatic; as Stored::hints
-    std::vector<std::string> names;     // axis group of each dim, "" for none; empty if no axis of the graph is named
+    uint64_t hints = 0;  // dims, as bits, whose cut is automatic; as Stored::hints
+    // Axis group of each dim, "" for none; empty if no axis of the graph is named
+    std::vector<std::string> names;
 };
 
 // One row of print_axis_groups().
 struct AxisGroup {
-    std::string name;                   // "" for an axis without a name
+    std::string name;  // "" for an axis without a name
     int64_t extent = 0;
-    std::string cut;                    // "128 whole", "128 cut (64, 64)", "4 x 6 cut (3, 3)"
-    std::string origin;                 // "user"; "automatic"; "follows" from cuts of the user or of data; "" if whole
-    size_t dims = 0;                    // dims of values that belong to it
+    std::string cut;  // "128 whole", "128 cut (64, 64)", "4 x 6 cut (3, 3)"
+    // "user"; "automatic"; "follows" from cuts of the user or of data; "" if whole
+    std::string origin;
+    size_t dims = 0;  // dims of values that belong to it
 };
 
 struct Tiling {
-    std::vector<ValueTiling> values;    // by value id
-    bool named = false;                 // some axis has a name
-    std::vector<SavedCut> automatic;    // what was chosen, for a later choose_tiling() of the same graph
+    std::vector<ValueTiling> values;  // by value id
+    bool named = false;               // some axis has a name
+    // What was chosen, for a later choose_tiling() of the same graph
+    std::vector<SavedCut> automatic;
     // For texts only, as is what follows.
-    std::vector<AxisGroup> axes;        // named axes and those that are cut
-    std::vector<std::string> retiles;   // links whose two sides are cut differently, with the op that reads them
-    std::vector<std::string> choices;   // automatic cuts in order, what each brings, and why there are no more
-    std::string text() const;           // "axes { batch = 128 cut (64, 64) ... }"
+    std::vector<AxisGroup> axes;  // named axes and those that are cut
+    // Links whose two sides are cut differently, with the op that reads them
+    std::vector<std::string> retiles;
+    // Automatic cuts in order, what each brings, and why there are no more
+    std::vector<std::string> choices;
+    std::string text() const;  // "axes { batch = 128 cut (64, 64) ... }"
 };
 
-// Pure: depends on the graph (with the stored cuts of its inputs), the user's cuts and the cost module, on nothing
-// else. saved: automatic cuts that are to be taken as they are; invalid_argument where they do not fit the graph.
+// Pure: depends on the graph (with the stored cuts of its inputs), the user's cuts and the cost
+// module, on nothing else. saved: automatic cuts that are to be taken as they are; invalid_argument
+// where they do not fit the graph.
 Tiling choose_tiling(const graph::Graph& graph, const AxisCuts& cuts, bool with_texts = true,
                      const SavedGraph* saved = nullptr);
 
 struct Lowered {
     TileGraph tiles;
-    std::vector<uint32_t> inputs;       // value ids with tiles of role input
-    std::vector<uint32_t> outputs;      // value ids with tiles of role output: the graph's outputs, then the inputs
-                                        // whose data takes a new grid (retiled once, kept for the next graph)
-    size_t copies = 0;                  // tasks inserted because cuts or layouts did not line up
+    std::vector<uint32_t> inputs;  // value ids with tiles of role input
+    // Value ids with tiles of role output: the graph's outputs, then the inputs whose data takes a
+    // new grid (retiled once, kept for the next graph)
+    std::vector<uint32_t> outputs;
+    size_t copies = 0;  // tasks inserted because cuts or layouts did not line up
     size_t host_calls = 0;
 };
 Lowered lower(const graph::Graph& graph, const Tiling& tiling);

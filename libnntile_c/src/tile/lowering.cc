@@ -1,22 +1,31 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The driver of lowering: inputs, then every live node in recording order.
-#include "base/error.hh"
 #include "tile/lowering.hh"
+#include "base/error.hh"
 
 namespace nntile::tile {
 
 using graph::no_value;
 
 Lowering::Lowering(const graph::Graph& graph, const Tiling& tiling)
-    : graph_(graph), tiling_(tiling), live_(live_of(graph)), own_cuts_(graph.values.size()),
+    : graph_(graph),
+      tiling_(tiling),
+      live_(live_of(graph)),
+      own_cuts_(graph.values.size()),
       grids_(graph.values.size()),
-      tiles_(graph.values.size()), last_use_(graph.values.size(), none), is_output_(graph.values.size()),
-      overwritable_(graph.values.size()), successor_(graph.values.size(), no_value), seen_(graph.values.size()),
-      copy_(kernels::find_kernel("copy")), copies_(kernels::find_kernel("copies")) {
+      tiles_(graph.values.size()),
+      last_use_(graph.values.size(), none),
+      is_output_(graph.values.size()),
+      overwritable_(graph.values.size()),
+      successor_(graph.values.size(), no_value),
+      seen_(graph.values.size()),
+      copy_(kernels::find_kernel("copy")),
+      copies_(kernels::find_kernel("copies")) {
     for (uint32_t v = 0; v < graph.values.size(); ++v) own_cuts_[v] = tiling.values[v].cuts;
     for (const graph::Input& in : graph.inputs) {
         if (!in.stored || !tiling.values[in.value].as_stored) continue;
-        for (size_t d = 0; d < in.stored->cuts.size(); ++d) own_cuts_[in.value][d] = normal(in.stored->cuts[d]);
+        for (size_t d = 0; d < in.stored->cuts.size(); ++d)
+            own_cuts_[in.value][d] = normal(in.stored->cuts[d]);
         for (size_t d = in.stored->cuts.size(); d < own_cuts_[in.value].size(); ++d)
             own_cuts_[in.value][d] = whole(graph.value(in.value).sizes[d]);
     }
@@ -34,7 +43,8 @@ Lowering::Lowering(const graph::Graph& graph, const Tiling& tiling)
 
 bool Lowering::dies_at(uint32_t v, uint32_t number) const {
     const graph::ValueKind kind = graph_.value(v).kind;
-    if (kind != graph::ValueKind::result && !(kind == graph::ValueKind::input && overwritable_[v])) return false;
+    if (kind != graph::ValueKind::result && !(kind == graph::ValueKind::input && overwritable_[v]))
+        return false;
     return !is_output_[v] && last_use_[v] == number;
 }
 
@@ -49,22 +59,26 @@ void Lowering::bind_input(const graph::Input& input) {
         tiles_[v] = add_tiles(v, grids_[v], value.dtype, TileRole::input);
         return;
     }
-    // Stored under other cuts: retile once; the new tiles stay with the data unless it is about to be overwritten.
+    // Stored under other cuts: retile once; the new tiles stay with the data unless it is about to
+    // be overwritten.
     const Grid old = grid_of(value.sizes, stored);
     const auto from = add_tiles(v, old, value.dtype, TileRole::input);
-    tiles_[v] = add_tiles(v, grids_[v], value.dtype, overwritable_[v] ? TileRole::temporary : TileRole::output);
+    tiles_[v] = add_tiles(v, grids_[v], value.dtype,
+                          overwritable_[v] ? TileRole::temporary : TileRole::output);
     std::vector<OperandTile> to;
     for (size_t i = 0; i < tiles_[v].size(); ++i)
-        to.push_back({tiles_[v][i], 0,
-                      dense_strides(grids_[v].sizes_of(grids_[v].segments_of(static_cast<int64_t>(i))))});
-    copy_pieces(old, from, Layout::dense(value.sizes), grids_[v], to, value.dtype, value.dtype, false, none);
+        to.push_back(
+            {tiles_[v][i], 0,
+             dense_strides(grids_[v].sizes_of(grids_[v].segments_of(static_cast<int64_t>(i))))});
+    copy_pieces(old, from, Layout::dense(value.sizes), grids_[v], to, value.dtype, value.dtype,
+                false, none);
 }
 
 Lowered Lowering::run() {
     out_.tiles.op_names.reserve(graph_.nodes.size());
     out_.tiles.where.reserve(graph_.nodes.size());
     out_.tiles.recorded.reserve(graph_.nodes.size());
-    out_.tiles.tasks.reserve(graph_.nodes.size());      // where nothing is cut
+    out_.tiles.tasks.reserve(graph_.nodes.size());  // where nothing is cut
     out_.tiles.tiles.reserve(graph_.values.size());
     for (const graph::Node& node : graph_.nodes) {
         out_.tiles.op_names.push_back(graph::name_of(graph_, node));
@@ -98,10 +112,13 @@ void Lowering::mark_updates() {
     for (const graph::Output& o : graph_.outputs) {
         if (o.input == no_value) continue;
         for (uint32_t t : tiles_[o.value])
-            out_.tiles.tiles[t].updates = out_.tiles.tiles[memory[t]].value == graph_.inputs[o.input].value;
+            out_.tiles.tiles[t].updates =
+                out_.tiles.tiles[memory[t]].value == graph_.inputs[o.input].value;
     }
 }
 
-Lowered lower(const graph::Graph& graph, const Tiling& tiling) { return Lowering(graph, tiling).run(); }
+Lowered lower(const graph::Graph& graph, const Tiling& tiling) {
+    return Lowering(graph, tiling).run();
+}
 
 }  // namespace nntile::tile

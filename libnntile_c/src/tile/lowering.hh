@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The state of one lowering; inside of tile/ only. operands.cc finds the blocks that a node reads,
-// node_tasks.cc makes the tasks of a node with a relation, write_tasks.cc those of writes, move_tasks.cc those of other
-// moves, lowering.cc drives.
+// node_tasks.cc makes the tasks of a node with a relation, write_tasks.cc those of writes,
+// move_tasks.cc those of other moves, lowering.cc drives.
 #pragma once
 
 #include <map>
@@ -22,10 +22,10 @@ struct OperandTile {
 // An operand cut as a node wants it.
 struct OperandTiles {
     Grid grid;
-    std::vector<OperandTile> tiles;     // row-major over grid
-    bool own = false;                   // the value's own tiles, in their own order: may be reused in place
+    std::vector<OperandTile> tiles;  // row-major over grid
+    bool own = false;  // the value's own tiles, in their own order: may be reused in place
 
-    bool are_dense() const;             // each is one row-major block
+    bool are_dense() const;  // each is one row-major block
 };
 
 class NodeTasks;
@@ -41,51 +41,58 @@ private:
     using Cuts = std::vector<Cut>;
 
     // ---- tiles of values
-    uint32_t add_tile(uint32_t value, uint32_t index, std::span<const int64_t> sizes, DType dtype, TileRole role);
+    uint32_t add_tile(uint32_t value, uint32_t index, std::span<const int64_t> sizes, DType dtype,
+                      TileRole role);
     uint32_t add_temporary_like(uint32_t tile);
     std::vector<uint32_t> add_tiles(uint32_t value, const Grid& grid, DType dtype, TileRole role);
     void bind_input(const graph::Input& input);
     // How the tiles of a value are, which for stored data need not be how tasks want it.
     const Cuts& cuts_of(uint32_t value) const { return own_cuts_[value]; }
-    TileRole role_of(uint32_t value) const { return is_output_[value] ? TileRole::output : TileRole::temporary; }
+    TileRole role_of(uint32_t value) const {
+        return is_output_[value] ? TileRole::output : TileRole::temporary;
+    }
 
     // ---- operands.cc
     const OperandTiles& operand(uint32_t value, const Cuts& cuts, bool dense = false);
     OperandTiles gather(uint32_t value, const Grid& grid, bool dense);
-    uint32_t whole_tile(uint32_t base);     // one dense tile with all of a value
+    uint32_t whole_tile(uint32_t base);  // one dense tile with all of a value
     // Tiles of a grid to or from one dense tile with all of their value.
-    void copy_whole(const Grid& grid, std::span<const uint32_t> tiles, uint32_t all, DType dtype, bool into_whole,
-                    uint32_t node);
+    void copy_whole(const Grid& grid, std::span<const uint32_t> tiles, uint32_t all, DType dtype,
+                    bool into_whole, uint32_t node);
     // Pieces of one value go to or come from dense tiles of a view of it.
-    void copy_pieces(const Grid& base_grid, std::span<const uint32_t> base_tiles, const Layout& layout,
-                     const Grid& view_grid, std::span<const OperandTile> view_tiles, DType base_dtype, DType view_dtype,
+    void copy_pieces(const Grid& base_grid, std::span<const uint32_t> base_tiles,
+                     const Layout& layout, const Grid& view_grid,
+                     std::span<const OperandTile> view_tiles, DType base_dtype, DType view_dtype,
                      bool into_base, uint32_t node);
-    void copy_list(std::span<const Piece> pieces, std::span<const uint32_t> base_tiles, const Grid& view_grid,
-                   std::span<const OperandTile> view_tiles, DType base_dtype, DType view_dtype, bool into_base,
-                   uint32_t node);
+    void copy_list(std::span<const Piece> pieces, std::span<const uint32_t> base_tiles,
+                   const Grid& view_grid, std::span<const OperandTile> view_tiles, DType base_dtype,
+                   DType view_dtype, bool into_base, uint32_t node);
     void add_copy(DType from_dtype, const OperandTile& from, DType to_dtype, const OperandTile& to,
                   std::span<const int64_t> sizes, Access access, uint32_t node);
-    // Makes a copy a part of the last task, which copies into other parts of the same rows. False: it is none of it.
+    // Makes a copy a part of the last task, which copies into other parts of the same rows. False:
+    // it is none of it.
     bool join_copy(const Task& copy);
     uint32_t memory_of(uint32_t tile) const;
 
     // ---- node_tasks.cc
-    // node: number `number`, or the program that it begins with. place: where its one result goes instead of tiles of
-    // its own.
+    // node: number `number`, or the program that it begins with. place: where its one result goes
+    // instead of tiles of its own.
     void lower_node(uint32_t number, const graph::Node& node, const OperandTiles* place = nullptr);
 
     // ---- move_tasks.cc
     // into = into joined with from, two partial results of an op.
-    void add_join(const schema::OpRow& op, const OperandTile& into, const OperandTile& from, DType dtype,
-                  uint32_t node);
+    void add_join(const schema::OpRow& op, const OperandTile& into, const OperandTile& from,
+                  DType dtype, uint32_t node);
     void lower_empty(uint32_t number);
     void lower_bits(uint32_t number);
-    uint32_t dense_input(uint32_t value);   // a tile with nothing but the value, row-major
-    // One dense tile for a result that an op makes whole; finish_whole() spreads it if the value is cut.
+    uint32_t dense_input(uint32_t value);  // a tile with nothing but the value, row-major
+    // One dense tile for a result that an op makes whole; finish_whole() spreads it if the value is
+    // cut.
     uint32_t whole_output(uint32_t value);
     void finish_whole(uint32_t value, uint32_t tile, uint32_t node);
     // Dense tiles of another grid to the value's own tiles.
-    void spread(uint32_t value, const Grid& from, std::span<const OperandTile> tiles, DType dtype, uint32_t node);
+    void spread(uint32_t value, const Grid& from, std::span<const OperandTile> tiles, DType dtype,
+                uint32_t node);
     // The value's data may be overwritten after node `number`: nobody reads it later.
     bool dies_at(uint32_t value, uint32_t number) const;
     // Node `number` writes into a part of it.
@@ -96,7 +103,8 @@ private:
 
     // ---- write_tasks.cc
     void lower_write(uint32_t number);
-    // The blocks of the base that a program may write instead of tiles of its result. nullopt: it has to make that.
+    // The blocks of the base that a program may write instead of tiles of its result. nullopt: it
+    // has to make that.
     std::optional<OperandTiles> place_in_base(uint32_t number, const graph::Node& made);
 
     void push(Task task);
@@ -104,13 +112,13 @@ private:
     const graph::Graph& graph_;
     const Tiling& tiling_;
     graph::Live live_;
-    std::vector<Cuts> own_cuts_;        // by value
-    std::vector<Grid> grids_;           // by value; of views too
+    std::vector<Cuts> own_cuts_;                // by value
+    std::vector<Grid> grids_;                   // by value; of views too
     std::vector<std::vector<uint32_t>> tiles_;  // by value; empty until it is made
-    std::vector<uint32_t> last_use_;    // by base value: last live node that reads it
+    std::vector<uint32_t> last_use_;            // by base value: last live node that reads it
     std::vector<bool> is_output_, overwritable_;
-    std::vector<uint32_t> successor_;           // by value: the output that takes this input's place
-    struct Seen {                       // an operand as some node has wanted it
+    std::vector<uint32_t> successor_;  // by value: the output that takes this input's place
+    struct Seen {                      // an operand as some node has wanted it
         Cuts cuts;
         bool dense;
         OperandTiles tiles;
@@ -118,13 +126,13 @@ private:
     std::vector<std::vector<std::unique_ptr<Seen>>> seen_;  // by value; few ways each
     std::map<uint32_t, uint32_t> whole_;
     const kernels::KernelRow *copy_, *copies_;
-    uint32_t node_ = none;              // being lowered; tasks carry it; none: stored data is retiled
+    uint32_t node_ = none;  // being lowered; tasks carry it; none: stored data is retiled
     Lowered out_;
 };
 
 // Merges neighbouring dims of a task where every operand allows it, and drops dims of size 1.
-// may_merge[i]: dim i may join dim i + 1; keep[i]: dim i stays alone, even if its size is 1. Gives the first of
-// the old dims of every dim that is left.
+// may_merge[i]: dim i may join dim i + 1; keep[i]: dim i stays alone, even if its size is 1. Gives
+// the first of the old dims of every dim that is left.
 using Flags = SmallVector<bool, 8>;
 SmallVector<size_t, 8> coalesce_task(Task& task, const Flags& may_merge, const Flags& keep);
 

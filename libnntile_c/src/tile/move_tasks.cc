@@ -28,7 +28,8 @@ uint32_t Lowering::whole_output(uint32_t v) {
 }
 
 void Lowering::finish_whole(uint32_t v, uint32_t tile, uint32_t node) {
-    if (tiles_[v].size() > 1) copy_whole(grids_[v], tiles_[v], tile, graph_.value(v).dtype, false, node);
+    if (tiles_[v].size() > 1)
+        copy_whole(grids_[v], tiles_[v], tile, graph_.value(v).dtype, false, node);
 }
 
 void Lowering::lower_bits(uint32_t number) {
@@ -36,14 +37,16 @@ void Lowering::lower_bits(uint32_t number) {
     const uint32_t from = dense_input(node.inputs[0]), to = whole_output(node.outputs[0]);
     const graph::Value& value = graph_.value(node.outputs[0]);
     // The same bytes on both sides, so a copy in the new dtype.
-    add_copy(value.dtype, {from, 0, {1}}, value.dtype, {to, 0, {1}}, value.sizes, Access::write, number);
+    add_copy(value.dtype, {from, 0, {1}}, value.dtype, {to, 0, {1}}, value.sizes, Access::write,
+             number);
     finish_whole(node.outputs[0], to, number);
 }
 
-void Lowering::add_join(const schema::OpRow& op, const OperandTile& into, const OperandTile& from, DType dtype,
-                        uint32_t node) {
+void Lowering::add_join(const schema::OpRow& op, const OperandTile& into, const OperandTile& from,
+                        DType dtype, uint32_t node) {
     const int row = kernels::find_map(op.combine);
-    check(row >= 0, Status::internal, op.name, ": no map row '", op.combine, "' joins partial results");
+    check(row >= 0, Status::internal, op.name, ": no map row '", op.combine,
+          "' joins partial results");
     Task task;
     task.kernel = kernels::find_kernel("map");
     task.program = one_instruction(row, dtype);
@@ -52,7 +55,8 @@ void Lowering::add_join(const schema::OpRow& op, const OperandTile& into, const 
     task.sizes = {tile.bytes / size_of(dtype)};
     task.flops = static_cast<double>(task.sizes[0]);
     task.bytes = 3.0 * static_cast<double>(tile.bytes);
-    for (auto [id, access] : {std::pair{into.tile, Access::read}, {from.tile, Access::read},
+    for (auto [id, access] : {std::pair{into.tile, Access::read},
+                              {from.tile, Access::read},
                               {into.tile, Access::write}}) {
         Operand o;
         o.tile = id;
@@ -61,7 +65,7 @@ void Lowering::add_join(const schema::OpRow& op, const OperandTile& into, const 
         o.strides = {1};
         task.operands.push_back(std::move(o));
     }
-    add_default_params(row, task.params);       // a + 1 * b
+    add_default_params(row, task.params);  // a + 1 * b
     push(std::move(task));
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Tasks of a node that has a relation: one for every tile of its iteration space. Whole labels are not cut; partial
-// results are accumulated in a fixed number of lanes, joined by a fixed tree: the bits depend on nothing but the cuts.
+// Tasks of a node that has a relation: one for every tile of its iteration space. Whole labels are
+// not cut; partial results are accumulated in a fixed number of lanes, joined by a fixed tree: the
+// bits depend on nothing but the cuts.
 #include <algorithm>
 
 #include "base/error.hh"
@@ -17,10 +18,19 @@ using schema::LabelKind;
 class NodeTasks {
 public:
     NodeTasks(Lowering& all, uint32_t number, const graph::Node& node, const OperandTiles* place)
-        : all_(all), graph_(all.graph_), node_(node), number_(number), place_(place),
-          row_(*node_.row), epilogue_(graph::has_epilogue(node_)), info_(space_of(graph_, node_)) {
+        : all_(all),
+          graph_(all.graph_),
+          node_(node),
+          number_(number),
+          place_(place),
+          row_(*node_.row),
+          epilogue_(graph::has_epilogue(node_)),
+          info_(space_of(graph_, node_)) {
         const bool copies = is_plain_copy(graph_, node_);
-        if (!is_host()) kernel_ = kernels::find_kernel(copies ? "copy" : row_.map_row >= 0 ? "map" : row_.kernel);
+        if (!is_host())
+            kernel_ = kernels::find_kernel(copies              ? "copy"
+                                           : row_.map_row >= 0 ? "map"
+                                                               : row_.kernel);
         check(is_host() || kernel_, Status::internal, row_.name, ": no kernel '", row_.kernel, "'");
         cut_labels();
         n_in_ = node_.inputs.size();
@@ -45,14 +55,16 @@ public:
         }
         for (size_t k = 0; k < n_out_; ++k)
             if (!outputs_[k].own && !is_unread(k))
-                all_.spread(node_.outputs[k], outputs_[k].grid, outputs_[k].tiles, dtypes_[k], number_);
+                all_.spread(node_.outputs[k], outputs_[k].grid, outputs_[k].tiles, dtypes_[k],
+                            number_);
     }
 
 private:
     using Cuts = std::vector<Cut>;
     using Place = SmallVector<int, 6>;
 
-    // Of the partial results of one output tile: the first one; it adds to an earlier one; the epilogue runs with it.
+    // Of the partial results of one output tile: the first one; it adds to an earlier one; the
+    // epilogue runs with it.
     struct Part {
         bool first, accumulate, ends;
     };
@@ -69,7 +81,8 @@ private:
         return operand < n_in_ ? node_.inputs[operand] : node_.outputs[operand - n_in_];
     }
 
-    // The cut of each label is that of an output dim, else of an input dim; whole labels are not cut.
+    // The cut of each label is that of an output dim, else of an input dim; whole labels are not
+    // cut.
     void cut_labels() {
         const auto& labels = info_.relation.labels;
         Flags known(labels.size(), false);
@@ -89,9 +102,10 @@ private:
                 label_cuts_[own[d]] = all_.tiling_.values[v].cuts[d];
             }
         };
-        for (size_t k = 0; k < node_.outputs.size(); ++k) look(node_.outputs[k], node_.inputs.size() + k);
+        for (size_t k = 0; k < node_.outputs.size(); ++k)
+            look(node_.outputs[k], node_.inputs.size() + k);
         for (size_t k = 0; k < node_.inputs.size(); ++k) look(node_.inputs[k], k);
-        if (kernel_ && kernel_->place > 0) {        // a task has neighbours along this label
+        if (kernel_ && kernel_->place > 0) {  // a task has neighbours along this label
             const size_t l = labels.size() - static_cast<size_t>(kernel_->place);
             if (label_cuts_[l].size() > 1) label_cuts_[l] = whole(labels[l].extent);
         }
@@ -110,7 +124,8 @@ private:
                 cuts.push_back(label < 0 ? whole(extent) : label_cuts_[label]);
                 if (label < 0) place.push_back(-1);
                 for (size_t i = 0; label >= 0 && i < iteration_.dims.size(); ++i)
-                    if (iteration_.dims[i].dim == static_cast<uint32_t>(label)) place.push_back(static_cast<int>(i));
+                    if (iteration_.dims[i].dim == static_cast<uint32_t>(label))
+                        place.push_back(static_cast<int>(i));
             }
         cuts_.push_back(std::move(cuts));
         places_.push_back(std::move(place));
@@ -139,8 +154,9 @@ private:
         }
     }
 
-    // The value's own tiles where the cuts agree; else temporaries that are spread over them afterwards. Partial sums
-    // of short floats are kept in f32, but for a function of the host, which knows just the value's own dtype.
+    // The value's own tiles where the cuts agree; else temporaries that are spread over them
+    // afterwards. Partial sums of short floats are kept in f32, but for a function of the host,
+    // which knows just the value's own dtype.
     void make_output(size_t k) {
         const uint32_t v = node_.outputs[k];
         const Cuts& cuts = cuts_[n_in_ + k];
@@ -150,61 +166,75 @@ private:
             dtypes_.push_back(value.dtype);
             return;
         }
-        const bool widen = k < own_out_ && is_short_float(value.dtype) && !is_host() && count(LabelKind::reduce) > 1;
+        const bool widen = k < own_out_ && is_short_float(value.dtype) && !is_host() &&
+                           count(LabelKind::reduce) > 1;
         const Grid grid = grid_of(value.sizes, cuts);
         const bool own = cuts == all_.tiling_.values[v].cuts && !widen;
         const DType dtype = widen ? DType::f32 : value.dtype;
-        auto ids = all_.add_tiles(own ? v : none, grid, dtype, own ? all_.role_of(v) : TileRole::temporary);
+        auto ids = all_.add_tiles(own ? v : none, grid, dtype,
+                                  own ? all_.role_of(v) : TileRole::temporary);
         if (own) all_.tiles_[v] = ids;
-        else if (!is_unread(k)) all_.tiles_[v] = all_.add_tiles(v, all_.grids_[v], value.dtype, all_.role_of(v));
+        else if (!is_unread(k))
+            all_.tiles_[v] = all_.add_tiles(v, all_.grids_[v], value.dtype, all_.role_of(v));
         if (own && !is_host()) reuse_input(k, ids);
         OperandTiles made{grid, {}, own};
         for (size_t i = 0; i < ids.size(); ++i)
-            made.tiles.push_back({ids[i], 0, dense_strides(grid.sizes_of(grid.segments_of(static_cast<int64_t>(i))))});
+            made.tiles.push_back(
+                {ids[i], 0,
+                 dense_strides(grid.sizes_of(grid.segments_of(static_cast<int64_t>(i))))});
         outputs_.push_back(std::move(made));
         dtypes_.push_back(dtype);
     }
 
-    // A result may take the memory of an operand that nobody reads later. One of an epilogue takes that of the product,
-    // or of an operand of its program.
+    // A result may take the memory of an operand that nobody reads later. One of an epilogue takes
+    // that of the product, or of an operand of its program.
     void reuse_input(size_t k, std::span<const uint32_t> ids) {
         const uint32_t out = node_.outputs[k];
         const size_t first = epilogue_ ? own_in_ : 0;
-        if (epilogue_ && k >= own_out_ && is_unread(0) && size_of(dtypes_[0]) == size_of(graph_.value(out).dtype) &&
+        if (epilogue_ && k >= own_out_ && is_unread(0) &&
+            size_of(dtypes_[0]) == size_of(graph_.value(out).dtype) &&
             taken_.insert({node_.outputs[0], k}).second) {
-            for (size_t t = 0; t < ids.size(); ++t) all_.out_.tiles.tiles[ids[t]].reuses = outputs_[0].tiles[t].tile;
+            for (size_t t = 0; t < ids.size(); ++t)
+                all_.out_.tiles.tiles[ids[t]].reuses = outputs_[0].tiles[t].tile;
             return;
         }
         auto fits = [&](size_t i) {
             const uint32_t v = node_.inputs[i];
             if (v == no_value || !inputs_[i] || !inputs_[i]->own || taken_.count(v)) return false;
             const graph::Value &value = graph_.value(v), &result = graph_.value(out);
-            if (size_of(value.dtype) != size_of(result.dtype) || value.sizes != result.sizes) return false;
-            if (all_.is_written(v, number_) || !all_.dies_at(v, number_)) return false;     // written: still there
-            const uint32_t heir = all_.successor_[v];   // has it alone: should a task fail, the data is there
+            if (size_of(value.dtype) != size_of(result.dtype) || value.sizes != result.sizes)
+                return false;
+            // written: still there
+            if (all_.is_written(v, number_) || !all_.dies_at(v, number_)) return false;
+            // Has it alone: should a task fail, the data is there
+            const uint32_t heir = all_.successor_[v];
             if (heir != no_value && heir != out && all_.is_output_[out]) return false;
-            for (size_t j = 0; j < n_in_; ++j)  // no other operand sees the same data in another way
+            // No other operand sees the same data in another way
+            for (size_t j = 0; j < n_in_; ++j)
                 if (j != i && node_.inputs[j] != no_value && (node_.inputs[j] != v || j < first) &&
                     graph_.base_of(node_.inputs[j]) == v)
                     return false;
             return true;
         };
-        const bool any = row_.rule == schema::Rule::map ? n_out_ == 1 || node_.program : k >= own_out_;
-        auto kin = [&](size_t i) {      // of rows that are neither maps nor programs only a namesake may be written
+        const bool any =
+            row_.rule == schema::Rule::map ? n_out_ == 1 || node_.program : k >= own_out_;
+        // Of rows that are neither maps nor programs only a namesake may be written
+        auto kin = [&](size_t i) {
             const bool free = any && i >= first && node_.inputs[i] != no_value;
             if (free && all_.successor_[node_.inputs[i]] == out) return 2;
-            if (node_.program) return free ? 0 : -1;    // its operands have no names
+            if (node_.program) return free ? 0 : -1;  // its operands have no names
             const schema::ArgRow& operand = row_.inputs[std::min(i, row_.inputs.size() - 1)];
             return operand.name == row_.outputs[k].name ? 1 : free ? 0 : -1;
         };
         std::optional<size_t> found;
-        for (int nearest : {2, 1, 0})   // whose place it takes, its namesake (an optimizer's p), any
+        for (int nearest : {2, 1, 0})  // whose place it takes, its namesake (an optimizer's p), any
             for (size_t i = 0; i < n_in_ && !found; ++i)
                 if (kin(i) == nearest && fits(i)) found = i;
         if (!found) return;
         const uint32_t from = node_.inputs[*found];
         taken_.insert({from, k});
-        for (size_t t = 0; t < ids.size(); ++t) all_.out_.tiles.tiles[ids[t]].reuses = all_.tiles_[from][t];
+        for (size_t t = 0; t < ids.size(); ++t)
+            all_.out_.tiles.tiles[ids[t]].reuses = all_.tiles_[from][t];
     }
 
     OperandTile tile_at(const OperandTiles& tiles, size_t k, const Dims& segments) const {
@@ -258,17 +288,19 @@ private:
         const size_t n_in = ends ? n_in_ : own_in_, n_out = ends ? n_out_ : own_out_;
         for (size_t k = 0; k < n_in; ++k) task.operands.push_back(input_at(k, segments, first));
         for (size_t k = 0; k < n_out; ++k) {
-            const int64_t bytes = product(task.sizes) * size_of(dtypes_[k]);     // of a part, the others stay
+            // Of a part, the others stay
+            const int64_t bytes = product(task.sizes) * size_of(dtypes_[k]);
             const bool part = place_ && bytes < all_.out_.tiles.tiles[outs[k].tile].bytes;
-            task.operands.push_back(operand_of(n_in_ + k, outs[k], dtypes_[k],
-                                               (accumulate && k < own_out_) || part ? Access::read_write
-                                                                                    : Access::write));
+            task.operands.push_back(operand_of(
+                n_in_ + k, outs[k], dtypes_[k],
+                (accumulate && k < own_out_) || part ? Access::read_write : Access::write));
         }
         for (const Operand& o : task.operands) task.bytes += bytes_of(task, o);
         add_params(task, node_, info_, accumulate);
         if (epilogue_ && ends) {
             add_program_params(task, node_);
-            if (dtypes_[0] != graph_.value(node_.outputs[0]).dtype) read_joined(task, "cast", dtypes_[0]);
+            if (dtypes_[0] != graph_.value(node_.outputs[0]).dtype)
+                read_joined(task, "cast", dtypes_[0]);
         }
         set_index(task, info_, iteration_, segments);
         return task;
@@ -290,9 +322,10 @@ private:
         add_default_params(row, task.params);
     }
 
-    // The epilogue as a task of its own, where several partial results have to be joined first. The last join is a part
-    // of it, unless somebody else reads the product.
-    void add_epilogue(const Dims& segments, std::span<const OperandTile> outs, const OperandTile* part) {
+    // The epilogue as a task of its own, where several partial results have to be joined first. The
+    // last join is a part of it, unless somebody else reads the product.
+    void add_epilogue(const Dims& segments, std::span<const OperandTile> outs,
+                      const OperandTile* part) {
         Task task;
         task.kernel = kernels::find_kernel("map");
         task.program = program_;
@@ -300,8 +333,10 @@ private:
         task.sizes = iteration_.sizes_of(segments);
         task.flops = epilogue_flops(task.sizes);
         for (size_t i = 0; i < task.sizes.size(); ++i)
-            if (info_.relation.labels[iteration_.dims[i].dim].kind == LabelKind::reduce) task.sizes[i] = 1;
-        for (size_t k = own_in_; k < n_in_; ++k) task.operands.push_back(input_at(k, segments, true));
+            if (info_.relation.labels[iteration_.dims[i].dim].kind == LabelKind::reduce)
+                task.sizes[i] = 1;
+        for (size_t k = own_in_; k < n_in_; ++k)
+            task.operands.push_back(input_at(k, segments, true));
         task.operands.push_back(operand_of(n_in_, outs[0], dtypes_[0], Access::read));
         if (part) task.operands.push_back(operand_of(n_in_, *part, dtypes_[0], Access::read));
         for (size_t k = own_out_; k < n_out_; ++k)
@@ -309,7 +344,8 @@ private:
         for (const Operand& o : task.operands) task.bytes += bytes_of(task, o);
         add_program_params(task, node_);
         if (part) read_joined(task, row_.combine, dtypes_[0]);
-        else if (dtypes_[0] != graph_.value(node_.outputs[0]).dtype) read_joined(task, "cast", dtypes_[0]);
+        else if (dtypes_[0] != graph_.value(node_.outputs[0]).dtype)
+            read_joined(task, "cast", dtypes_[0]);
         set_index(task, info_, iteration_, segments);
         coalesce_task(task, Flags(task.sizes.size(), true), Flags(task.sizes.size(), false));
         all_.push(std::move(task));
@@ -329,7 +365,8 @@ private:
         if (is_host()) {
             Task task = make_task(segments, part, outs);
             make_host_call(task, graph_, node_, info_, iteration_, segments, part.accumulate);
-            if (graph_.hosts[node_.host_call].axes.empty()) ++all_.out_.host_calls;     // else it is a kernel
+            // Else it is a kernel
+            if (graph_.hosts[node_.host_call].axes.empty()) ++all_.out_.host_calls;
             return all_.push(std::move(task));
         }
         const auto push = [&](bool ends) {
@@ -364,7 +401,8 @@ private:
         for (int64_t step = 1; step < lanes; step *= 2)
             for (int64_t lane = 0; lane + step < lanes; lane += 2 * step) {
                 const bool last = 2 * step >= lanes;
-                if (last && epilogue_ && is_unread(0)) return add_epilogue(segments, outs[0], &outs[step][0]);
+                if (last && epilogue_ && is_unread(0))
+                    return add_epilogue(segments, outs[0], &outs[step][0]);
                 for (size_t k = 0; k < own_out_; ++k)
                     all_.add_join(row_, outs[lane][k], outs[lane + step][k], dtypes_[k], number_);
             }
@@ -380,15 +418,15 @@ private:
     const bool epilogue_;
     const NodeSpace info_;
     size_t n_in_ = 0, n_out_ = 0;
-    size_t own_in_ = 0, own_out_ = 0;           // without those of an epilogue
+    size_t own_in_ = 0, own_out_ = 0;  // without those of an epilogue
     Cuts label_cuts_;
-    Grid iteration_;                            // refined dims; GridDim::dim is the label
-    std::vector<Cuts> cuts_;                    // by operand: how the node wants it cut
-    SmallVector<Place, 4> places_;              // by operand and its refined dim: iteration dim, or -1
-    std::vector<const OperandTiles*> inputs_;   // nullptr: absent or a number
+    Grid iteration_;                // refined dims; GridDim::dim is the label
+    std::vector<Cuts> cuts_;        // by operand: how the node wants it cut
+    SmallVector<Place, 4> places_;  // by operand and its refined dim: iteration dim, or -1
+    std::vector<const OperandTiles*> inputs_;  // nullptr: absent or a number
     std::vector<OperandTiles> outputs_;
-    std::vector<DType> dtypes_;                 // of the output tiles as the tasks write them
-    std::map<uint32_t, size_t> taken_;          // values whose memory an output has taken
+    std::vector<DType> dtypes_;         // of the output tiles as the tasks write them
+    std::map<uint32_t, size_t> taken_;  // values whose memory an output has taken
     std::shared_ptr<const kernels::Program> program_;
     const kernels::KernelRow* kernel_ = nullptr;
 };

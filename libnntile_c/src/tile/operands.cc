@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Which blocks of which tiles a node reads: a view of aligned tiles is strided blocks in place; where cuts do
-// not line up, the fewest copies make dense tiles.
+// Which blocks of which tiles a node reads: a view of aligned tiles is strided blocks in place;
+// where cuts do not line up, the fewest copies make dense tiles.
 #include "base/error.hh"
 #include "base/merge_dims.hh"
 #include "tile/layouts.hh"
@@ -10,7 +10,9 @@ namespace nntile::tile {
 
 bool OperandTiles::are_dense() const {
     for (size_t i = 0; i < tiles.size(); ++i)
-        if (!is_dense(grid.sizes_of(grid.segments_of(static_cast<int64_t>(i))), tiles[i].strides, 0)) return false;
+        if (!is_dense(grid.sizes_of(grid.segments_of(static_cast<int64_t>(i))), tiles[i].strides,
+                      0))
+            return false;
     return true;
 }
 
@@ -19,12 +21,13 @@ void Lowering::push(Task task) {
     out_.tiles.tasks.push_back(std::move(task));
 }
 
-uint32_t Lowering::add_tile(uint32_t value, uint32_t index, std::span<const int64_t> sizes, DType dtype,
-                            TileRole role) {
+uint32_t Lowering::add_tile(uint32_t value, uint32_t index, std::span<const int64_t> sizes,
+                            DType dtype, TileRole role) {
     Tile tile;
     tile.value = value;
     tile.index = index;
-    tile.bytes = std::max<int64_t>(product(sizes), 1) * size_of(dtype);  // StarPU has no empty handles
+    // StarPU has no empty handles
+    tile.bytes = std::max<int64_t>(product(sizes), 1) * size_of(dtype);
     tile.role = role;
     out_.tiles.tiles.push_back(tile);
     return static_cast<uint32_t>(out_.tiles.tiles.size() - 1);
@@ -38,16 +41,19 @@ uint32_t Lowering::add_temporary_like(uint32_t like) {
     return static_cast<uint32_t>(out_.tiles.tiles.size() - 1);
 }
 
-std::vector<uint32_t> Lowering::add_tiles(uint32_t value, const Grid& grid, DType dtype, TileRole role) {
+std::vector<uint32_t> Lowering::add_tiles(uint32_t value, const Grid& grid, DType dtype,
+                                          TileRole role) {
     std::vector<uint32_t> ids;
     ids.reserve(static_cast<size_t>(grid.tiles()));
     for (int64_t i = 0; i < grid.tiles(); ++i)
-        ids.push_back(add_tile(value, static_cast<uint32_t>(i), grid.sizes_of(grid.segments_of(i)), dtype, role));
+        ids.push_back(add_tile(value, static_cast<uint32_t>(i), grid.sizes_of(grid.segments_of(i)),
+                               dtype, role));
     return ids;
 }
 
-void Lowering::add_copy(DType from_dtype, const OperandTile& from, DType to_dtype, const OperandTile& to,
-                        std::span<const int64_t> sizes, Access access, uint32_t node) {
+void Lowering::add_copy(DType from_dtype, const OperandTile& from, DType to_dtype,
+                        const OperandTile& to, std::span<const int64_t> sizes, Access access,
+                        uint32_t node) {
     Task task;
     task.kernel = copy_;
     task.sizes = Dims(sizes);
@@ -76,7 +82,8 @@ uint32_t Lowering::memory_of(uint32_t tile) const {
 }
 
 // The places of the parts in a row of y: no two of them meet, and neither do two rows.
-static bool are_apart(const Dims& sizes, const Dims& strides, std::span<const std::pair<int64_t, int64_t>> parts) {
+static bool are_apart(const Dims& sizes, const Dims& strides,
+                      std::span<const std::pair<int64_t, int64_t>> parts) {
     const int64_t step = strides.back();
     int64_t end = 0;
     for (size_t k = 0; k < parts.size(); ++k) {
@@ -84,7 +91,9 @@ static bool are_apart(const Dims& sizes, const Dims& strides, std::span<const st
         end = std::max(end, step == 1 ? at + columns : at + 1);
         for (size_t j = 0; j < k; ++j) {
             const auto [other, from] = parts[j];
-            if (step == 1 ? at < from + other && from < at + columns : at == from || columns != other) return false;
+            if (step == 1 ? at < from + other && from < at + columns
+                          : at == from || columns != other)
+                return false;
         }
     }
     Layout rows{sizes, strides, 0};
@@ -99,31 +108,40 @@ static bool are_apart(const Dims& sizes, const Dims& strides, std::span<const st
 
 bool Lowering::join_copy(const Task& copy) {
     constexpr size_t most = 8;
-    constexpr int64_t long_row = 16'384;    // bytes: nothing to gain
+    constexpr int64_t long_row = 16'384;  // bytes: nothing to gain
     if (out_.tiles.tasks.empty()) return false;
     Task& last = out_.tiles.tasks.back();
     if (last.kernel != copy_ && last.kernel != copies_) return false;
     const Operand &x = copy.operands[0], &y = copy.operands[1], &with = last.operands.back();
     const size_t parts = last.operands.size() - 1, rank = copy.sizes.size();
-    const auto line = [&](uint32_t node) { return node == none ? Place{} : out_.tiles.where[node]; };
+    const auto line = [&](uint32_t node) {
+        return node == none ? Place{} : out_.tiles.where[node];
+    };
     const uint32_t node = copy.node == none ? node_ : copy.node;
-    if (parts == most || rank == 0 || rank != last.sizes.size() || !(line(node) == line(last.node))) return false;
-    if (x.dtype != y.dtype || with.dtype != y.dtype || last.operands[0].dtype != y.dtype) return false;
+    if (parts == most || rank == 0 || rank != last.sizes.size() || !(line(node) == line(last.node)))
+        return false;
+    if (x.dtype != y.dtype || with.dtype != y.dtype || last.operands[0].dtype != y.dtype)
+        return false;
     if (with.strides != y.strides || memory_of(with.tile) != memory_of(y.tile)) return false;
-    if (memory_of(x.tile) == memory_of(y.tile) || memory_of(last.operands[0].tile) == memory_of(y.tile)) return false;
-    // Columns that lie apart are turned if rows do not; the kernel of one copy finds the best two dims.
+    if (memory_of(x.tile) == memory_of(y.tile) ||
+        memory_of(last.operands[0].tile) == memory_of(y.tile))
+        return false;
+    // Columns that lie apart are turned if rows do not; the kernel of one copy finds the best two
+    // dims.
     for (const Operand* own : {&x, static_cast<const Operand*>(last.operands.data())})
         if (own->strides.back() != 1 && (rank == 1 || own->strides[rank - 2] != 1)) return false;
     for (size_t d = 0; d + 1 < rank; ++d)
         if (last.sizes[d] != copy.sizes[d] || y.strides[d] < y.strides.back()) return false;
     const bool runs = y.strides.back() == 1;
     if (y.strides.back() < 1 || (runs && rank == 1)) return false;
-    if (runs && std::max(copy.sizes.back(), last.sizes.back()) * size_of(y.dtype) > long_row) return false;
-    std::vector<std::pair<int64_t, int64_t>> places;        // columns of each part, and where they begin
+    if (runs && std::max(copy.sizes.back(), last.sizes.back()) * size_of(y.dtype) > long_row)
+        return false;
+    std::vector<std::pair<int64_t, int64_t>> places;  // columns of each part, and where they begin
     const int64_t begin = std::min(with.offset, y.offset);
     if (last.kernel == copy_) places.emplace_back(last.sizes.back(), with.offset - begin);
     for (size_t k = 0; last.kernel == copies_ && k < parts; ++k)
-        places.emplace_back(last.params[2 * k].fixed.i, last.params[2 * k + 1].fixed.i + with.offset - begin);
+        places.emplace_back(last.params[2 * k].fixed.i,
+                            last.params[2 * k + 1].fixed.i + with.offset - begin);
     places.emplace_back(copy.sizes.back(), y.offset - begin);
     if (!are_apart(copy.sizes, y.strides, places)) return false;
     last.kernel = copies_;
@@ -139,26 +157,29 @@ bool Lowering::join_copy(const Task& copy) {
     return true;
 }
 
-void Lowering::copy_pieces(const Grid& base_grid, std::span<const uint32_t> base_tiles, const Layout& layout,
-                           const Grid& view_grid, std::span<const OperandTile> view_tiles, DType base_dtype,
+void Lowering::copy_pieces(const Grid& base_grid, std::span<const uint32_t> base_tiles,
+                           const Layout& layout, const Grid& view_grid,
+                           std::span<const OperandTile> view_tiles, DType base_dtype,
                            DType view_dtype, bool into_base, uint32_t node) {
     const Pieces found = tile_pieces(base_grid, layout, view_grid);
-    if (found.irregular) {                      // make the base whole, then every layout is regular
+    if (found.irregular) {  // make the base whole, then every layout is regular
         int64_t numel = 1;
         for (const GridDim& d : base_grid.dims) numel *= d.extent;
         const Grid one{{{numel, 0, {0}}}};
         const auto all = add_tiles(none, one, base_dtype, TileRole::temporary);
         copy_whole(base_grid, base_tiles, all[0], base_dtype, true, node);
-        copy_pieces(one, all, layout, view_grid, view_tiles, base_dtype, view_dtype, into_base, node);
+        copy_pieces(one, all, layout, view_grid, view_tiles, base_dtype, view_dtype, into_base,
+                    node);
         if (into_base) copy_whole(base_grid, base_tiles, all[0], base_dtype, false, node);
         return;
     }
-    copy_list(found.list, base_tiles, view_grid, view_tiles, base_dtype, view_dtype, into_base, node);
+    copy_list(found.list, base_tiles, view_grid, view_tiles, base_dtype, view_dtype, into_base,
+              node);
 }
 
-void Lowering::copy_list(std::span<const Piece> pieces, std::span<const uint32_t> base_tiles, const Grid& view_grid,
-                         std::span<const OperandTile> view_tiles, DType base_dtype, DType view_dtype, bool into_base,
-                         uint32_t node) {
+void Lowering::copy_list(std::span<const Piece> pieces, std::span<const uint32_t> base_tiles,
+                         const Grid& view_grid, std::span<const OperandTile> view_tiles,
+                         DType base_dtype, DType view_dtype, bool into_base, uint32_t node) {
     for (const Piece& p : pieces) {
         const OperandTile& own = view_tiles[p.view_tile];
         const Dims segments = view_grid.segments_of(p.view_tile);
@@ -179,8 +200,9 @@ void Lowering::copy_list(std::span<const Piece> pieces, std::span<const uint32_t
         const OperandTile& to = into_base ? base : view;
         const int64_t covered = p.numel() * size_of(into_base ? base_dtype : view_dtype);
         const bool full = covered == out_.tiles.tiles[to.tile].bytes;
-        add_copy(into_base ? view_dtype : base_dtype, into_base ? view : base, into_base ? base_dtype : view_dtype,
-                 to, p.sizes, full ? Access::write : Access::read_write, node);
+        add_copy(into_base ? view_dtype : base_dtype, into_base ? view : base,
+                 into_base ? base_dtype : view_dtype, to, p.sizes,
+                 full ? Access::write : Access::read_write, node);
     }
 }
 
@@ -188,12 +210,13 @@ static std::vector<OperandTile> dense_tiles(const Grid& grid, std::span<const ui
     std::vector<OperandTile> tiles;
     tiles.reserve(ids.size());
     for (size_t i = 0; i < ids.size(); ++i)
-        tiles.push_back({ids[i], 0, dense_strides(grid.sizes_of(grid.segments_of(static_cast<int64_t>(i))))});
+        tiles.push_back(
+            {ids[i], 0, dense_strides(grid.sizes_of(grid.segments_of(static_cast<int64_t>(i))))});
     return tiles;
 }
 
-void Lowering::copy_whole(const Grid& grid, std::span<const uint32_t> tiles, uint32_t all, DType dtype,
-                          bool into_whole, uint32_t node) {
+void Lowering::copy_whole(const Grid& grid, std::span<const uint32_t> tiles, uint32_t all,
+                          DType dtype, bool into_whole, uint32_t node) {
     Dims extents;
     for (const GridDim& d : grid.dims) extents.push_back(d.extent);
     const Dims strides = dense_strides(extents);
@@ -201,7 +224,8 @@ void Lowering::copy_whole(const Grid& grid, std::span<const uint32_t> tiles, uin
         const Dims segments = grid.segments_of(static_cast<int64_t>(i));
         const Dims sizes = grid.sizes_of(segments);
         OperandTile block{all, 0, strides};
-        for (size_t d = 0; d < sizes.size(); ++d) block.offset += grid.dims[d].starts[segments[d]] * strides[d];
+        for (size_t d = 0; d < sizes.size(); ++d)
+            block.offset += grid.dims[d].starts[segments[d]] * strides[d];
         const OperandTile own{tiles[i], 0, dense_strides(sizes)};
         const bool part = into_whole && tiles.size() > 1;
         add_copy(dtype, into_whole ? own : block, dtype, into_whole ? block : own, sizes,
@@ -220,8 +244,8 @@ uint32_t Lowering::whole_tile(uint32_t base) {
     return at->second;
 }
 
-// A view whose tiles are not all blocks in place: those that are stay where they are, unless the kernel wants dense
-// ones; the others are put together.
+// A view whose tiles are not all blocks in place: those that are stay where they are, unless the
+// kernel wants dense ones; the others are put together.
 OperandTiles Lowering::gather(uint32_t v, const Grid& grid, bool dense) {
     const uint32_t base = graph_.base_of(v);
     const graph::Value& value = graph_.value(base);
@@ -231,8 +255,8 @@ OperandTiles Lowering::gather(uint32_t v, const Grid& grid, bool dense) {
     const Grid *from_grid = &grids_[base], one{{{product(value.sizes), 0, {0}}}};
     std::vector<uint32_t> from = tiles_[base];
     Pieces found = tile_pieces(*from_grid, layout, grid);
-    // One tile with all of the base makes every layout regular. It is also better where the view needs all of it in
-    // one tile: one copy for each tile of the base, and later views need none.
+    // One tile with all of the base makes every layout regular. It is also better where the view
+    // needs all of it in one tile: one copy for each tile of the base, and later views need none.
     const bool scattered = grid.tiles() == 1 && found.list.size() > from.size() &&
                            layout.numel() >= product(value.sizes);
     if (found.irregular || scattered) {
@@ -246,10 +270,12 @@ OperandTiles Lowering::gather(uint32_t v, const Grid& grid, bool dense) {
         const Dims sizes = grid.sizes_of(grid.segments_of(t));
         const auto of_tile = found.of_tile(t);
         if (auto block = dense ? std::nullopt : aligned_block(of_tile, sizes)) {
-            made.tiles.push_back({from[block->base_tile], block->offset, std::move(block->strides)});
+            made.tiles.push_back(
+                {from[block->base_tile], block->offset, std::move(block->strides)});
             continue;
         }
-        made.tiles.push_back({add_tile(none, t, sizes, value.dtype, TileRole::temporary), 0, dense_strides(sizes)});
+        made.tiles.push_back(
+            {add_tile(none, t, sizes, value.dtype, TileRole::temporary), 0, dense_strides(sizes)});
         moved.insert(moved.end(), of_tile.begin(), of_tile.end());
     }
     copy_list(moved, from, grid, made.tiles, value.dtype, value.dtype, false, node_);
@@ -275,7 +301,8 @@ const OperandTiles& Lowering::operand(uint32_t v, const Cuts& cuts, bool dense) 
                 result.tiles.push_back({tiles_[base][b.base_tile], b.offset, std::move(b.strides)});
             return result;
         }
-        // Diagonals and overlapping windows of one whole tile need no copy, even where no cut lines up.
+        // Diagonals and overlapping windows of one whole tile need no copy, even where no cut lines
+        // up.
         if (tiles_[base].size() == 1 && grid.tiles() == 1) {
             result = {grid, {{tiles_[base][0], layout.offset, layout.strides}}};
             return result;
@@ -285,10 +312,12 @@ const OperandTiles& Lowering::operand(uint32_t v, const Cuts& cuts, bool dense) 
     return result;
 }
 
-void Lowering::spread(uint32_t v, const Grid& from, std::span<const OperandTile> tiles, DType dtype, uint32_t node) {
+void Lowering::spread(uint32_t v, const Grid& from, std::span<const OperandTile> tiles, DType dtype,
+                      uint32_t node) {
     const graph::Value& value = graph_.value(v);
     if (value.sizes.empty() || product(value.sizes) > 0)
-        copy_pieces(grids_[v], tiles_[v], Layout::dense(value.sizes), from, tiles, value.dtype, dtype, true, node);
+        copy_pieces(grids_[v], tiles_[v], Layout::dense(value.sizes), from, tiles, value.dtype,
+                    dtype, true, node);
 }
 
 SmallVector<size_t, 8> coalesce_task(Task& task, const Flags& may_merge, const Flags& keep) {
@@ -296,7 +325,7 @@ SmallVector<size_t, 8> coalesce_task(Task& task, const Flags& may_merge, const F
     for (Operand& o : task.operands)
         if (!o.strides.empty()) strides.push_back(&o.strides);
     if (!task.index_strides.empty()) strides.push_back(&task.index_strides);
-    SmallVector<size_t, 8> dims;                // that are left without those of size 1
+    SmallVector<size_t, 8> dims;  // that are left without those of size 1
     for (size_t i = 0; i < task.sizes.size(); ++i) {
         if (task.sizes[i] == 1 && !keep[i]) continue;
         task.sizes[dims.size()] = task.sizes[i];
@@ -312,8 +341,8 @@ SmallVector<size_t, 8> coalesce_task(Task& task, const Flags& may_merge, const F
     SmallVector<int64_t*, 8> arrays;
     for (Dims* own : strides) arrays.push_back(own->data());
     SmallVector<int, 8> first(dims.size());
-    const auto left = static_cast<size_t>(merge_dims({task.sizes.data(), dims.size()}, {arrays.data(), arrays.size()},
-                                                     may_join, first.data()));
+    const auto left = static_cast<size_t>(merge_dims(
+        {task.sizes.data(), dims.size()}, {arrays.data(), arrays.size()}, may_join, first.data()));
     task.sizes.resize(left);
     for (Dims* own : strides) own->resize(left);
     SmallVector<size_t, 8> first_dims;

@@ -131,8 +131,7 @@ private:
                 int64_t first = segment_at(*constraints_[c], at);
                 if (first == segment_at(*constraints_[c], at + inner_[a * n + c]))
                     next_segment[c] = first;
-                else
-                    crosses = true;
+                else crosses = true;
             }
             int64_t width = crosses ? 1 : marks[m + 1] - marks[m];
             for (int64_t x = marks[m]; x < marks[m + 1]; x += width) {
@@ -200,13 +199,13 @@ private:
     std::vector<Piece>& out_;
     std::vector<const GridDim*> constraints_;
     size_t n_digits_ = 0, n_constraints_ = 0;
-    std::vector<size_t> order_;         // digits, outermost first
-    std::vector<int64_t> moves_;        // [digit][constraint]
+    std::vector<size_t> order_;   // digits, outermost first
+    std::vector<int64_t> moves_;  // [digit][constraint]
     // By level a: order_[0..a) are fixed.
-    std::vector<int64_t> inner_;        // [level][constraint] span of the digits after this one
-    std::vector<int64_t> low_;          // [level][constraint] lowest coordinate so far
-    std::vector<int64_t> segment_;      // [level][constraint] -1: not known yet
-    std::vector<Interval> box_;         // [digit]
+    std::vector<int64_t> inner_;    // [level][constraint] span of the digits after this one
+    std::vector<int64_t> low_;      // [level][constraint] lowest coordinate so far
+    std::vector<int64_t> segment_;  // [level][constraint] -1: not known yet
+    std::vector<Interval> box_;     // [digit]
 };
 
 uint64_t original_dims(const Coalesced& base, uint64_t carry, size_t rank) {

@@ -15,10 +15,10 @@ namespace nntile::tile {
 // One strided block of one base tile that is also one strided block of one (dense) view tile.
 // Entry a of dims, sizes and strides belongs to refined view dim dims[a]; a dim may have several.
 struct Piece {
-    uint32_t view_tile = 0;     // row-major in the view's grid
-    uint32_t base_tile = 0;     // row-major in the base's grid
-    int64_t view_offset = 0;    // elements into the view tile
-    int64_t base_offset = 0;    // elements into the base tile
+    uint32_t view_tile = 0;   // row-major in the view's grid
+    uint32_t base_tile = 0;   // row-major in the base's grid
+    int64_t view_offset = 0;  // elements into the view tile
+    int64_t base_offset = 0;  // elements into the base tile
     SmallVector<uint8_t, 6> dims;
     Dims sizes;
     Dims view_strides;
@@ -28,7 +28,7 @@ struct Piece {
 };
 
 struct Pieces {
-    std::vector<Piece> list;    // by view tile
+    std::vector<Piece> list;  // by view tile
     // The view cannot be served in blocks, or needs more than the limit: make the refined base dims
     // in `carry` whole (one gather) first.
     bool irregular = false;
@@ -56,10 +56,10 @@ Pieces pieces(const Grid& base, const Layout& layout, const Grid& view, size_t l
 // What a write through the layout touches. Not for layouts that overlap themselves.
 struct Touched {
     uint32_t base_tile;
-    bool full;                  // access W; else the tile keeps some elements: RW
+    bool full;  // access W; else the tile keeps some elements: RW
 };
 struct Coverage {
-    std::vector<Touched> tiles; // by base tile
+    std::vector<Touched> tiles;  // by base tile
     bool irregular = false;
     uint64_t carry = 0;
 };

@@ -28,10 +28,11 @@ std::shared_ptr<const kernels::Program> one_instruction(int map_row, DType compu
     return program;
 }
 
-std::shared_ptr<const kernels::Program> behind_join(const kernels::Program& program, int map_row, DType compute,
-                                                    DType result, size_t params) {
+std::shared_ptr<const kernels::Program> behind_join(const kernels::Program& program, int map_row,
+                                                    DType compute, DType result, size_t params) {
     const auto parts = static_cast<uint8_t>(kernels::map_rows()[map_row].inputs.size());
-    const auto first = static_cast<uint8_t>(program.n_in - 1), joined = static_cast<uint8_t>(first + parts);
+    const auto first = static_cast<uint8_t>(program.n_in - 1),
+               joined = static_cast<uint8_t>(first + parts);
     const auto moved = [&](uint8_t r) { return static_cast<uint8_t>(r < first ? r : r + parts); };
     auto made = std::make_shared<kernels::Program>();
     kernels::Instruction& join = made->code.emplace_back();

@@ -119,8 +119,7 @@ Pulled pull(const Path& path, std::span<const Cut> view) {
         out.exact &= c.has_value();
         if (!c) c = whole(m.shape[g]);
         std::optional<Range> range = want.ranges[g];
-        if (w.extent < m.shape[g])
-            range = Range{w.offset, w.offset + w.step * (w.extent - 1) + 1};
+        if (w.extent < m.shape[g]) range = Range{w.offset, w.offset + w.step * (w.extent - 1) + 1};
         if (flat.group_size(g) == 1) {
             out.cuts.push_back(std::move(*c));
             out.ranges.push_back(range);

@@ -36,7 +36,8 @@ static void relate_axes(const graph::HostAxes& axes, NodeSpace& space) {
         auto& own = space.relation.operands.emplace_back();
         for (size_t d = 0; d < axes[k].size(); ++d) {
             const int64_t axis = axes[k][d];
-            while (axis >= static_cast<int64_t>(labels.size())) labels.push_back({1, schema::LabelKind::parallel});
+            while (axis >= static_cast<int64_t>(labels.size()))
+                labels.push_back({1, schema::LabelKind::parallel});
             if (axis >= 0) labels[axis].extent = type.sizes[d];
             own.push_back(static_cast<int8_t>(axis));
         }
@@ -65,10 +66,12 @@ static void relate_epilogue(const graph::Node& node, NodeSpace& space) {
 
 NodeSpace space_of(const graph::Graph& graph, const graph::Node& node) {
     NodeSpace space;
-    for (uint32_t v : node.inputs) space.inputs.push_back(v == no_value ? schema::Type{} : graph.type_of(v));
+    for (uint32_t v : node.inputs)
+        space.inputs.push_back(v == no_value ? schema::Type{} : graph.type_of(v));
     for (uint32_t v : node.outputs) space.outputs.push_back(graph.type_of(v));
     if (node.row->relate)
-        node.row->relate({*node.row, space.inputs, node.attrs, node.compute}, space.outputs, space.relation);
+        node.row->relate({*node.row, space.inputs, node.attrs, node.compute}, space.outputs,
+                         space.relation);
     if (graph::has_epilogue(node)) relate_epilogue(node, space);
     if (node.host_call >= 0) {
         const graph::Graph::Host& host = graph.hosts[node.host_call];
@@ -83,7 +86,8 @@ double flops_of(const graph::Node& node, const NodeSpace& space) {
 }
 
 int64_t lanes_of(int64_t output_tiles, int64_t parts) {
-    constexpr int64_t most_lanes = 4, enough_chains = 8;    // so many output tiles need no lanes to keep workers busy
+    // So many output tiles need no lanes to keep workers busy
+    constexpr int64_t most_lanes = 4, enough_chains = 8;
     return std::clamp<int64_t>(enough_chains / output_tiles, 1, std::min(parts, most_lanes));
 }
 

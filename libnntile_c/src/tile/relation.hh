@@ -10,13 +10,16 @@ struct NodeSpace {
     SmallVector<schema::Type, 4> inputs, outputs;
     schema::Relation relation;
 
-    const SmallVector<int8_t, 8>& labels_of(size_t operand) const { return relation.operands[operand]; }
+    const SmallVector<int8_t, 8>& labels_of(size_t operand) const {
+        return relation.operands[operand];
+    }
 };
 
 // Of a point of its iteration space, for the cost module; without an epilogue.
 double flops_of(const graph::Node& node, const NodeSpace& space);
 NodeSpace space_of(const graph::Graph& graph, const graph::Node& node);
-// In so many partial results, joined at the end, `parts` of a sum are added up, where a node has so many output tiles.
+// In so many partial results, joined at the end, `parts` of a sum are added up, where a node has so
+// many output tiles.
 int64_t lanes_of(int64_t output_tiles, int64_t parts);
 
 }  // namespace nntile::tile

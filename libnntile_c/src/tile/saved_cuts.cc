@@ -33,7 +33,8 @@ SavedCuts parse_cuts(std::string_view text) {
     SavedCuts cuts;
     scan.skip_lines();
     scan.expect("cuts");
-    if (const int64_t version = scan.integer(); version != 1) scan.fail("version ", version, " is not known, 1 is");
+    if (const int64_t version = scan.integer(); version != 1)
+        scan.fail("version ", version, " is not known, 1 is");
     scan.end_line();
     for (scan.skip_lines(); !scan.accept("end"); scan.skip_lines()) {
         if (scan.at_end()) scan.fail("the text stops before 'end'");
@@ -41,7 +42,8 @@ SavedCuts parse_cuts(std::string_view text) {
             const std::string name = scan.word_or_string();
             cuts.lines[name] = scan.line();
             scan.expect("=");
-            if (!cuts.axes.emplace(name, segments(scan)).second) scan.fail("axis '", name, "' is there twice");
+            if (!cuts.axes.emplace(name, segments(scan)).second)
+                scan.fail("axis '", name, "' is there twice");
         } else if (scan.accept("graph")) {
             SavedGraph graph;
             graph.hash.a = scan.hexadecimal();
@@ -51,7 +53,8 @@ SavedCuts parse_cuts(std::string_view text) {
             scan.expect("nodes");
             cuts.graphs.push_back(std::move(graph));
         } else {
-            if (cuts.graphs.empty() || !scan.accept("%")) scan.fail("expected 'axis', 'graph' or a cut of a graph");
+            if (cuts.graphs.empty() || !scan.accept("%"))
+                scan.fail("expected 'axis', 'graph' or a cut of a graph");
             SavedCut cut{scan.number(), 0, {}, scan.line()};
             scan.expect("dim");
             cut.dim = scan.number();
@@ -67,11 +70,14 @@ SavedCuts parse_cuts(std::string_view text) {
 std::string print(const SavedCuts& cuts) {
     std::string out = "cuts 1\n";
     for (const auto& [name, cut] : cuts.axes)
-        if (!cut.empty()) out += text_of("axis ", word_or_quoted(name), " =", text_of_segments(cut), "\n");
+        if (!cut.empty())
+            out += text_of("axis ", word_or_quoted(name), " =", text_of_segments(cut), "\n");
     for (const SavedGraph& g : cuts.graphs) {
-        out += text_of("graph 0x", std::hex, g.hash.a, " 0x", g.hash.b, std::dec, " of ", g.nodes, " nodes\n");
+        out += text_of("graph 0x", std::hex, g.hash.a, " 0x", g.hash.b, std::dec, " of ", g.nodes,
+                       " nodes\n");
         for (const SavedCut& c : g.cuts)
-            out += text_of("  %", c.value, " dim ", c.dim, " =", text_of_segments(c.segments), "\n");
+            out +=
+                text_of("  %", c.value, " dim ", c.dim, " =", text_of_segments(c.segments), "\n");
     }
     return out + "end\n";
 }

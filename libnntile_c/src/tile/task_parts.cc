@@ -24,7 +24,8 @@ void add_params(Task& task, const graph::Node& node, const NodeSpace& space, boo
     if (row.params) row.params({row, space.inputs, node.attrs, node.compute}, accumulate, specs);
     else
         for (size_t a = 0; a < row.attrs.size(); ++a)
-            if (row.attrs[a].kind == schema::AttrKind::real || row.attrs[a].kind == schema::AttrKind::seed)
+            if (row.attrs[a].kind == schema::AttrKind::real ||
+                row.attrs[a].kind == schema::AttrKind::seed)
                 specs.push_back({static_cast<int>(a), {}});
     for (const schema::ParamSpec& s : specs) {
         if (s.attr >= 0) task.params.push_back(param_of(node.attrs[s.attr]));
@@ -38,7 +39,7 @@ void add_program_params(Task& task, const graph::Node& node) {
 }
 
 void set_index(Task& task, const NodeSpace& space, const Grid& iteration, const Dims& segments) {
-    Dims strides;                               // by label
+    Dims strides;  // by label
     if (task.program) {
         if (!kernels::uses_index(*task.program)) return;
         strides = dense_strides(space.outputs[0].sizes);
@@ -59,8 +60,9 @@ void set_index(Task& task, const NodeSpace& space, const Grid& iteration, const 
     }
 }
 
-void make_host_call(Task& task, const graph::Graph& graph, const graph::Node& node, const NodeSpace& space,
-                    const Grid& iteration, const Dims& segments, bool accumulate) {
+void make_host_call(Task& task, const graph::Graph& graph, const graph::Node& node,
+                    const NodeSpace& space, const Grid& iteration, const Dims& segments,
+                    bool accumulate) {
     const graph::Graph::Host& host = graph.hosts[node.host_call];
     task.host_call = node.host_call;
     task.flops = task.bytes * host_weight(host.name);
@@ -76,15 +78,17 @@ void make_host_call(Task& task, const graph::Graph& graph, const graph::Node& no
     task.sizes.assign(labels.size(), 1);
     task.index_strides = dense_strides(extents);
     Dims starts(labels.size(), 0);
-    for (size_t i = 0; i < iteration.dims.size(); ++i) {    // factors of one axis: outer ones first
+    for (size_t i = 0; i < iteration.dims.size(); ++i) {  // factors of one axis: outer ones first
         const GridDim& d = iteration.dims[i];
         task.sizes[d.dim] *= d.size(segments[i]);
         starts[d.dim] = starts[d.dim] * d.extent + d.starts[segments[i]];
     }
-    for (size_t l = 0; l < labels.size(); ++l) task.index_offset += starts[l] * task.index_strides[l];
+    for (size_t l = 0; l < labels.size(); ++l)
+        task.index_offset += starts[l] * task.index_strides[l];
 }
 
-bool fit_kernel(Task& task, const schema::OpRow& row, const schema::Relation& relation, const Grid& iteration) {
+bool fit_kernel(Task& task, const schema::OpRow& row, const schema::Relation& relation,
+                const Grid& iteration) {
     const size_t rank = iteration.dims.size();
     const auto& labels = relation.labels;
     auto label = [&](size_t i) { return iteration.dims[i].dim; };
@@ -93,9 +97,11 @@ bool fit_kernel(Task& task, const schema::OpRow& row, const schema::Relation& re
     };
     Flags merge(rank, false), keep(rank, false);
     for (size_t i = 0; i < rank; ++i) {
-        merge[i] = i + 1 < rank && (label(i) == label(i + 1) || (!own(label(i)) && !own(label(i + 1))));
-        bool ones = true;                   // the last one of a label's size-1 dims stays
-        for (size_t j = 0; j < rank; ++j) ones = ones && (label(j) != label(i) || task.sizes[j] == 1);
+        merge[i] =
+            i + 1 < rank && (label(i) == label(i + 1) || (!own(label(i)) && !own(label(i + 1))));
+        bool ones = true;  // the last one of a label's size-1 dims stays
+        for (size_t j = 0; j < rank; ++j)
+            ones = ones && (label(j) != label(i) || task.sizes[j] == 1);
         keep[i] = own(label(i)) && ones && (i + 1 == rank || label(i + 1) != label(i));
     }
     const auto left = coalesce_task(task, merge, keep);
@@ -107,7 +113,8 @@ bool fit_kernel(Task& task, const schema::OpRow& row, const schema::Relation& re
     const size_t n = left.size();
     const int64_t M = task.sizes[n - 3], N = task.sizes[n - 2], K = task.sizes[n - 1];
     const Dims &a = task.operands[0].strides, &b = task.operands[1].strides;
-    return kernels::gemm_layout_ok(M, K, a[n - 3], a[n - 1]) && kernels::gemm_layout_ok(K, N, b[n - 1], b[n - 2]);
+    return kernels::gemm_layout_ok(M, K, a[n - 3], a[n - 1]) &&
+           kernels::gemm_layout_ok(K, N, b[n - 1], b[n - 2]);
 }
 
 }  // namespace nntile::tile

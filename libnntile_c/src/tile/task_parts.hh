@@ -13,17 +13,19 @@ void add_params(Task& task, const graph::Node& node, const NodeSpace& space, boo
 // Those of the program that runs on its result.
 void add_program_params(Task& task, const graph::Node& node);
 
-// The index that the task's program reads, if it does: over the unrefined output, so that random numbers do not depend
-// on cuts. Or the one that its kernel reads: the place along one label.
+// The index that the task's program reads, if it does: over the unrefined output, so that random
+// numbers do not depend on cuts. Or the one that its kernel reads: the place along one label.
 void set_index(Task& task, const NodeSpace& space, const Grid& iteration, const Dims& segments);
 
-// All that a function of the host is told: its part of the batch or of its axes, and whether it adds to its outputs.
-// The part begins at index_offset, an index over all axes.
-void make_host_call(Task& task, const graph::Graph& graph, const graph::Node& node, const NodeSpace& space,
-                    const Grid& iteration, const Dims& segments, bool accumulate);
+// All that a function of the host is told: its part of the batch or of its axes, and whether it
+// adds to its outputs. The part begins at index_offset, an index over all axes.
+void make_host_call(Task& task, const graph::Graph& graph, const graph::Node& node,
+                    const NodeSpace& space, const Grid& iteration, const Dims& segments,
+                    bool accumulate);
 
-// The kernel wants exactly one dim for each of the last kernel_dims labels and for whole labels; the others may be
-// merged with each other. False: some operand has to be made dense first.
-bool fit_kernel(Task& task, const schema::OpRow& row, const schema::Relation& relation, const Grid& iteration);
+// The kernel wants exactly one dim for each of the last kernel_dims labels and for whole labels;
+// the others may be merged with each other. False: some operand has to be made dense first.
+bool fit_kernel(Task& task, const schema::OpRow& row, const schema::Relation& relation,
+                const Grid& iteration);
 
 }  // namespace nntile::tile

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A tile graph as text, and back (to look at and to compare, not to run: programs keep their names only).
+// A tile graph as text, and back (to look at and to compare, not to run: programs keep their names
+// only).
 #pragma once
 
 #include <string>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How every value is cut: axes from the rows' relations and the views, then the user's cuts, the cuts of stored
-// data, and automatic ones, in this order.
+// How every value is cut: axes from the rows' relations and the views, then the user's cuts, the
+// cuts of stored data, and automatic ones, in this order.
 #include <cmath>
 #include <map>
 #include <numeric>
@@ -19,8 +19,11 @@ using graph::no_value;
 class Tiler {
 public:
     Tiler(const graph::Graph& graph, const AxisCuts& cuts)
-        : graph_(graph), cuts_(cuts), live_(live_of(graph)),
-          related_{graph, live_, std::vector<AxisDims>(graph.values.size()), std::vector<NodeSpace>(graph.nodes.size()),
+        : graph_(graph),
+          cuts_(cuts),
+          live_(live_of(graph)),
+          related_{graph, live_, std::vector<AxisDims>(graph.values.size()),
+                   std::vector<NodeSpace>(graph.nodes.size()),
                    std::vector<int>(graph.values.size(), -1)},
           dims_(related_.dims) {}
 
@@ -33,7 +36,8 @@ public:
             if (!in.stored || !live_.values[in.value]) continue;
             for (size_t d = 0; d < in.stored->cuts.size(); ++d)
                 if (!is_whole(in.stored->cuts[d]) && !(in.stored->hints >> d & 1))
-                    axes_.cut(dims_[in.value][d], normal(in.stored->cuts[d]), "data", persistent_cut);
+                    axes_.cut(dims_[in.value][d], normal(in.stored->cuts[d]), "data",
+                              persistent_cut);
         }
         Chosen chosen;
         if (saved) take(*saved);
@@ -64,8 +68,10 @@ private:
         const graph::Node& node = graph_.nodes[number];
         if (graph::has_prologue(node)) unite_operands(number, graph::prologue_of(node));
         if (node.row->rule == schema::Rule::write) {
-            const uint32_t base = node.inputs[0], data = graph::data_of(node), out = node.outputs[0];
-            for (size_t d = 0; d < dims_[out].size(); ++d) axes_.same(dims_[base][d], dims_[out][d]);
+            const uint32_t base = node.inputs[0], data = graph::data_of(node),
+                           out = node.outputs[0];
+            for (size_t d = 0; d < dims_[out].size(); ++d)
+                axes_.same(dims_[base][d], dims_[out][d]);
             const Layout layout = graph::target_of(graph_, node);
             if (layout.numel()) axes_.link(dims_[out], dims_[data], layout, "view_write");
         }
@@ -88,26 +94,29 @@ private:
             }
         };
         for (size_t k = 0; k < node.inputs.size(); ++k) unite(node.inputs[k], k);
-        for (size_t k = 0; k < node.outputs.size(); ++k) unite(node.outputs[k], node.inputs.size() + k);
+        for (size_t k = 0; k < node.outputs.size(); ++k)
+            unite(node.outputs[k], node.inputs.size() + k);
     }
 
     void take(const SavedGraph& saved) {
         for (const SavedCut& c : saved.cuts) {
-            const bool known = c.value < dims_.size() && live_.values[c.value] && c.dim < dims_[c.value].size();
-            check(known, Status::invalid_argument, "cuts, line ", c.line, ": the graph has no %", c.value, " with dim ",
-                  c.dim);
+            const bool known =
+                c.value < dims_.size() && live_.values[c.value] && c.dim < dims_[c.value].size();
+            check(known, Status::invalid_argument, "cuts, line ", c.line, ": the graph has no %",
+                  c.value, " with dim ", c.dim);
             const int dim = dims_[c.value][c.dim];
             if (c.segments.size() == 1 && c.segments[0] >= axes_.extent(dim)) continue;
             const int64_t sum = std::accumulate(c.segments.begin(), c.segments.end(), int64_t{0});
-            check(sum == axes_.extent(dim), Status::invalid_argument, "cuts, line ", c.line, ": the segments sum to ",
-                  sum, ", dim ", c.dim, " of %", c.value, " has ", axes_.extent(dim));
+            check(sum == axes_.extent(dim), Status::invalid_argument, "cuts, line ", c.line,
+                  ": the segments sum to ", sum, ", dim ", c.dim, " of %", c.value, " has ",
+                  axes_.extent(dim));
             axes_.cut(dim, cut_of_segments(sum, c.segments), "saved", automatic_cut);
         }
         axes_.propagate();
     }
 
     void keep(int dim, const Cut& cut, Tiling& tiling) const {
-        if (cut.size() != 1) return;            // follows from another one
+        if (cut.size() != 1) return;  // follows from another one
         SavedCut saved{0, 0, {}};
         int64_t from = 0;
         for (int64_t p : cut[0].positions) {
@@ -132,9 +141,11 @@ private:
         if (it == cuts_.end() || it->second.empty()) return;
         const int64_t extent = graph_.value(v).sizes[d];
         graph::AxisCut segments = it->second;
-        // A list is for the dims of its extent; another one of the group, as a smaller last batch, is not cut. An error
-        // here would take all of a pending graph with it.
-        if (segments.size() > 1 && std::accumulate(segments.begin(), segments.end(), int64_t{0}) != extent) return;
+        // A list is for the dims of its extent; another one of the group, as a smaller last batch,
+        // is not cut. An error here would take all of a pending graph with it.
+        if (segments.size() > 1 &&
+            std::accumulate(segments.begin(), segments.end(), int64_t{0}) != extent)
+            return;
         if (segments.size() == 1) {
             const int64_t size = segments[0];
             segments.assign(extent / size, size);
@@ -153,7 +164,7 @@ private:
     }
 
     void set_values(Tiling& tiling) const {
-        std::map<int, std::string> names;       // the first name of an axis is the one that data keeps
+        std::map<int, std::string> names;  // the first name of an axis is the one that data keeps
         for (const auto& [dim, label] : named_) names.emplace(axes_.find(dim), label);
         tiling.named = !names.empty();
         tiling.values.resize(graph_.values.size());
@@ -178,15 +189,17 @@ private:
             ValueTiling& own = tiling.values[in.value];
             own.as_stored = true;
             for (size_t d = 0; d < own.cuts.size(); ++d) {
-                const bool same = d < in.stored->cuts.size() ? normal(in.stored->cuts[d]) == own.cuts[d]
-                                                             : is_whole(own.cuts[d]);
-                own.as_stored = own.as_stored && (same || axes_.level(dims_[in.value][d]) == automatic_cut);
+                const bool same = d < in.stored->cuts.size()
+                                      ? normal(in.stored->cuts[d]) == own.cuts[d]
+                                      : is_whole(own.cuts[d]);
+                own.as_stored =
+                    own.as_stored && (same || axes_.level(dims_[in.value][d]) == automatic_cut);
             }
         }
     }
 
     void set_texts(const Chosen& chosen, Tiling& tiling) const {
-        std::map<int, AxisGroup> groups;        // by the dim that stands for the axis
+        std::map<int, AxisGroup> groups;  // by the dim that stands for the axis
         for (const auto& [dim, label] : named_) {
             std::string& own = groups[axes_.find(dim)].name;
             if (own.empty()) own = label;
@@ -209,13 +222,16 @@ private:
             tiling.axes.push_back(group);
         }
         tiling.retiles = axes_.retiles();
-        for (const Choice& c : chosen.choices) tiling.choices.push_back("chosen: " + text_of_choice(c));
+        for (const Choice& c : chosen.choices)
+            tiling.choices.push_back("chosen: " + text_of_choice(c));
         const std::string refused = chosen.refused ? ", " + text_of_tried(*chosen.refused) : "";
         const char* after = chosen.choices.empty() ? "no cut: " : "then: ";
         if (!chosen.end.empty()) tiling.choices.push_back(after + chosen.end + refused);
     }
 
-    static std::string milliseconds(double seconds) { return text_of_real(std::round(seconds * 1e6) / 1e3) + " ms"; }
+    static std::string milliseconds(double seconds) {
+        return text_of_real(std::round(seconds * 1e6) / 1e3) + " ms";
+    }
 
     // "batch and 3 like it: 64 cut in 4, about 4.3 ms"
     std::string text_of_tried(const Tried& t) const {
@@ -227,28 +243,31 @@ private:
             for (size_t d = 0; live_.values[v] && d < dims_[v].size() && axis.empty(); ++d)
                 if (axes_.find(dims_[v][d]) == root) axis = text_of("dim ", d, " of %", v);
         if (t.axes > 1) axis += text_of(" and ", t.axes - 1, " like it");
-        return text_of(axis, ": ", axes_.extent(t.dim), " cut in ", t.segments, ", about ", milliseconds(t.seconds));
+        return text_of(axis, ": ", axes_.extent(t.dim), " cut in ", t.segments, ", about ",
+                       milliseconds(t.seconds));
     }
 
     std::string text_of_choice(const Choice& c) const {
         const std::string next = c.next ? "; next best was " + text_of_tried(*c.next) : "";
         const double megabytes = std::round(c.copied / 1e3) / 1e3;
-        return text_of(text_of_tried(c.taken), " on ", c.workers, " workers from ", milliseconds(c.before), ", ",
-                       c.tasks_before, " -> ", c.tasks_after, " tasks, ", text_of_real(megabytes), " MB copied", next);
+        return text_of(text_of_tried(c.taken), " on ", c.workers, " workers from ",
+                       milliseconds(c.before), ", ", c.tasks_before, " -> ", c.tasks_after,
+                       " tasks, ", text_of_real(megabytes), " MB copied", next);
     }
 
     const graph::Graph& graph_;
     const AxisCuts& cuts_;
     graph::Live live_;
     Related related_;
-    std::vector<AxisDims>& dims_;       // by value
+    std::vector<AxisDims>& dims_;  // by value
     Axes axes_;
     std::vector<std::pair<int, std::string>> named_;
 };
 
 }  // namespace
 
-Tiling choose_tiling(const graph::Graph& graph, const AxisCuts& cuts, bool with_texts, const SavedGraph* saved) {
+Tiling choose_tiling(const graph::Graph& graph, const AxisCuts& cuts, bool with_texts,
+                     const SavedGraph* saved) {
     return Tiler(graph, cuts).run(with_texts, saved);
 }
 
@@ -256,7 +275,8 @@ std::string Tiling::text() const {
     std::string out = "axes {\n";
     for (const AxisGroup& a : axes)
         out += "  " + (a.name.empty() ? "_" : a.name) + " = " + a.cut +
-               (a.origin.empty() ? "" : " (" + a.origin + ")") + ", " + std::to_string(a.dims) + " dims\n";
+               (a.origin.empty() ? "" : " (" + a.origin + ")") + ", " + std::to_string(a.dims) +
+               " dims\n";
     for (const std::string& r : retiles) out += "  retile " + r + "\n";
     return out + "}\n";
 }

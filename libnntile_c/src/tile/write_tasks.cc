@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Tasks of writes into a part of other data. Where the data comes from a program, its tasks compute it in place if they
-// can: y[:, 1:3].mul_(2) changes y, the gradients of a split are made where they are put together.
+// Tasks of writes into a part of other data. Where the data comes from a program, its tasks compute
+// it in place if they can: y[:, 1:3].mul_(2) changes y, the gradients of a split are made where
+// they are put together.
 #include "graph/program.hh"
 #include "tile/layouts.hh"
 #include "tile/lowering.hh"
@@ -21,27 +22,33 @@ void Lowering::lower_write(uint32_t number) {
     const OperandTiles& old = operand(base, tiling_.values[v].cuts);
     tiles_[v] = add_tiles(v, grids_[v], dtype, role_of(v));
     if (old.own && dies_at(base, number) && graph_.base_of(data) != base) {
-        for (size_t i = 0; i < tiles_[v].size(); ++i) out_.tiles.tiles[tiles_[v][i]].reuses = tiles_[base][i];
+        for (size_t i = 0; i < tiles_[v].size(); ++i)
+            out_.tiles.tiles[tiles_[v][i]].reuses = tiles_[base][i];
     } else {
         for (size_t i = 0; i < tiles_[v].size(); ++i) {
             const Dims sizes = grids_[v].sizes_of(grids_[v].segments_of(static_cast<int64_t>(i)));
-            add_copy(dtype, old.tiles[i], dtype, {tiles_[v][i], 0, dense_strides(sizes)}, sizes, Access::write, number);
+            add_copy(dtype, old.tiles[i], dtype, {tiles_[v][i], 0, dense_strides(sizes)}, sizes,
+                     Access::write, number);
         }
     }
     if (layout.numel() == 0) return;
     const OperandTiles& source = operand(data, tiling_.values[data].cuts);
-    copy_pieces(grids_[v], tiles_[v], layout, source.grid, source.tiles, dtype, graph_.value(data).dtype, true, number);
+    copy_pieces(grids_[v], tiles_[v], layout, source.grid, source.tiles, dtype,
+                graph_.value(data).dtype, true, number);
 }
 
 std::optional<OperandTiles> Lowering::place_in_base(uint32_t number, const graph::Node& made) {
     const graph::Node& write = graph_.nodes[number];
     const uint32_t base = write.inputs[0], v = write.outputs[0], data = made.outputs[0];
     const Layout part = graph::target_of(graph_, write);
-    const bool in_own_tiles = graph_.base_of(base) == base && cuts_of(base) == tiling_.values[v].cuts;
+    const bool in_own_tiles =
+        graph_.base_of(base) == base && cuts_of(base) == tiling_.values[v].cuts;
     if (!in_own_tiles || !dies_at(base, number)) return std::nullopt;
-    if (graph_.value(data).dtype != graph_.value(v).dtype || part.numel() == 0 || !is_injective(part))
+    if (graph_.value(data).dtype != graph_.value(v).dtype || part.numel() == 0 ||
+        !is_injective(part))
         return std::nullopt;
-    for (uint32_t in : made.inputs) {   // it may read what it writes, element by element, or other elements
+    // It may read what it writes, element by element, or other elements
+    for (uint32_t in : made.inputs) {
         if (graph_.base_of(in) != base) continue;
         const Layout read = normal_layout(graph_.layout_of(in));
         if (read != normal_layout(part) && !never_meet(read, part)) return std::nullopt;
@@ -50,9 +57,11 @@ std::optional<OperandTiles> Lowering::place_in_base(uint32_t number, const graph
     const auto blocks = aligned_blocks(grids_[v], part, grid);
     if (!blocks) return std::nullopt;
     tiles_[v] = add_tiles(v, grids_[v], graph_.value(v).dtype, role_of(v));
-    for (size_t i = 0; i < tiles_[v].size(); ++i) out_.tiles.tiles[tiles_[v][i]].reuses = tiles_[base][i];
+    for (size_t i = 0; i < tiles_[v].size(); ++i)
+        out_.tiles.tiles[tiles_[v][i]].reuses = tiles_[base][i];
     OperandTiles place{grid, {}, true};
-    for (const AlignedBlock& b : *blocks) place.tiles.push_back({tiles_[v][b.base_tile], b.offset, b.strides});
+    for (const AlignedBlock& b : *blocks)
+        place.tiles.push_back({tiles_[v][b.base_tile], b.offset, b.strides});
     return place;
 }
 

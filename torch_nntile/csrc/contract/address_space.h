@@ -31,8 +31,8 @@ public:
     const Home* find(const void* address);
 
 private:
-    // Where no mapping of a process can be: bit 55 is that of the kernel's half on aarch64, and bits
-    // 63 to 55 are not all equal, as they are in every address on x86-64.
+    // Where no mapping of a process can be: bit 55 is that of the kernel's half on aarch64, and
+    // bits 63 to 55 are not all equal, as they are in every address on x86-64.
     static constexpr uintptr_t begin = 0x4080'0000'0000'0000, end = 0x4100'0000'0000'0000;
 
     std::mutex mutex_;

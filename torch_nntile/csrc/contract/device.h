@@ -25,8 +25,8 @@ void check_index(c10::DeviceIndex index);
 // The recorder of all tensors; made at the first use, never ended.
 nntile_record* record();
 
-// Throws in a forked child. To be called before a lock of ours is taken: a thread of the parent, which
-// the child does not have, may hold it.
+// Throws in a forked child. To be called before a lock of ours is taken: a thread of the parent,
+// which the child does not have, may hold it.
 void check_not_forked();
 
 // Waits for all that was recorded (in graph mode: submitted); throws the first error of a task.

@@ -5,7 +5,8 @@
 
 #include <string>
 
-// As in torch/csrc/Exceptions.h, which needs Python: the bindings make an exception of python_type().
+// As in torch/csrc/Exceptions.h, which needs Python: the bindings make an exception of
+// python_type().
 struct _object;
 namespace torch {
 struct PyTorchError : std::exception {
@@ -42,16 +43,11 @@ void raise(nntile_status status, nntile_error* error) {
         case NNTILE_INTERRUPTED:
             if (raised_type) throw Interrupted(raised_text);
             break;
-        case NNTILE_INDEX_ERROR:
-            C10_THROW_ERROR(IndexError, text);
-        case NNTILE_TYPE_ERROR:
-            C10_THROW_ERROR(TypeError, text);
-        case NNTILE_OUT_OF_MEMORY:
-            C10_THROW_ERROR(OutOfMemoryError, text);
-        case NNTILE_UNSUPPORTED:
-            C10_THROW_ERROR(NotImplementedError, text);
-        default:
-            break;
+        case NNTILE_INDEX_ERROR: C10_THROW_ERROR(IndexError, text);
+        case NNTILE_TYPE_ERROR: C10_THROW_ERROR(TypeError, text);
+        case NNTILE_OUT_OF_MEMORY: C10_THROW_ERROR(OutOfMemoryError, text);
+        case NNTILE_UNSUPPORTED: C10_THROW_ERROR(NotImplementedError, text);
+        default: break;
     }
     C10_THROW_ERROR(Error, text);
 }

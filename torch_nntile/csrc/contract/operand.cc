@@ -15,23 +15,16 @@ using c10::ScalarType;
 // A dtype of the same bits, to move data that libnntile_c has no arithmetic for.
 nntile_dtype carrier_of(ScalarType type) {
     switch (type) {
-        case ScalarType::ComplexHalf:
-            return NNTILE_F16;
-        case ScalarType::ComplexFloat:
-            return NNTILE_F32;
-        case ScalarType::ComplexDouble:
-            return NNTILE_F64;
-        case ScalarType::UInt16:
-            return NNTILE_I16;
-        case ScalarType::UInt32:
-            return NNTILE_I32;
-        case ScalarType::UInt64:
-            return NNTILE_I64;
+        case ScalarType::ComplexHalf: return NNTILE_F16;
+        case ScalarType::ComplexFloat: return NNTILE_F32;
+        case ScalarType::ComplexDouble: return NNTILE_F64;
+        case ScalarType::UInt16: return NNTILE_I16;
+        case ScalarType::UInt32: return NNTILE_I32;
+        case ScalarType::UInt64: return NNTILE_I64;
         case ScalarType::Float8_e5m2:
         case ScalarType::Float8_e4m3fn:
         case ScalarType::Float8_e5m2fnuz:
-        case ScalarType::Float8_e4m3fnuz:
-            return NNTILE_U8;
+        case ScalarType::Float8_e4m3fnuz: return NNTILE_U8;
         default:
             TORCH_CHECK_NOT_IMPLEMENTED(false, "nntile: tensors of dtype ", type,
                                         " are not supported");
@@ -42,28 +35,17 @@ nntile_dtype carrier_of(ScalarType type) {
 
 nntile_dtype dtype_of(ScalarType type) {
     switch (type) {
-        case ScalarType::Float:
-            return NNTILE_F32;
-        case ScalarType::Double:
-            return NNTILE_F64;
-        case ScalarType::Half:
-            return NNTILE_F16;
-        case ScalarType::BFloat16:
-            return NNTILE_BF16;
-        case ScalarType::Long:
-            return NNTILE_I64;
-        case ScalarType::Int:
-            return NNTILE_I32;
-        case ScalarType::Short:
-            return NNTILE_I16;
-        case ScalarType::Char:
-            return NNTILE_I8;
-        case ScalarType::Byte:
-            return NNTILE_U8;
-        case ScalarType::Bool:
-            return NNTILE_BOOL;
-        default:
-            return NNTILE_NONE;
+        case ScalarType::Float: return NNTILE_F32;
+        case ScalarType::Double: return NNTILE_F64;
+        case ScalarType::Half: return NNTILE_F16;
+        case ScalarType::BFloat16: return NNTILE_BF16;
+        case ScalarType::Long: return NNTILE_I64;
+        case ScalarType::Int: return NNTILE_I32;
+        case ScalarType::Short: return NNTILE_I16;
+        case ScalarType::Char: return NNTILE_I8;
+        case ScalarType::Byte: return NNTILE_U8;
+        case ScalarType::Bool: return NNTILE_BOOL;
+        default: return NNTILE_NONE;
     }
 }
 
@@ -88,7 +70,8 @@ Number number_of(const c10::Scalar& scalar) {
         return {ScalarType::Double, f, 0};
     }
     // Neither is one of the library's numbers: those that are unsigned are beyond int64.
-    if (scalar.isComplex() || scalar.type() == ScalarType::UInt64) return {ScalarType::ComplexDouble, 0, 0};
+    if (scalar.isComplex() || scalar.type() == ScalarType::UInt64)
+        return {ScalarType::ComplexDouble, 0, 0};
     const int64_t i = scalar.isBoolean() ? int64_t{scalar.toBool()} : scalar.toLong();
     return {scalar.isBoolean() ? ScalarType::Bool : ScalarType::Long, static_cast<double>(i), i};
 }
@@ -96,8 +79,7 @@ Number number_of(const c10::Scalar& scalar) {
 // A wrapped Python number is the common case and read without a dispatch.
 Number number_of(const at::Tensor& t) {
     switch (t.scalar_type()) {
-        case ScalarType::Double:
-            return {ScalarType::Double, *t.const_data_ptr<double>(), 0};
+        case ScalarType::Double: return {ScalarType::Double, *t.const_data_ptr<double>(), 0};
         case ScalarType::Long: {
             const int64_t i = *t.const_data_ptr<int64_t>();
             return {ScalarType::Long, static_cast<double>(i), i};
@@ -125,16 +107,11 @@ Number number_of(const c10::IValue& v) {
 
 int64_t wrapped(int64_t number, ScalarType integral) {
     switch (integral) {
-        case ScalarType::Byte:
-            return static_cast<uint8_t>(number);
-        case ScalarType::Char:
-            return static_cast<int8_t>(number);
-        case ScalarType::Short:
-            return static_cast<int16_t>(number);
-        case ScalarType::Int:
-            return static_cast<int32_t>(number);
-        default:
-            return number;
+        case ScalarType::Byte: return static_cast<uint8_t>(number);
+        case ScalarType::Char: return static_cast<int8_t>(number);
+        case ScalarType::Short: return static_cast<int16_t>(number);
+        case ScalarType::Int: return static_cast<int32_t>(number);
+        default: return number;
     }
 }
 

@@ -38,7 +38,7 @@ struct Number {
 };
 Number number_of(const at::Tensor& zero_dim_cpu);
 Number number_of(const c10::Scalar& scalar);
-Number number_of(const c10::IValue& number_or_tensor);  // reads a tensor
+Number number_of(const c10::IValue& number_or_tensor);      // reads a tensor
 int64_t wrapped(int64_t number, c10::ScalarType integral);  // as a cast does it; bool has all
 bool fits(const Number& number, c10::ScalarType integral);  // between the least and the most
 
@@ -46,7 +46,8 @@ class Operands {
 public:
     void absent() { list_.emplace_back(); }
     // Dtypes that libnntile_c lacks are carried by one of the same bits: enough to move data.
-    // Sizes and strides stay where they are: a tensor that lives no longer than the call is kept here.
+    // Sizes and strides stay where they are: a tensor that lives no longer than the call is kept
+    // here.
     void tensor(const at::Tensor& t);
     void tensor(const at::Tensor&&) = delete;
     void tensor(at::Tensor&& t) { tensor(std::as_const(kept_.emplace_front(std::move(t)))); }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Collectives of torch.distributed. PyTorch has kernels for our key that give the tensors to the backend
-// which the user chose for the device. Backends of PyTorch itself (gloo, mpi, nccl) read the memory at
-// data_ptr(), where a storage of ours has none: the call ends in an error before they see an address.
-// A backend that somebody registered for the device knows what it gets.
+// Collectives of torch.distributed. PyTorch has kernels for our key that give the tensors to the
+// backend which the user chose for the device. Backends of PyTorch itself (gloo, mpi, nccl) read
+// the memory at data_ptr(), where a storage of ours has none: the call ends in an error before they
+// see an address. A backend that somebody registered for the device knows what it gets.
 #include <ATen/core/dispatch/Dispatcher.h>
-#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/library.h>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
 #include <algorithm>
 #include <memory>
@@ -27,17 +27,20 @@ std::string backend_name(ProcessGroup& group) {
 
 class Collective final : public c10::OperatorKernel {
 public:
-    Collective(c10::SafeKernelFunction kernel, int group) : kernel_(std::move(kernel)), group_(group) {}
+    Collective(c10::SafeKernelFunction kernel, int group)
+        : kernel_(std::move(kernel)), group_(group) {}
 
-    void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+    void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
+                    torch::jit::Stack* stack) {
         const auto& v = torch::jit::peek(*stack, group_, op.schema().arguments().size());
         const std::string name = backend_name(*v.toCustomClass<ProcessGroup>());
         TORCH_CHECK_NOT_IMPLEMENTED(
-            !name.empty() && ProcessGroup::strToBackendType(name) == ProcessGroup::CUSTOM, "nntile: '",
-            op.operator_name(), "' of tensors of device nntile ",
+            !name.empty() && ProcessGroup::strToBackendType(name) == ProcessGroup::CUSTOM,
+            "nntile: '", op.operator_name(), "' of tensors of device nntile ",
             name.empty() ? "has no backend in this process group"
                          : "cannot go through '" + name + "', which reads plain memory",
-            ". Collectives work on tensors of the CPU: y = x.cpu(), the collective on y, x.copy_(y); "
+            ". Collectives work on tensors of the CPU: y = x.cpu(), the collective on y, "
+            "x.copy_(y); "
             "DistributedDataParallel needs its model on the CPU");
         kernel_.callBoxed(op, keys, stack);
     }
@@ -57,7 +60,8 @@ TORCH_LIBRARY_IMPL(c10d, PrivateUse1, m) {
     const c10::WarningUtils::WarningHandlerGuard guard(&silence);
     for (const c10::OperatorName& name : dispatcher.getAllOpNames()) {
         const auto op = dispatcher.findOp(name);
-        if (name.getNamespace() != "c10d" || !op->hasKernelForDispatchKey(c10::DispatchKey::PrivateUse1))
+        if (name.getNamespace() != "c10d" ||
+            !op->hasKernelForDispatchKey(c10::DispatchKey::PrivateUse1))
             continue;
         const auto group = op->schema().argumentIndexWithName("process_group");
         if (!group) continue;

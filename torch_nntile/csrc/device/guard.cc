@@ -98,7 +98,8 @@ void synchronize() {
     const Waiting waiting;
     nntile_error* error = nullptr;
     // In graph mode nothing runs before run() or a host read: waiting does not change that.
-    // A run is refused inside of a captured function; what is submitted also holds graphs that did not fit before.
+    // A run is refused inside of a captured function; what is submitted also holds graphs that did
+    // not fit before.
     if (nntile_record_pending(record()) && nntile_record_mode(record()) == NNTILE_EAGER)
         check(nntile_record_run(record(), &error), error);
     check(nntile_record_submit(record(), &error), error);

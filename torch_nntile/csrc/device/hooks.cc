@@ -13,8 +13,8 @@
 namespace torch_nntile {
 namespace {
 
-// Uploads copy before they return, so pinned memory is plain memory; that it was asked for is kept, as
-// is_pinned() has to know.
+// Uploads copy before they return, so pinned memory is plain memory; that it was asked for is kept,
+// as is_pinned() has to know.
 class PinnedAllocator final : public c10::Allocator {
 public:
     c10::DataPtr allocate(size_t nbytes) override {

@@ -17,7 +17,8 @@ struct Draw {
 Draw draw(const std::optional<at::Generator>& generator, int64_t numel);
 // For a function on the host, whose seed is no number of the graph.
 Draw draw_for_host(const std::optional<at::Generator>& generator, int64_t numel);
-// Draws up to now that no replay of a captured graph can repeat: for the host, and of generators of the user's own.
+// Draws up to now that no replay of a captured graph can repeat: for the host, and of generators of
+// the user's own.
 int64_t draws_outside();
 
 Draw default_state();

@@ -75,7 +75,8 @@ void run_now(const OperatorHandle& op, FallbackOp& known, torch::jit::Stack* sta
             bytes += t.defined() ? static_cast<int64_t>(t.nbytes()) : 0;
             any_ours |= t.defined() && ours(t);
         });
-    check_devices(op, torch::jit::last(*stack, n));  // at::native::cpu_fallback takes any mix of devices
+    // at::native::cpu_fallback takes any mix of devices
+    check_devices(op, torch::jit::last(*stack, n));
     replace_generator(known, stack, n);
     const auto start = std::chrono::steady_clock::now();
     at::native::cpu_fallback(op, stack, /*error_on_views=*/true);
@@ -84,7 +85,8 @@ void run_now(const OperatorHandle& op, FallbackOp& known, torch::jit::Stack* sta
     for (size_t r = 0; any_ours && r < returns.size(); ++r) {
         c10::IValue& result = torch::jit::peek(*stack, r, returns.size());
         if (!returns[r].alias_info())
-            result = map_tensors(result, [](const at::Tensor& t) { return ours(t) ? t : t.to(device()); });
+            result = map_tensors(result,
+                                 [](const at::Tensor& t) { return ours(t) ? t : t.to(device()); });
     }
     known.counter.nanoseconds += (std::chrono::steady_clock::now() - start).count();
     known.counter.bytes += bytes;
@@ -99,10 +101,11 @@ void check_devices(const OperatorHandle& op, Arguments arguments) {
         const bool lengths = formal.name() == "lengths" || formal.name() == "batch_sizes";
         each_tensor(arguments[k], [&](const at::Tensor& t) {
             if (!t.defined() || ours(t)) return;
-            TORCH_CHECK(t.is_cpu() && (t.dim() == 0 || lengths || arguments[k].isOptionalTensorList()),
-                        "Expected all tensors to be on the same device, but found at least two devices, ", device(),
-                        " and ", t.device(), "! (when checking argument for argument ", formal.name(), " in method ",
-                        op.operator_name(), ")");
+            TORCH_CHECK(
+                t.is_cpu() && (t.dim() == 0 || lengths || arguments[k].isOptionalTensorList()),
+                "Expected all tensors to be on the same device, but found at least two devices, ",
+                device(), " and ", t.device(), "! (when checking argument for argument ",
+                formal.name(), " in method ", op.operator_name(), ")");
         });
     }
 }
@@ -131,7 +134,8 @@ FallbackOp::FallbackOp(const OperatorHandle& op)
     for (size_t k = 0; k < schema.arguments().size(); ++k) {
         const c10::Argument& a = schema.arguments()[k];
         written.push_back(writes(a));
-        if (habit.is & NNTILE_STUB_HIDES_WRITES && (a.name() == "running_mean" || a.name() == "running_var"))
+        if (habit.is & NNTILE_STUB_HIDES_WRITES &&
+            (a.name() == "running_mean" || a.name() == "running_var"))
             written.back() = true;
         if (a.name() == "generator") generator = static_cast<int>(k);
     }
@@ -166,13 +170,14 @@ bool has_mask(const OperatorHandle& op, const torch::jit::Stack& stack) {
     for (const c10::IValue& v : torch::jit::last(stack, op.schema().arguments().size()))
         if (v.isOptionalTensorList() || v.isTensorList())
             each_tensor(v, [&](const at::Tensor& t) {
-                found |= t.defined() && (t.scalar_type() == at::kBool || t.scalar_type() == at::kByte);
+                found |=
+                    t.defined() && (t.scalar_type() == at::kBool || t.scalar_type() == at::kByte);
             });
     return found;
 }
 
-// A task of no elements does not run, and the CPU may refuse these dtypes all the same. What an op writes
-// and has no elements yet, it may resize: observers of quantisation do.
+// A task of no elements does not run, and the CPU may refuse these dtypes all the same. What an op
+// writes and has no elements yet, it may resize: observers of quantisation do.
 bool has_empty(const OperatorHandle& op, const FallbackOp& known, const torch::jit::Stack& stack) {
     bool any = false, empty = true, written = false;
     const auto arguments = torch::jit::last(stack, op.schema().arguments().size());
@@ -180,13 +185,16 @@ bool has_empty(const OperatorHandle& op, const FallbackOp& known, const torch::j
         each_tensor(arguments[k], [&](const at::Tensor& t) {
             any |= t.defined();
             empty &= !t.defined() || t.numel() == 0;
-            written |= t.defined() && t.numel() == 0 && known.written[k] && !op.schema().arguments()[k].is_out();
+            written |= t.defined() && t.numel() == 0 && known.written[k] &&
+                       !op.schema().arguments()[k].is_out();
         });
     return (any && empty) || written;
 }
 
-// A generator of the CPU goes on where the user's next number comes from: in the order of the program.
-bool draws_on_cpu(const FallbackOp& known, const OperatorHandle& op, const torch::jit::Stack& stack) {
+// A generator of the CPU goes on where the user's next number comes from: in the order of the
+// program.
+bool draws_on_cpu(const FallbackOp& known, const OperatorHandle& op,
+                  const torch::jit::Stack& stack) {
     if (known.generator < 0) return false;
     const size_t n = op.schema().arguments().size();
     const auto given = torch::jit::peek(stack, known.generator, n).toOptional<at::Generator>();
@@ -272,13 +280,14 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
 }
 
 void register_structured_on_host() {
-    static auto* library = new torch::Library(torch::Library::IMPL, "aten", c10::DispatchKey::PrivateUse1, __FILE__,
-                                              __LINE__);
+    static auto* library = new torch::Library(torch::Library::IMPL, "aten",
+                                              c10::DispatchKey::PrivateUse1, __FILE__, __LINE__);
     for (const std::string& name : structured_names()) {
         const size_t dot = name.find('.');
         const std::string overload = dot == std::string::npos ? "" : name.substr(dot + 1);
         const auto op = c10::Dispatcher::singleton().findSchema({name.substr(0, dot), overload});
-        if (!op || op->schema().is_mutable() || op->hasKernelForDispatchKey(c10::DispatchKey::PrivateUse1) ||
+        if (!op || op->schema().is_mutable() ||
+            op->hasKernelForDispatchKey(c10::DispatchKey::PrivateUse1) ||
             op->hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd))
             continue;
         library->impl(name.c_str(), torch::CppFunction::makeFromBoxedFunction<&fallback>());

@@ -32,7 +32,7 @@ struct FallbackOp {
     bool by_mask;      // it does so where an index is a mask
     bool view;
     bool elementwise;
-    bool splits;       // some results have the batch, some are sums over it: a call for each kind
+    bool splits;  // some results have the batch, some are sums over it: a call for each kind
     int generator = -1;
     std::vector<bool> written;  // arguments, those too that the schema forgets
     BatchDims batch;
@@ -67,8 +67,9 @@ bool is_view(const c10::FunctionSchema& schema);
 // Records the op as a host function. False: it has no such form, nothing was recorded.
 bool record_on_host(const c10::OperatorHandle& op, FallbackOp& known, torch::jit::Stack* stack);
 
-// Structured ops without a kernel of the device run on the host as they are called. PyTorch's kernel for all
-// devices would call their out= form with a result like the operands before they are cast.
+// Structured ops without a kernel of the device run on the host as they are called. PyTorch's
+// kernel for all devices would call their out= form with a result like the operands before they are
+// cast.
 void register_structured_on_host();
 
 void set_fallback_mode(int mode);

@@ -35,7 +35,8 @@ struct HostCall {
     c10::OperatorHandle op;
     torch::jit::Stack arguments;      // Meta tensors stand for blocks
     std::vector<bool> read, written;  // of each argument
-    std::vector<Tensor> overlapping;  // stand-ins of written tensors whose block is all of their storage
+    // Stand-ins of written tensors whose block is all of their storage
+    std::vector<Tensor> overlapping;
     Shapes results;
     size_t inputs = 0;   // blocks; those of outputs follow
     int generator = -1;  // argument
@@ -48,7 +49,8 @@ struct HostCall {
     bool is_batched(size_t argument) const { return dims && dims->arguments[argument]; }
 };
 
-// A tensor as its bytes lie: PyTorch's kernels take channels_last as it is, so nobody transposes it.
+// A tensor as its bytes lie: PyTorch's kernels take channels_last as it is, so nobody transposes
+// it.
 Tensor in_memory_order(const Tensor& t) { return is_channels_last(t) ? t.movedim(1, -1) : t; }
 
 Tensor block(void* data, c10::IntArrayRef sizes, c10::ScalarType dtype, bool channels_last) {
@@ -143,8 +145,8 @@ void run(const HostCall& call, int64_t rows, bool accumulate, void* const* data)
         each_tensor(stack[r], [&](const Tensor& t) {
             const Shape& s = *shape++;
             if (s.dtype == c10::ScalarType::Undefined) return;
-            Tensor to = block(*out++, sizes_of_part(s.sizes, batched, rows), s.dtype,
-                              is_channels_last(s));
+            Tensor to =
+                block(*out++, sizes_of_part(s.sizes, batched, rows), s.dtype, is_channels_last(s));
             if (!t.defined() ||
                 t.numel() == 0) {  // not needed, as the statistics of batch_norm in eval mode
                 if (!accumulate) to.zero_();
@@ -201,14 +203,17 @@ bool gives_nothing(const Shapes& shapes) {
     });
 }
 
-// Whether results have the default dtype because no argument is floating: a task runs when it may be another.
+// Whether results have the default dtype because no argument is floating: a task runs when it may
+// be another.
 bool follows_default(Arguments arguments, const Shapes& shapes) {
     const auto whole = [](c10::ScalarType type) { return c10::isIntegralType(type, true); };
     bool integers = true, promoted = false;
     for (const c10::IValue& v : arguments)
-        each_tensor(v, [&](const Tensor& t) { integers &= !t.defined() || whole(t.scalar_type()); });
+        each_tensor(v,
+                    [&](const Tensor& t) { integers &= !t.defined() || whole(t.scalar_type()); });
     for (const auto& list : shapes)
-        for (const Shape& s : list) promoted |= s.dtype != c10::ScalarType::Undefined && !whole(s.dtype);
+        for (const Shape& s : list)
+            promoted |= s.dtype != c10::ScalarType::Undefined && !whole(s.dtype);
     return integers && promoted;
 }
 
@@ -247,8 +252,9 @@ void take_arguments(HostCall& call, const FallbackOp& known, Arguments arguments
             call.arguments.push_back(map_tensors(arguments[k], [&](const Tensor& t) {
                 if (!ours(t)) return t.clone();
                 if (!known.written[k] || !may_overlap_itself(t)) return meta_like(t, false);
-                call.overlapping.push_back(meta_like(whole_storage(t), true).as_strided(
-                    t.sizes(), t.strides(), t.storage_offset()));
+                call.overlapping.push_back(
+                    meta_like(whole_storage(t), true)
+                        .as_strided(t.sizes(), t.strides(), t.storage_offset()));
                 return call.overlapping.back();
             }));
     }
@@ -258,7 +264,8 @@ void take_arguments(HostCall& call, const FallbackOp& known, Arguments arguments
 // The results are quantised, of which Meta kernels know nothing.
 bool quantises(const c10::FunctionSchema& schema, Arguments arguments) {
     for (size_t k = 0; k < arguments.size(); ++k)
-        if (arguments[k].isInt() && schema.arguments()[k].real_type()->kind() == c10::TypeKind::ScalarTypeType &&
+        if (arguments[k].isInt() &&
+            schema.arguments()[k].real_type()->kind() == c10::TypeKind::ScalarTypeType &&
             c10::isQIntType(arguments[k].toScalarType()))
             return true;
     return false;
@@ -341,7 +348,8 @@ bool record_on_host(const c10::OperatorHandle& op, FallbackOp& known, torch::jit
     // Of element-wise ops any values tell whether the CPU takes these dtypes.
     if (known.elementwise) known.shapes.ask_cpu(op, arguments);
     if (default_dtype() && follows_default(arguments, *shapes)) return false;
-    if (gives_nothing(*shapes)) return false;  // a task for it would not run, nor refuse its arguments
+    // A task for it would not run, nor refuse its arguments
+    if (gives_nothing(*shapes)) return false;
     resize_outs(op, arguments, *shapes);
 
     auto call = std::make_unique<HostCall>(op, *shapes, &known.counter);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Tensors that are made of tensors of the device: nested, sparse (COO and compressed), quantised. What looks
-// at their parts, or joins parts, is PyTorch's own code, which calls ops of the parts on any device; it is
-// registered for those that PyTorch knows. All else runs on the host, at once, on a tensor of the same kind.
+// Tensors that are made of tensors of the device: nested, sparse (COO and compressed), quantised.
+// What looks at their parts, or joins parts, is PyTorch's own code, which calls ops of the parts on
+// any device; it is registered for those that PyTorch knows. All else runs on the host, at once, on
+// a tensor of the same kind.
 #include <ATen/SparseCsrTensorUtils.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/native/SparseTensorUtils.h>
@@ -39,9 +40,11 @@ Tensor bytes_of(const Tensor& q) {
 }
 
 Tensor quantized_over(const Tensor& bytes, const Tensor& like) {
-    const DispatchKey key = ours(bytes) ? DispatchKey::QuantizedPrivateUse1 : DispatchKey::QuantizedCPU;
-    Tensor q = at::detail::make_tensor<at::QTensorImpl>(c10::Storage(bytes.storage()), c10::DispatchKeySet(key),
-                                                        like.dtype(), at::get_qtensorimpl(like)->quantizer());
+    const DispatchKey key =
+        ours(bytes) ? DispatchKey::QuantizedPrivateUse1 : DispatchKey::QuantizedCPU;
+    Tensor q = at::detail::make_tensor<at::QTensorImpl>(c10::Storage(bytes.storage()),
+                                                        c10::DispatchKeySet(key), like.dtype(),
+                                                        at::get_qtensorimpl(like)->quantizer());
     q.unsafeGetTensorImpl()->set_storage_offset(like.storage_offset());
     q.unsafeGetTensorImpl()->set_sizes_and_strides(like.sizes(), like.strides());
     return q;
@@ -50,21 +53,24 @@ Tensor quantized_over(const Tensor& bytes, const Tensor& like) {
 void set_parts(const Tensor& compressed, const Tensor& from, c10::Device where) {
     auto* parts = get_sparse_csr_impl(from);
     get_sparse_csr_impl(compressed)
-        ->set_member_tensors(parts->compressed_indices().to(where), parts->plain_indices().to(where),
-                             parts->values().to(where), from.sizes());
+        ->set_member_tensors(parts->compressed_indices().to(where),
+                             parts->plain_indices().to(where), parts->values().to(where),
+                             from.sizes());
 }
 
 Tensor moved(const Tensor& t, c10::Device where) {
     if (t.device().type() == where.type()) return t;
     if (is_coo(t)) {
         auto* parts = get_sparse_impl(t);
-        return at::_sparse_coo_tensor_unsafe(parts->indices().to(where), parts->values().to(where), t.sizes(),
-                                             t.options().device(where), parts->coalesced());
+        return at::_sparse_coo_tensor_unsafe(parts->indices().to(where), parts->values().to(where),
+                                             t.sizes(), t.options().device(where),
+                                             parts->coalesced());
     }
     if (at::sparse_csr::is_sparse_compressed(t)) {
-        const DispatchKey key = where.is_cpu() ? DispatchKey::SparseCsrCPU : DispatchKey::SparseCsrPrivateUse1;
-        Tensor made = at::detail::make_tensor<at::SparseCsrTensorImpl>(c10::DispatchKeySet(key), where, t.layout(),
-                                                                       t.dtype());
+        const DispatchKey key =
+            where.is_cpu() ? DispatchKey::SparseCsrCPU : DispatchKey::SparseCsrPrivateUse1;
+        Tensor made = at::detail::make_tensor<at::SparseCsrTensorImpl>(
+            c10::DispatchKeySet(key), where, t.layout(), t.dtype());
         set_parts(made, t, where);
         return made;
     }
@@ -84,7 +90,8 @@ void become(const Tensor& t, const Tensor& host) {
     if (is_coo(t)) {
         auto *to = get_sparse_impl(t), *from = get_sparse_impl(host);
         to->raw_resize_(from->sparse_dim(), from->dense_dim(), host.sizes());
-        to->set_indices_and_values_unsafe(from->indices().to(device()), from->values().to(device()));
+        to->set_indices_and_values_unsafe(from->indices().to(device()),
+                                          from->values().to(device()));
         to->set_coalesced(from->coalesced());
     } else if (at::sparse_csr::is_sparse_compressed(t)) {
         set_parts(t, host, device());
@@ -109,13 +116,13 @@ void on_host(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
     const auto start = std::chrono::steady_clock::now();
     const torch::jit::Stack given = torch::jit::pop(*stack, schema.arguments().size());
     const c10::Device cpu(at::kCPU);
-    bool stays = false, crosses = copies;  // the result is to be on the host; the user names a device
+    // The result is to be on the host; the user names a device
+    bool stays = false, crosses = copies;
     torch::jit::Stack host;
     for (const c10::IValue& v : given) {
         crosses |= v.isDevice();
         stays |= v.isDevice() && v.toDevice().is_cpu();
-        host.push_back(v.isDevice() ? c10::IValue(cpu)
-                                    : map_tensors(v, on_cpu));
+        host.push_back(v.isDevice() ? c10::IValue(cpu) : map_tensors(v, on_cpu));
     }
     if (!crosses) check_devices(op, given);
     const torch::jit::Stack arguments = host;
@@ -132,9 +139,10 @@ void on_host(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
     }
     for (size_t r = 0; r < host.size(); ++r) {
         const int k = argument_of(schema, schema.returns()[r]);
-        stack->push_back(k >= 0  ? given[k]
-                         : stays ? host[r]
-                                 : map_tensors(host[r], [](const Tensor& t) { return moved(t, device()); }));
+        stack->push_back(
+            k >= 0  ? given[k]
+            : stays ? host[r]
+                    : map_tensors(host[r], [](const Tensor& t) { return moved(t, device()); }));
     }
     known.counter.nanoseconds += (std::chrono::steady_clock::now() - start).count();
     ++known.counter.calls;
@@ -148,7 +156,8 @@ void of(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
 
 template <DispatchKey cpu_key>
 void part_or_host(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
-    is_view(op.schema()) && op.hasKernelForDispatchKey(cpu_key) ? of<cpu_key>(op, stack) : on_host<false>(op, stack);
+    is_view(op.schema()) && op.hasKernelForDispatchKey(cpu_key) ? of<cpu_key>(op, stack)
+                                                                : on_host<false>(op, stack);
 }
 
 // parts: overloads whose kernel for the CPU needs no data on the host.
@@ -156,19 +165,22 @@ template <DispatchKey cpu_key>
 void register_kind(torch::Library& m, const std::set<std::string>& parts) {
     for (const std::string& name : parts)
         m.impl(name.c_str(), torch::CppFunction::makeFromBoxedFunction<&of<cpu_key>>());
-    if (!parts.count("copy_")) m.impl("copy_", torch::CppFunction::makeFromBoxedFunction<&on_host<true>>());
+    if (!parts.count("copy_"))
+        m.impl("copy_", torch::CppFunction::makeFromBoxedFunction<&on_host<true>>());
     // What is a composition for dense tensors, like linear, does not reach the fallback.
     auto& dispatcher = c10::Dispatcher::singleton();
     for (const c10::OperatorName& name : dispatcher.getAllOpNames()) {
         const auto op = dispatcher.findOp(name);
         const auto has = [&](DispatchKey key) { return op->hasKernelForDispatchKey(key); };
         if (name.getNamespace() != "aten" || !has(cpu_key) ||
-            !(has(DispatchKey::CompositeImplicitAutograd) || has(DispatchKey::CompositeExplicitAutograd) ||
+            !(has(DispatchKey::CompositeImplicitAutograd) ||
+              has(DispatchKey::CompositeExplicitAutograd) ||
               has(DispatchKey::CompositeExplicitAutogradNonFunctional)))
             continue;
         const std::string word = toString(name).substr(std::strlen("aten::"));
         if (!parts.count(word) && word != "copy_")
-            m.impl(word.c_str(), torch::CppFunction::makeFromBoxedFunction<&part_or_host<cpu_key>>());
+            m.impl(word.c_str(),
+                   torch::CppFunction::makeFromBoxedFunction<&part_or_host<cpu_key>>());
     }
 }
 
@@ -184,27 +196,34 @@ torch::CppFunction fallback_of() {
     return torch::CppFunction::makeFromBoxedFunction<&part_or_host<cpu_key>>();
 }
 
-TORCH_LIBRARY_IMPL(_, NestedTensorPrivateUse1, m) { m.fallback(fallback_of<DispatchKey::NestedTensorCPU>()); }
+TORCH_LIBRARY_IMPL(_, NestedTensorPrivateUse1, m) {
+    m.fallback(fallback_of<DispatchKey::NestedTensorCPU>());
+}
 TORCH_LIBRARY_IMPL(_, SparsePrivateUse1, m) { m.fallback(fallback_of<DispatchKey::SparseCPU>()); }
-TORCH_LIBRARY_IMPL(_, SparseCsrPrivateUse1, m) { m.fallback(fallback_of<DispatchKey::SparseCsrCPU>()); }
-TORCH_LIBRARY_IMPL(_, QuantizedPrivateUse1, m) { m.fallback(fallback_of<DispatchKey::QuantizedCPU>()); }
+TORCH_LIBRARY_IMPL(_, SparseCsrPrivateUse1, m) {
+    m.fallback(fallback_of<DispatchKey::SparseCsrCPU>());
+}
+TORCH_LIBRARY_IMPL(_, QuantizedPrivateUse1, m) {
+    m.fallback(fallback_of<DispatchKey::QuantizedCPU>());
+}
 
 TORCH_LIBRARY_IMPL(aten, NestedTensorPrivateUse1, m) {
     register_kind<DispatchKey::NestedTensorCPU>(
-        m, {"_to_copy", "copy_", "clone", "empty_like", "zero_", "fill_.Scalar", "is_same_size", "to_padded_tensor",
-            "_nested_tensor_size", "_nested_tensor_strides", "_nested_tensor_storage_offsets"});
+        m, {"_to_copy", "copy_", "clone", "empty_like", "zero_", "fill_.Scalar", "is_same_size",
+            "to_padded_tensor", "_nested_tensor_size", "_nested_tensor_strides",
+            "_nested_tensor_storage_offsets"});
 }
 TORCH_LIBRARY_IMPL(aten, SparsePrivateUse1, m) {
     register_kind<DispatchKey::SparseCPU>(
-        m, {"_sparse_coo_tensor_with_dims", "_sparse_coo_tensor_with_dims_and_tensors", "_coalesced_", "_nnz",
-            "sparse_dim", "dense_dim", "is_coalesced", "_dimI", "_dimV"});
+        m, {"_sparse_coo_tensor_with_dims", "_sparse_coo_tensor_with_dims_and_tensors",
+            "_coalesced_", "_nnz", "sparse_dim", "dense_dim", "is_coalesced", "_dimI", "_dimV"});
 }
 TORCH_LIBRARY_IMPL(aten, SparseCsrPrivateUse1, m) {
     register_kind<DispatchKey::SparseCsrCPU>(m, {"_nnz", "sparse_dim", "dense_dim"});
 }
 TORCH_LIBRARY_IMPL(aten, QuantizedPrivateUse1, m) {
     register_kind<DispatchKey::QuantizedCPU>(m, {"q_scale", "q_zero_point", "q_per_channel_axis",
-                                                "qscheme", "set_.source_Storage_storage_offset"});
+                                                 "qscheme", "set_.source_Storage_storage_offset"});
     m.impl("_copy_from", copy_quantized);
 }
 

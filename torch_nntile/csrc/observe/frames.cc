@@ -82,7 +82,8 @@ FrameWalk::FrameWalk() {
 
 bool FrameWalk::next() {
     const Frames& f = *frames;
-    while (f.owner >= 0 && frame_ && frame_[f.owner] == owned_by_c) frame_ = pointer_at(frame_, f.previous);
+    while (f.owner >= 0 && frame_ && frame_[f.owner] == owned_by_c)
+        frame_ = pointer_at(frame_, f.previous);
     if (!frame_) return false;
     code = reinterpret_cast<uintptr_t>(pointer_at(frame_, f.code));
     if (f.numbered) {
@@ -96,7 +97,9 @@ bool FrameWalk::next() {
     return true;
 }
 
-bool PythonWalk::possible() { return PyGILState_GetThisThreadState && PyGILState_GetThisThreadState(); }
+bool PythonWalk::possible() {
+    return PyGILState_GetThisThreadState && PyGILState_GetThisThreadState();
+}
 
 PythonWalk::PythonWalk() : lock_(PyGILState_Ensure()) {}
 
@@ -133,7 +136,8 @@ std::string PythonWalk::file() const {
 }
 
 uintptr_t PythonWalk::instruction() const {
-    return sizeof(void*) == 8 ? numbered(code, PyFrame_GetLasti ? PyFrame_GetLasti(frame_) : line()) : 0;
+    return sizeof(void*) == 8 ? numbered(code, PyFrame_GetLasti ? PyFrame_GetLasti(frame_) : line())
+                              : 0;
 }
 
 int PythonWalk::line() const { return PyFrame_GetLineNumber(frame_); }

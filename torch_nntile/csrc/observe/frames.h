@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Python's frames of this thread. The stub is not linked with Python: its functions are found where it runs in one.
+// Python's frames of this thread. The stub is not linked with Python: its functions are found where
+// it runs in one.
 #pragma once
 
 #include <cstdint>
@@ -10,22 +11,25 @@ struct PyCodeObject;
 
 namespace torch_nntile {
 
-// The innermost first, without Python's lock and without a reference: frames stay as they are as long as their
-// thread is here. It knows how they lie in memory in some versions of Python. In a module that is ten deep it takes
-// 0.03 us, by functions 0.8, and a thread beside which others compute in Python waits for the lock.
+// The innermost first, without Python's lock and without a reference: frames stay as they are as
+// long as their thread is here. It knows how they lie in memory in some versions of Python. In a
+// module that is ten deep it takes 0.03 us, by functions 0.8, and a thread beside which others
+// compute in Python waits for the lock.
 class FrameWalk {
 public:
     static bool known();  // is it one of these versions
     FrameWalk();
     bool next();
-    uintptr_t code = 0;         // address of the code object
-    uintptr_t instruction = 0;  // stands for the current one as long as the code lives; 0: it has no number
+    uintptr_t code = 0;  // address of the code object
+    // Stands for the current one as long as the code lives; 0: it has no number
+    uintptr_t instruction = 0;
 
 private:
     const char* frame_ = nullptr;
 };
 
-// The same by functions that every version from 3.10 on has, with its lock as long as this object lives.
+// The same by functions that every version from 3.10 on has, with its lock as long as this object
+// lives.
 class PythonWalk {
 public:
     static bool possible();  // this thread has met Python
@@ -37,7 +41,8 @@ public:
     bool next();
     std::string file() const;
     int line() const;
-    uintptr_t instruction() const;  // stands for the current one as long as the code lives; 0: it has no number
+    // Stands for the current one as long as the code lives; 0: it has no number
+    uintptr_t instruction() const;
     void keep();  // the code object for ever, so that its address stays its own
     uintptr_t code = 0;
 

@@ -138,8 +138,8 @@ thread_local uint64_t last_number = UINT64_MAX;
 
 uint64_t node_of(uint64_t number, uint64_t thread) { return (number + 1) << 16 ^ thread; }
 
-// Autograd makes the node right before it calls the kernel, so the first call after that is the node's. Functions of
-// the user's run without gradients, so whether those are on says nothing.
+// Autograd makes the node right before it calls the kernel, so the first call after that is the
+// node's. Functions of the user's run without gradients, so whether those are on says nothing.
 void remember(PlaceNumber place) {
     const uint64_t number = at::sequence_number::peek();
     if (number == last_number || number == 0) return;
@@ -147,7 +147,8 @@ void remember(PlaceNumber place) {
     Forward& f = forward[(number - 1) % forwards];
     f.node.store(0, std::memory_order_relaxed);
     f.place.store(place, std::memory_order_release);
-    f.node.store(node_of(number - 1, at::RecordFunction::currentThreadId()), std::memory_order_release);
+    f.node.store(node_of(number - 1, at::RecordFunction::currentThreadId()),
+                 std::memory_order_release);
 }
 
 PlaceNumber place_of_backward(const torch::autograd::Node& node) {
@@ -238,7 +239,8 @@ uint32_t module_number(const char* name) {
     if (!*name) return 0;
     Tables& t = tables();
     std::lock_guard lock(t.mutex);
-    const auto [at, fresh] = t.module_numbers.try_emplace(name, static_cast<uint32_t>(t.modules.size()));
+    const auto [at, fresh] =
+        t.module_numbers.try_emplace(name, static_cast<uint32_t>(t.modules.size()));
     if (fresh) t.modules.push_back(name);
     return at->second;
 }

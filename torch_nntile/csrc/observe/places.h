@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Which line of the user's program asks for an op: a number, which becomes a text only when somebody
-// wants to read it.
+// Which line of the user's program asks for an op: a number, which becomes a text only when
+// somebody wants to read it.
 #pragma once
 
 #include <cstddef>
@@ -26,11 +26,11 @@ std::string module_of(PlaceNumber place);
 // Both, as errors show them.
 std::string text_of(PlaceNumber place);
 
-// How Python's frames are found. fast: without its lock, by the layout of the frames of this version
-// of Python, which is tried first: false where it is another one, and Python's functions find them.
-// folders: lines apart by '\n'; files
-// in them are not the user's, but for those that come after a '+'; what comes after a '=' is left out
-// of names. fast 0: by Python's functions. Called with frames on the stack.
+// How Python's frames are found. fast: without its lock, by the layout of the frames of this
+// version of Python, which is tried first: false where it is another one, and Python's functions
+// find them. folders: lines apart by '\n'; files in them are not the user's, but for those that
+// come after a '+'; what comes after a '=' is left out of names. fast 0: by Python's functions.
+// Called with frames on the stack.
 bool start_places(const char* folders, int fast);
 
 uint32_t module_number(const char* name);  // the same for the same name; 0 for an empty one

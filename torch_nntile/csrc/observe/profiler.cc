@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// torch.profiler: tasks as kernels of the device, on the worker that ran them, each linked to the op
-// that launched it. Kineto asks a profiler of activities; the older torch.autograd.profiler asks for
-// events, and gets what an op took until the device was idle.
+// torch.profiler: tasks as kernels of the device, on the worker that ran them, each linked to the
+// op that launched it. Kineto asks a profiler of activities; the older torch.autograd.profiler asks
+// for events, and gets what an op took until the device was idle.
 #define USE_KINETO       // the wheel is built with it; its headers are empty without
 #define FMT_HEADER_ONLY  // the wheel has no library of it
 #include <ATen/record_function.h>
@@ -162,7 +162,9 @@ public:
     }
     float elapsed(const torch::profiler::impl::ProfilerVoidEventStub* begin,
                   const torch::profiler::impl::ProfilerVoidEventStub* end) const override {
-        const auto at = [](const auto* e) { return *static_cast<const Clock::time_point*>(e->get()); };
+        const auto at = [](const auto* e) {
+            return *static_cast<const Clock::time_point*>(e->get());
+        };
         return std::chrono::duration<float, std::micro>(at(end) - at(begin)).count();
     }
     void mark(const char*) const override {}

@@ -19,7 +19,8 @@ std::array<std::atomic<nntile_trace_function>, 2> listeners{};
 
 void forward(const nntile_trace_task* task) {
     for (const auto& listener : listeners)
-        if (nntile_trace_function function = listener.load(std::memory_order_acquire)) function(task);
+        if (nntile_trace_function function = listener.load(std::memory_order_acquire))
+            function(task);
 }
 
 // The same clock as that of tasks.
@@ -28,7 +29,8 @@ int64_t now() {
     return std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
 }
 
-// Each worker writes into a lane of its own, each thread of the host into one of a few, so nobody waits.
+// Each worker writes into a lane of its own, each thread of the host into one of a few, so nobody
+// waits.
 struct Lane {
     std::mutex mutex;
     std::vector<nntile_stub_event> events;
@@ -96,7 +98,8 @@ void Recording::end() {
     event.run = event.node = event.task = -1;
     int64_t count = 0, peak = 0;
     nntile_buffer_totals(record(), &count, &event.memory, &peak);
-    add(all_lanes()[worker_lanes + static_cast<size_t>(this_thread) % (lanes - worker_lanes)], event);
+    add(all_lanes()[worker_lanes + static_cast<size_t>(this_thread) % (lanes - worker_lanes)],
+        event);
 }
 
 // Inside of a captured function nothing has run that one could wait for.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Around each call that records something: its place, its row in a profile, and a wait where the user
-// wants one after each call.
+// Around each call that records something: its place, its row in a profile, and a wait where the
+// user wants one after each call.
 #pragma once
 
 #include <atomic>

@@ -87,7 +87,8 @@ public:
                 ++changed;
             }
         for (size_t k = 0; k < formal.size(); ++k)
-            if (arguments[k].isTensor() && !writes(formal[k])) add(arguments[k].toTensor().resolve_neg());
+            if (arguments[k].isTensor() && !writes(formal[k]))
+                add(arguments[k].toTensor().resolve_neg());
         for (const c10::IValue& v : arguments)
             if (!v.isTensor()) number(v, operands);
         const size_t inputs = operands.size();
@@ -110,7 +111,8 @@ public:
 private:
     static void number(const c10::IValue& v, Operands& operands) {
         if (v.isDouble()) return operands.number({at::kDouble, v.toDouble(), 0}, NNTILE_F64);
-        const int64_t i = v.isBool() ? int64_t{v.toBool()} : v.toSymInt().guard_int(__FILE__, __LINE__);
+        const int64_t i =
+            v.isBool() ? int64_t{v.toBool()} : v.toSymInt().guard_int(__FILE__, __LINE__);
         operands.number({at::kLong, static_cast<double>(i), i}, NNTILE_I64);
     }
 
@@ -122,7 +124,8 @@ private:
             const c10::IValue& v = arguments[k];
             if (v.isTensor()) {
                 const at::Tensor& t = v.toTensor();
-                known &= t.defined() && ours(t) && !(t.is_neg() && plan_.schema().arguments()[k].alias_info());
+                known &= t.defined() && ours(t) &&
+                         !(t.is_neg() && plan_.schema().arguments()[k].alias_info());
                 if (!known) break;
                 key.push_back(static_cast<int64_t>(t.scalar_type()) << 8 | t.dim());
                 key.insert(key.end(), t.sizes().begin(), t.sizes().end());
@@ -159,7 +162,8 @@ void register_kernel(const char* name, uint64_t keyed) {
     const std::string full = name, space = full.substr(0, full.find("::"));
     auto [it, made] = libraries->try_emplace(space, torch::Library::IMPL, space,
                                              c10::DispatchKey::PrivateUse1, __FILE__, __LINE__);
-    it->second.impl(name, torch::CppFunction::makeFromBoxedFunctor(std::make_unique<KernelOp>(full, keyed)));
+    it->second.impl(
+        name, torch::CppFunction::makeFromBoxedFunctor(std::make_unique<KernelOp>(full, keyed)));
 }
 
 }  // namespace torch_nntile

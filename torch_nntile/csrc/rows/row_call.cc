@@ -99,7 +99,8 @@ bool Row::call_foreach(const c10::OperatorHandle& op, torch::jit::Stack* stack,
     std::shared_ptr<const Shapes> shapes;
     if (makes) shapes = cache_.shapes(op, arguments);
     std::vector<std::vector<Tensor>> made(t_.returns.size());
-    // Autograd leaves the version counters of lists to the kernel; fused optimizers leave them alone.
+    // Autograd leaves the version counters of lists to the kernel; fused optimizers leave them
+    // alone.
     const bool bumps = t_.name.starts_with("aten::_foreach_");
     std::vector<Results> outs(count);
     for (size_t k = 0; k < count; ++k) {  // all, before one of them is written

@@ -101,8 +101,7 @@ void read_argument(const AttrSource& source, const IValue& v, ScalarType type, A
             attrs.add(NNTILE_ATTR_TEXT).text = source.words[number].c_str();
             return;
         }
-        default:
-            attrs.add(source.kind).i = integer_of(v);
+        default: attrs.add(source.kind).i = integer_of(v);
     }
 }
 
@@ -150,11 +149,13 @@ bool Row::record_node(const View& view, const Inputs& in, const Results& out) co
                                                       : own);
         }
     }
-    // As on the CPU, what the operands' dtype cannot hold is lost before it goes into a wider out= argument.
+    // As on the CPU, what the operands' dtype cannot hold is lost before it goes into a wider out=
+    // argument.
     c10::SmallVector<at::Tensor, 2> rounded(out.size());
     for (size_t o = 0; o < out.size(); ++o) {
         const at::Tensor& t = out[o];
-        if (t_.map && t.defined() && t_.outputs[o].variable && is_narrow(type) && t.scalar_type() != type)
+        if (t_.map && t.defined() && t_.outputs[o].variable && is_narrow(type) &&
+            t.scalar_type() != type)
             rounded[o] = make_tensor(t.sizes(), dense_strides(t.sizes()), type);
         if (t.defined()) operands.tensor(rounded[o].defined() ? rounded[o] : t);
         else operands.absent();
@@ -165,19 +166,13 @@ bool Row::record_node(const View& view, const Inputs& in, const Results& out) co
     bool drawn = false;
     for (const AttrSource& source : t_.attrs) {
         switch (source.from) {
-            case AttrSource::From::initial:
-                attrs.add(NNTILE_ATTR_DEFAULT);
-                break;
+            case AttrSource::From::initial: attrs.add(NNTILE_ATTR_DEFAULT); break;
             case AttrSource::From::argument:
                 read_argument(source, view[source.argument], t_.map ? type : ScalarType::Undefined,
                               attrs);
                 break;
-            case AttrSource::From::constant:
-                read_constant(source, attrs);
-                break;
-            case AttrSource::From::sizes:
-                attrs.ints(out[0].sizes());
-                break;
+            case AttrSource::From::constant: read_constant(source, attrs); break;
+            case AttrSource::From::sizes: attrs.ints(out[0].sizes()); break;
             case AttrSource::From::seed:
             case AttrSource::From::offset:
                 if (!drawn) {

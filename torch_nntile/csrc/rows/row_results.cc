@@ -40,7 +40,8 @@ bool Row::infer_fast(const View& view, const Inputs& in, Results& out) {
         return false;
     bool makes = false;
     for (size_t o = 0; o < t_.outputs.size(); ++o) {
-        if (learned(o, in.common).load(std::memory_order_relaxed) == ScalarType::Undefined) return false;
+        if (learned(o, in.common).load(std::memory_order_relaxed) == ScalarType::Undefined)
+            return false;
         makes |= t_.outputs[o].argument == no_argument;
     }
     at::DimVector sizes;
@@ -48,7 +49,8 @@ bool Row::infer_fast(const View& view, const Inputs& in, Results& out) {
     for (size_t i = 0; i < in.values.size(); ++i) {
         const Tensor* t = in.values[i].tensor;
         if (!t) {  // a number is a tensor of no dims
-            broadcasts |= source_of(i).variable && in.values[i].number.type != ScalarType::Undefined;
+            broadcasts |=
+                source_of(i).variable && in.values[i].number.type != ScalarType::Undefined;
             continue;
         }
         // An empty tensor counts as contiguous whatever its strides, which the result takes over.
@@ -62,7 +64,8 @@ bool Row::infer_fast(const View& view, const Inputs& in, Results& out) {
         }
         first = false;
     }
-    // Where operands broadcast, strides of dims of one element decide the order of the result's dims.
+    // Where operands broadcast, strides of dims of one element decide the order of the result's
+    // dims.
     if (makes && broadcasts)
         for (const Value& v : in.values)
             if (v.tensor && v.tensor->strides() != dense_strides(v.tensor->sizes())) return false;
@@ -150,7 +153,8 @@ ScalarType Row::compute_type(const Inputs& in, const Results& out) const {
         if (c10::isIntegralType(type, true) && !takes(type) && c10::isFloatingType(result))
             type = c10::get_default_dtype_as_scalartype();
         // index_fill(int, 2.5): the number becomes what is there.
-        if (!t_.map && c10::isIntegralType(result, true) && c10::isFloatingType(type)) type = result;
+        if (!t_.map && c10::isIntegralType(result, true) && c10::isFloatingType(type))
+            type = result;
         break;
     }
     return type;

@@ -34,9 +34,7 @@ struct AttrSource {
     std::vector<int64_t> ints;       // constant
     Number number{};                 // constant
     std::vector<std::string> words;  // of a text attribute
-    bool is_number_argument() const {
-        return from == From::argument && kind == NNTILE_ATTR_REAL;
-    }
+    bool is_number_argument() const { return from == From::argument && kind == NNTILE_ATTR_REAL; }
 };
 
 // An output of the op: a written argument, or a new tensor that is a return.
@@ -56,9 +54,9 @@ struct RowTable {
     c10::OperatorName aten{"", ""};
     std::string name;  // "aten::add.Tensor"
     bool foreach = false;
-    bool map = false;          // element-wise with broadcasting
-    bool uniform = false;      // products and convolutions, which promote nothing
-    bool whole_write = false;  // fill_, zero_: also on a layout that overlaps itself
+    bool map = false;              // element-wise with broadcasting
+    bool uniform = false;          // products and convolutions, which promote nothing
+    bool whole_write = false;      // fill_, zero_: also on a layout that overlaps itself
     bool overlap_allowed = false;  // masked_fill_: so too, but not by a row
     bool has_dtype_argument = false;
     bool has_tensor_argument = false;  // besides written ones: else numbers decide shapes
@@ -97,9 +95,9 @@ private:
     struct Inputs {
         c10::SmallVector<Value, 6> values;                    // the variadic input is the last
         c10::ScalarType common = c10::ScalarType::Undefined;  // promoted type of T
-        bool uniform = false;  // all tensors of type T have it
+        bool uniform = false;                                 // all tensors of type T have it
         bool doubtful = false;  // a number of T that the CPU may refuse: of bool, or an integer < 0
-        bool foreign = false;                                 // a dtype that libnntile_c lacks
+        bool foreign = false;   // a dtype that libnntile_c lacks
     };
     using Results = c10::SmallVector<at::Tensor, 4>;  // one for each output of the op
 
@@ -134,12 +132,13 @@ private:
 
     RowTable t_;
     MetaCache cache_;
-    // Element-wise: dtype of output k for a promoted type under a default dtype, learned from the Meta
-    // kernel; Undefined: not yet.
+    // Element-wise: dtype of output k for a promoted type under a default dtype, learned from the
+    // Meta kernel; Undefined: not yet.
     static constexpr size_t type_count = static_cast<size_t>(c10::ScalarType::NumOptions) + 1;
     std::array<std::atomic<c10::ScalarType>, 2 * default_dtypes * type_count> learned_;
     std::atomic<c10::ScalarType>& learned(size_t output, c10::ScalarType promoted) {
-        return learned_[(output * default_dtypes + default_dtype()) * type_count + static_cast<size_t>(promoted)];
+        return learned_[(output * default_dtypes + default_dtype()) * type_count +
+                        static_cast<size_t>(promoted)];
     }
 };
 

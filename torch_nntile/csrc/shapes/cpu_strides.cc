@@ -26,8 +26,7 @@ void set_format(Shape& shape, MemoryFormat format) {
         shape.strides = at::DimVector(c10::get_channels_last_strides_2d(sizes));
     else if (format == MemoryFormat::ChannelsLast3d && sizes.size() == 5)
         shape.strides = at::DimVector(c10::get_channels_last_strides_3d(sizes));
-    else
-        shape.strides = dense_strides(sizes);
+    else shape.strides = dense_strides(sizes);
 }
 
 // A CPU tensor without memory: what chooses a kernel looks at layouts only.
@@ -121,7 +120,8 @@ void mend_elementwise(const c10::OperatorHandle& op, Arguments arguments, Shape&
     Tensor like;
     if (operands.size() == 2) like = at::meta::mul(operands[0], operands[1]);
     if (operands.size() == 3) like = at::meta::addcmul(operands[0], operands[1], operands[2], 1);
-    if (like.defined() && like.sizes() == shape.sizes) shape.strides = at::DimVector(like.strides());
+    if (like.defined() && like.sizes() == shape.sizes)
+        shape.strides = at::DimVector(like.strides());
 }
 
 bool is_in_place(const c10::FunctionSchema& schema) {
@@ -136,7 +136,8 @@ bool is_channels_last(const Tensor& t) {
 }
 
 bool is_channels_last(const Shape& shape) {
-    return is_channels_last(at::detail::empty_strided_meta(shape.sizes, shape.strides, shape.dtype));
+    return is_channels_last(
+        at::detail::empty_strided_meta(shape.sizes, shape.strides, shape.dtype));
 }
 
 Tensor meta_cast(const Tensor& t, c10::ScalarType dtype) {
@@ -179,7 +180,8 @@ void mend_strides(const c10::OperatorHandle& op, Arguments arguments, Shapes& sh
         case NNTILE_STUB_CONVOLUTION: return mend_convolution(schema, arguments, shapes);
         case NNTILE_STUB_LAYER_NORM: return mend_layer_norm(arguments, shapes);
         case NNTILE_STUB_CONTIGUOUS: return set_format(first, MemoryFormat::Contiguous);
-        case NNTILE_STUB_SUGGESTED: return set_format(first, arguments[0].toTensor().suggest_memory_format());
+        case NNTILE_STUB_SUGGESTED:
+            return set_format(first, arguments[0].toTensor().suggest_memory_format());
         default: break;
     }
     if (const Tensor& like = arguments[0].toTensor();

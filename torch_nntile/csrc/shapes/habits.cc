@@ -44,12 +44,14 @@ constexpr Habit table[] = {
     {"convolution", NNTILE_STUB_CONVOLUTION, 0, "input", 1},
     {"convolution_backward", NNTILE_STUB_CONVOLUTION, 0, "grad_output input", 1},
 
-    // PyTorch's own kernels for all backends end in a table that only knows its own devices, or call
+    // PyTorch's own kernels for all backends end in a table that only knows its own devices, or
+    // call
     // their out= form with an empty result of other strides.
     {"conj_physical.out", meta, NNTILE_STUB_ON_HOST},
     {"conj_physical_", meta, NNTILE_STUB_ON_HOST},
     {"mode.values", meta, NNTILE_STUB_ON_HOST},
-    // Meta has another answer than the CPU: one dim for the loss of one sample, "no elements" for a number.
+    // Meta has another answer than the CPU: one dim for the loss of one sample, "no elements" for a
+    // number.
     {"isin.Scalar_Tensor", meta, NNTILE_STUB_AT_ONCE},
     {"isin.Scalar_Tensor_out", meta, NNTILE_STUB_AT_ONCE},
     {"multilabel_margin_loss_forward", meta, NNTILE_STUB_AT_ONCE},
@@ -63,9 +65,11 @@ constexpr Habit table[] = {
     {"aminmax.out", meta, NNTILE_STUB_EXACT_OUT},
     {"multinomial.out", meta, NNTILE_STUB_EXACT_OUT},
     {"nonzero.out", meta, NNTILE_STUB_EXACT_OUT},
-    // The CPU counts floating numbers only. Other devices count integers, and models do: tokens of experts.
+    // The CPU counts floating numbers only. Other devices count integers, and models do: tokens of
+    // experts.
     {"histc", meta, NNTILE_STUB_ANY_DTYPE},
-    {"_weight_int8pack_mm", meta, NNTILE_STUB_ANY_DTYPE},  // not asked: the CPU's reads beyond small operands
+    // Not asked: the CPU's reads beyond small operands
+    {"_weight_int8pack_mm", meta, NNTILE_STUB_ANY_DTYPE},
     // Those of bytes are numbers of fixed point.
     {"upsample_linear1d", meta, NNTILE_STUB_INTEGERS_ON_HOST},
     {"upsample_bilinear2d", meta, NNTILE_STUB_INTEGERS_ON_HOST},

@@ -31,9 +31,9 @@ bool LearnedShapes::read(const c10::OperatorHandle& op, Arguments arguments, Sig
             any = true;
             if (!t.defined()) return structure.push_back(-1);
             dense &= t.numel() > 0 && t.strides() == dense_strides(t.sizes());
-            structure.push_back(
-                t.dim() | static_cast<int64_t>(t.scalar_type()) << 8 | int64_t{ours(t)} << 16 |
-                int64_t{t.unsafeGetTensorImpl()->is_wrapped_number()} << 17);
+            structure.push_back(t.dim() | static_cast<int64_t>(t.scalar_type()) << 8 |
+                                int64_t{ours(t)} << 16 |
+                                int64_t{t.unsafeGetTensorImpl()->is_wrapped_number()} << 17);
             sizes.append(t.sizes().begin(), t.sizes().end());
         });
         if (!dense || sizes.size() > most_dims) return false;

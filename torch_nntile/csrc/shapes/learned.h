@@ -4,10 +4,10 @@
 // dim of its results was a dim of an argument, or constant, in every call so far, it will be so in
 // the next one that looks the same.
 //
-// "Looks the same": equal call_state(), dtypes, ranks, integers and texts, all tensors dense, and all
-// dims that have always been equal, or constant, still are; so a call that breaks a rule about shapes
-// goes to the Meta kernel, which knows the words of the error. Who takes the answer must check it: the
-// core does, as it checks all calls.
+// "Looks the same": equal call_state(), dtypes, ranks, integers and texts, all tensors dense, and
+// all dims that have always been equal, or constant, still are; so a call that breaks a rule about
+// shapes goes to the Meta kernel, which knows the words of the error. Who takes the answer must
+// check it: the core does, as it checks all calls.
 #pragma once
 
 #include <cstdint>

@@ -22,7 +22,8 @@ bool is_lone(const at::Tensor& t) { return t.defined() && t.is_cpu() && t.dim() 
 
 bool is_generator(const c10::Argument& argument) { return argument.name() == "generator"; }
 
-// Redispatched, not called at the key: composite kernels (_foreach_*) have nothing registered there.
+// Redispatched, not called at the key: composite kernels (_foreach_*) have nothing registered
+// there.
 template <typename Like>
 void call_at(const c10::OperatorHandle& op, Arguments arguments, c10::Device at,
              torch::jit::Stack& stack, Like&& like, const c10::KernelFunction* kernel = nullptr,
@@ -34,7 +35,8 @@ void call_at(const c10::OperatorHandle& op, Arguments arguments, c10::Device at,
             stack.emplace_back(at::detail::createCPUGenerator(0));  // not the user's
         else
             stack.push_back(map_tensors(arguments[k], [&](const at::Tensor& t) {
-                return ours(t) || (lone_too && is_lone(t)) ? like(t, op.schema().arguments()[k]) : t;
+                return ours(t) || (lone_too && is_lone(t)) ? like(t, op.schema().arguments()[k])
+                                                           : t;
             }));
     }
     const c10::DispatchKeySet key(at.is_meta() ? c10::DispatchKey::Meta : c10::DispatchKey::CPU);
@@ -50,7 +52,8 @@ at::Tensor cpu_like(const at::Tensor& t, const c10::Argument& argument, int valu
     if (small) like = at::full(at::DimVector(t.dim(), 1), value, t.scalar_type());
     else if (written) like = at::detail::empty_strided_cpu(t.sizes(), t.strides(), t.scalar_type());
     else like = at::full({}, value, t.scalar_type()).expand(t.sizes());
-    if (t.unsafeGetTensorImpl()->is_wrapped_number()) like.unsafeGetTensorImpl()->set_wrapped_number(true);
+    if (t.unsafeGetTensorImpl()->is_wrapped_number())
+        like.unsafeGetTensorImpl()->set_wrapped_number(true);
     return like;
 }
 
@@ -67,8 +70,9 @@ void refuse_as_cpu(const c10::OperatorHandle& op, Arguments arguments, int value
     if (!small && elements > most_elements) return;
     if (!op.hasComputedKernelForDispatchKey(c10::DispatchKey::CPU)) return;
     torch::jit::Stack stack;
-    call_at(op, arguments, c10::Device(c10::kCPU), stack,
-            [&](const at::Tensor& t, const c10::Argument& a) { return cpu_like(t, a, value, small); });
+    call_at(
+        op, arguments, c10::Device(c10::kCPU), stack,
+        [&](const at::Tensor& t, const c10::Argument& a) { return cpu_like(t, a, value, small); });
 }
 
 namespace {
@@ -78,11 +82,13 @@ void call_meta(const c10::OperatorHandle& op, Arguments arguments, torch::jit::S
                bool lone_too, bool structured = true) {
     const c10::KernelFunction* kernel = structured ? structured_meta(op) : nullptr;
     const auto call = [&](c10::ScalarType common) {
-        call_at(op, arguments, c10::Device(c10::kMeta), stack,
-                [&](const at::Tensor& t, const c10::Argument& a) {
-                    const bool keeps = common == c10::ScalarType::Undefined || writes(a);
-                    return keeps ? meta_like(t, writes(a)) : meta_cast(t, common);
-                }, kernel, lone_too);
+        call_at(
+            op, arguments, c10::Device(c10::kMeta), stack,
+            [&](const at::Tensor& t, const c10::Argument& a) {
+                const bool keeps = common == c10::ScalarType::Undefined || writes(a);
+                return keeps ? meta_like(t, writes(a)) : meta_cast(t, common);
+            },
+            kernel, lone_too);
     };
     if (!kernel || !op.hasTag(at::Tag::pointwise)) return call(c10::ScalarType::Undefined);
     // The CPU compares the strides of what it has cast.
@@ -104,8 +110,8 @@ Shapes infer(const c10::OperatorHandle& op, Arguments arguments, Refusal refusal
         call_meta(op, arguments, stack, false);
     } catch (...) {
         if (refusal == Refusal::by_cpu) refuse_as_cpu(op, arguments);
-        // masked_fill's wants all of its tensors on one device; the structured one of index_add looks at the
-        // first element, of an empty dim too, where the other one does not.
+        // masked_fill's wants all of its tensors on one device; the structured one of index_add
+        // looks at the first element, of an empty dim too, where the other one does not.
         stack.clear();
         call_meta(op, arguments, stack, true, false);
     }
@@ -120,8 +126,8 @@ Shapes infer(const c10::OperatorHandle& op, Arguments arguments, Refusal refusal
 
 int64_t infer_calls() { return calls; }
 
-std::shared_ptr<const Shapes> MetaCache::shapes(const c10::OperatorHandle& op,
-                                                Arguments arguments, bool ask_cpu, Guess* guess) {
+std::shared_ptr<const Shapes> MetaCache::shapes(const c10::OperatorHandle& op, Arguments arguments,
+                                                bool ask_cpu, Guess* guess) {
     check_not_forked();
     Signature signature = signature_of(arguments, values_);
     {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Sizes, strides and dtypes of results, from PyTorch's Meta kernels. One in Python costs 20 to 800 us,
-// so the answer is kept for the signature of the call.
+// Sizes, strides and dtypes of results, from PyTorch's Meta kernels. One in Python costs 20 to 800
+// us, so the answer is kept for the signature of the call.
 #pragma once
 
 #include <memory>
@@ -12,15 +12,15 @@
 
 namespace torch_nntile {
 
-// Throws what the same call on the CPU throws, so that the words are those that users know; returns if
-// the CPU takes the call. Computes nothing that matters: every element is `value`. small: shapes are
-// known to fit, so that tensors of one element will do.
+// Throws what the same call on the CPU throws, so that the words are those that users know; returns
+// if the CPU takes the call. Computes nothing that matters: every element is `value`. small: shapes
+// are known to fit, so that tensors of one element will do.
 void refuse_as_cpu(const c10::OperatorHandle& op, Arguments arguments, int value = 0,
                    bool small = false);
 
-// Who says what is wrong with a call that the Meta kernel refuses, or that has none: PyTorch's CPU kernel on
-// invented values, or the caller. Invented values are for ops with a row only, whose CPU kernels are known:
-// others trust labels and lengths, and lead anywhere.
+// Who says what is wrong with a call that the Meta kernel refuses, or that has none: PyTorch's CPU
+// kernel on invented values, or the caller. Invented values are for ops with a row only, whose CPU
+// kernels are known: others trust labels and lengths, and lead anywhere.
 enum class Refusal { by_cpu, by_caller };
 
 // Asks the Meta kernel.

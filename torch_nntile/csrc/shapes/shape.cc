@@ -107,7 +107,8 @@ int64_t call_state() {
     for (const c10::DeviceType type : {device_type, c10::kCPU}) {
         const bool casts = at::autocast::is_autocast_enabled(type);
         add(casts);
-        word = word << 8 | (casts ? static_cast<int64_t>(at::autocast::get_autocast_dtype(type)) : 0);
+        word =
+            word << 8 | (casts ? static_cast<int64_t>(at::autocast::get_autocast_dtype(type)) : 0);
     }
     return word;
 }

@@ -30,12 +30,12 @@ at::Tensor meta_like(const at::Tensor& t, bool resizable);
 size_t default_dtype();
 inline constexpr size_t default_dtypes = 4;
 
-// What an answer to a call depends on besides its arguments: default dtype, deterministic algorithms,
-// autocast, grad and inference mode. Whatever is kept by call has this word in its key.
+// What an answer to a call depends on besides its arguments: default dtype, deterministic
+// algorithms, autocast, grad and inference mode. Whatever is kept by call has this word in its key.
 int64_t call_state();
 
-// Words that say all of a call that shapes can depend on: call_state(), dtypes, sizes, strides, integers,
-// texts; with `values` also numbers. No buffers, no offsets.
+// Words that say all of a call that shapes can depend on: call_state(), dtypes, sizes, strides,
+// integers, texts; with `values` also numbers. No buffers, no offsets.
 using Signature = c10::SmallVector<int64_t, 96>;
 Signature signature_of(Arguments arguments, bool values);
 void append_signature(const c10::IValue& argument, bool values, Signature& out);  // of one argument

@@ -17,8 +17,8 @@ using Kernels = std::unordered_map<std::string, c10::KernelFunction>;
 const Kernels& meta_kernels() {
     static const auto* kernels = [] {
         auto* table = new Kernels;
-#define STRUCTURED(op, name, function)                                                        \
-    table->emplace(name, c10::KernelFunction::makeFromUnboxedRuntimeFunction(                 \
+#define STRUCTURED(op, name, function)                                        \
+    table->emplace(name, c10::KernelFunction::makeFromUnboxedRuntimeFunction( \
                              static_cast<at::_ops::op::schema*>(&at::meta::function)));
 #include "structured.inc"  // written by the build: tools/structured_ops.py
 #undef STRUCTURED

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Meta kernels of PyTorch's structured ops, in C++: the code that its CPU kernels begin with. At the
-// key Meta are Python's, which take longer and other strides where layouts differ, and load sympy.
+// Meta kernels of PyTorch's structured ops, in C++: the code that its CPU kernels begin with. At
+// the key Meta are Python's, which take longer and other strides where layouts differ, and load
+// sympy.
 #pragma once
 
 #include <ATen/core/boxing/KernelFunction.h>

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// An element-wise node or program joins the last made of the products that it reads, as an epilogue. The node stands
-// where the program stood. A result of the product that others read later stays one; else its memory is the first
-// output's. A program that reads the result under other sizes, as that of a linear layer of three dims is read, gets
-// the sizes of the product: its outputs become views, and so do its other operands.
+// An element-wise node or program joins the last made of the products that it reads, as an
+// epilogue. The node stands where the program stood. A result of the product that others read later
+// stays one; else its memory is the first output's. A program that reads the result under other
+// sizes, as that of a linear layer of three dims is read, gets the sizes of the product: its
+// outputs become views, and so do its other operands.
 #include <algorithm>
 
 #include "base/settings.hh"
@@ -34,12 +35,14 @@ public:
     }
 
 private:
-    // The operand of node n that is the result of the product whose epilogue n becomes; no_value: none.
+    // The operand of node n that is the result of the product whose epilogue n becomes; no_value:
+    // none.
     uint32_t result_of(uint32_t n) const {
         uint32_t found = no_value, last = 0;
         for (uint32_t v : g_.nodes[n].inputs) {
             const Value& base = g_.value(g_.base_of(v));
-            if (base.kind != ValueKind::result || (found != no_value && base.source <= last)) continue;
+            if (base.kind != ValueKind::result || (found != no_value && base.source <= last))
+                continue;
             if (!may_join(v, n)) continue;
             found = v;
             last = base.source;
@@ -53,12 +56,13 @@ private:
         if (!maker.row->epilogue || maker.program) return false;
         const Dims &own = g_.value(result).sizes, &sizes = g_.value(node.outputs[0]).sizes;
         if (g_.value(seen).sizes != sizes) return false;
-        for (uint32_t v : node.inputs)          // another view of the result asks for other elements
+        for (uint32_t v : node.inputs)  // another view of the result asks for other elements
             if (v != seen && g_.base_of(v) == result) return false;
         if (seen != result && !may_reshape(seen, own, node)) return false;
         // One block and two registers more, where parts of the result are joined first.
         if (node.inputs.size() + node.outputs.size() + 1 > kernels::max_map_blocks) return false;
-        const size_t registers = node.program ? node.program->n_registers : node.inputs.size() + node.outputs.size();
+        const size_t registers =
+            node.program ? node.program->n_registers : node.inputs.size() + node.outputs.size();
         if (registers + 2 > kernels::max_map_registers) return false;
         const uint32_t both[] = {product, n};
         return readers_.may_wait(both);
@@ -66,22 +70,26 @@ private:
 
     bool may_reshape(uint32_t seen, const Dims& to, const Node& node) const {
         const Dims& sizes = g_.value(seen).sizes;
-        if (!is_dense(g_.layout_of(seen)) || product(sizes) != product(to) || product(to) == 0) return false;
+        if (!is_dense(g_.layout_of(seen)) || product(sizes) != product(to) || product(to) == 0)
+            return false;
         for (uint32_t v : node.inputs) {
             if (fits(v, sizes, to)) continue;
             if (!reshaped(v, sizes, to) || (g_.base_of(v) != v && is_named(v))) return false;
         }
         for (uint32_t v : node.outputs) {
-            if (readers_.is_output(v) || is_named(v)) return false;     // it owns its data
+            if (readers_.is_output(v) || is_named(v)) return false;  // it owns its data
             for (uint32_t reader : readers_.of(v))
-                if (g_.nodes[reader].row->rule == schema::Rule::write && g_.nodes[reader].inputs[0] == v) return false;
+                if (g_.nodes[reader].row->rule == schema::Rule::write &&
+                    g_.nodes[reader].inputs[0] == v)
+                    return false;
         }
         return true;
     }
 
     // Cuts of a name reach the graph through the readers of the value, which a reshape takes away.
     bool is_named(uint32_t v) const {
-        return std::any_of(g_.marks.begin(), g_.marks.end(), [&](const AxisMark& m) { return m.value == v; });
+        return std::any_of(g_.marks.begin(), g_.marks.end(),
+                           [&](const AxisMark& m) { return m.value == v; });
     }
 
     // Broadcasts to both sizes alike, by the last dims that they have in common.
@@ -121,7 +129,8 @@ private:
         for (uint32_t& v : node.outputs) v = as_view(v, to, rewriter);
     }
 
-    // A result becomes a view of one with other sizes, which is returned. Views of it that are all of that go.
+    // A result becomes a view of one with other sizes, which is returned. Views of it that are all
+    // of that go.
     uint32_t as_view(uint32_t old, const Dims& to, Rewriter& rewriter) {
         const auto made = static_cast<uint32_t>(g_.values.size());
         Value value = g_.value(old);
@@ -158,20 +167,23 @@ private:
         rewriter.replace(n, std::move(fused));
     }
 
-    // The program of a node, whose inputs but the result go to `fused` and whose last input register is the result.
-    std::shared_ptr<const kernels::Program> with_result_last(const Node& node, uint32_t result, Node& fused,
+    // The program of a node, whose inputs but the result go to `fused` and whose last input
+    // register is the result.
+    std::shared_ptr<const kernels::Program> with_result_last(const Node& node, uint32_t result,
+                                                             Node& fused,
                                                              std::vector<Attr>& attrs) const {
         Code code = code_of(g_, node);
-        std::map<uint32_t, uint8_t> registers;      // by value
+        std::map<uint32_t, uint8_t> registers;  // by value
         for (uint32_t v : code.inputs)
             if (v != result && registers.emplace(v, static_cast<uint8_t>(registers.size())).second)
                 fused.inputs.push_back(v);
         registers.emplace(result, static_cast<uint8_t>(registers.size()));
         const auto n_in = static_cast<uint8_t>(registers.size());
         auto program = std::make_shared<kernels::Program>(*code.program);
-        const auto shift = static_cast<uint8_t>(program->n_in - n_in);      // 0: an input comes once
+        const auto shift = static_cast<uint8_t>(program->n_in - n_in);  // 0: an input comes once
         for (kernels::Instruction& i : program->code) {
-            for (uint8_t& r : i.in) r = r < program->n_in ? registers.at(code.inputs[r]) : r - shift;
+            for (uint8_t& r : i.in)
+                r = r < program->n_in ? registers.at(code.inputs[r]) : r - shift;
             for (uint8_t& r : i.out) r -= shift;
         }
         program->n_registers -= shift;

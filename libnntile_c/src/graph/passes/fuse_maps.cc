@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A map joins the maps whose results it reads, if they have its iteration space and nothing has to wait for it. A group
-// stands where its last node stood: nobody outside may read its results earlier, and what it reads must not be
-// overwritten, or kept for long, in between.
+// A map joins the maps whose results it reads, if they have its iteration space and nothing has to
+// wait for it. A group stands where its last node stood: nobody outside may read its results
+// earlier, and what it reads must not be overwritten, or kept for long, in between.
 #include <algorithm>
 #include <map>
 
@@ -21,7 +21,8 @@ constexpr size_t most_buffers = 30;
 
 class MapFusion {
 public:
-    explicit MapFusion(Graph& graph) : g_(graph), readers_(graph), group_(graph.nodes.size(), none) {}
+    explicit MapFusion(Graph& graph)
+        : g_(graph), readers_(graph), group_(graph.nodes.size(), none) {}
 
     void run() {
         for (uint32_t n = 0; n < g_.nodes.size(); ++n)
@@ -37,7 +38,7 @@ public:
     }
 
 private:
-    using Group = std::vector<uint32_t>;        // nodes, in order
+    using Group = std::vector<uint32_t>;  // nodes, in order
     static constexpr uint32_t none = no_value;
 
     const Dims& sizes_of(uint32_t node) const { return g_.value(g_.nodes[node].outputs[0]).sizes; }
@@ -48,9 +49,10 @@ private:
         // One that may not join yet may once another has: they read the same data.
         for (bool joined = true; joined;) {
             joined = false;
-            for (uint32_t member : Group(groups_[group_[n]]))       // a copy: it grows
+            for (uint32_t member : Group(groups_[group_[n]]))  // a copy: it grows
                 for (uint32_t v : g_.nodes[member].inputs)
-                    if (g_.value(v).kind == ValueKind::result) joined |= join(g_.value(v).source, n);
+                    if (g_.value(v).kind == ValueKind::result)
+                        joined |= join(g_.value(v).source, n);
         }
     }
 
@@ -58,8 +60,8 @@ private:
         const uint32_t other = group_[maker], own = group_[n];
         if (other == none || other == own || sizes_of(maker) != sizes_of(n)) return false;
         Group both;
-        std::merge(groups_[other].begin(), groups_[other].end(), groups_[own].begin(), groups_[own].end(),
-                   std::back_inserter(both));
+        std::merge(groups_[other].begin(), groups_[other].end(), groups_[own].begin(),
+                   groups_[own].end(), std::back_inserter(both));
         if (!may_be_one(both)) return false;
         for (uint32_t member : groups_[other]) group_[member] = own;
         groups_[other].clear();
@@ -73,13 +75,16 @@ private:
     bool is_inner(const Group& group, uint32_t v) const {
         return g_.value(v).kind == ValueKind::result && contains(group, g_.value(v).source);
     }
-    bool is_stored(const Group& group, uint32_t v) const { return !readers_.is_only_read_by(v, group); }
+    bool is_stored(const Group& group, uint32_t v) const {
+        return !readers_.is_only_read_by(v, group);
+    }
 
     std::vector<uint32_t> inputs_of(const Group& group) const {
         std::vector<uint32_t> inputs;
         for (uint32_t n : group)
             for (uint32_t v : g_.nodes[n].inputs)
-                if (!is_inner(group, v) && std::find(inputs.begin(), inputs.end(), v) == inputs.end())
+                if (!is_inner(group, v) &&
+                    std::find(inputs.begin(), inputs.end(), v) == inputs.end())
                     inputs.push_back(v);
         return inputs;
     }
@@ -102,7 +107,7 @@ private:
         if (inputs.size() + stored > kernels::max_map_blocks || stored == 0) return false;
         if (inputs.size() + results * (one_type ? 1 : 2) > most_buffers) return false;
         if (inputs.size() + results > kernels::max_map_registers) return false;
-        const auto views_inside = [&](uint32_t v) {     // of what is not stored yet
+        const auto views_inside = [&](uint32_t v) {  // of what is not stored yet
             return g_.value(v).kind == ValueKind::view && is_inner(group, g_.base_of(v));
         };
         if (std::any_of(inputs.begin(), inputs.end(), views_inside)) return false;
@@ -118,14 +123,15 @@ private:
             registers[v] = used++;
             fused.inputs.push_back(v);
         }
-        for (const bool stored : {false, true})         // outputs have the last registers
+        for (const bool stored : {false, true})  // outputs have the last registers
             for (uint32_t n : group)
                 for (uint32_t v : g_.nodes[n].outputs) {
                     if (is_stored(group, v) != stored) continue;
                     registers[v] = used++;
                     if (stored) fused.outputs.push_back(v);
                 }
-        for (uint32_t n : group) program->code.push_back(instruction_of(g_, g_.nodes[n], registers, fused.attrs));
+        for (uint32_t n : group)
+            program->code.push_back(instruction_of(g_, g_.nodes[n], registers, fused.attrs));
         program->n_in = static_cast<uint8_t>(fused.inputs.size());
         program->n_out = static_cast<uint8_t>(fused.outputs.size());
         program->n_registers = used;
@@ -141,7 +147,7 @@ private:
 
     Graph& g_;
     const Readers readers_;
-    std::vector<uint32_t> group_;               // by node; none: no map
+    std::vector<uint32_t> group_;  // by node; none: no map
     std::vector<Group> groups_;
 };
 

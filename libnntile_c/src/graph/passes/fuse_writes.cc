@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// y[:, 1:3].mul_(2) is a product and a write of it into a part of y. Where y dies there, the product becomes the
-// prologue of the write and can be computed in place. This is about memory, not about fusion: NNTILE_FUSE=0 leaves it.
+// y[:, 1:3].mul_(2) is a product and a write of it into a part of y. Where y dies there, the
+// product becomes the prologue of the write and can be computed in place. This is about memory, not
+// about fusion: NNTILE_FUSE=0 leaves it.
 #include "graph/passes/passes.hh"
 #include "graph/passes/readers.hh"
 #include "graph/passes/rewrite.hh"
@@ -10,7 +11,8 @@ namespace nntile::graph {
 
 namespace {
 
-// The node that makes what a write writes, if that may stand in the place of the write; no_value: none.
+// The node that makes what a write writes, if that may stand in the place of the write; no_value:
+// none.
 uint32_t maker_of(const Graph& g, const Readers& readers, uint32_t write) {
     const Node& node = g.nodes[write];
     if (node.row->rule != schema::Rule::write || node.program) return no_value;
@@ -35,11 +37,13 @@ void fuse_writes(Graph& g) {
         if (made_by == no_value) continue;
         const Node &write = g.nodes[n], &maker = g.nodes[made_by];
         const uint32_t data = maker.outputs[0];
-        const auto part = viewed(target_of(g, write), g.value(data).sizes);     // the write may see it reshaped
+        // The write may see it reshaped
+        const auto part = viewed(target_of(g, write), g.value(data).sizes);
         if (!part) continue;
         Code code = code_of(g, maker);
-        Node fused{write.row, write.compute, -1, maker.where, {write.inputs[0]}, {write.outputs[0], data}, write.attrs,
-                   std::move(code.program)};
+        Node fused{write.row,   write.compute,          -1,
+                   maker.where, {write.inputs[0]},      {write.outputs[0], data},
+                   write.attrs, std::move(code.program)};
         fused.inputs.append(code.inputs.begin(), code.inputs.end());
         fused.attrs[schema::attr_index(*write.row, "strides")].ints = part->strides;
         fused.attrs.insert(fused.attrs.end(), code.attrs.begin(), code.attrs.end());

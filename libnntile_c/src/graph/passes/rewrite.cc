@@ -10,9 +10,9 @@ void Rewriter::move_marks(uint32_t from, uint32_t to) {
     for (size_t k = 0; k < graph_.marks.size(); ++k) {
         const AxisMark mark = graph_.marks[k];
         if (mark.value != from) continue;
-        const bool named = std::any_of(graph_.marks.begin(), graph_.marks.end(), [&](const AxisMark& m) {
-            return m.value == to && m.dim == mark.dim;
-        });
+        const bool named =
+            std::any_of(graph_.marks.begin(), graph_.marks.end(),
+                        [&](const AxisMark& m) { return m.value == to && m.dim == mark.dim; });
         graph_.marks.erase(graph_.marks.begin() + static_cast<std::ptrdiff_t>(k));
         --k;
         if (!named) graph_.name_axis(to, mark.dim, mark.name);
@@ -28,9 +28,10 @@ void Rewriter::finish() {
         values.push_back(std::move(graph_.values[v]));
     };
     size_t inputs = 0;
-    const auto need_base = [&](uint32_t v) {    // an input or a number: results have one already
+    const auto need_base = [&](uint32_t v) {  // an input or a number: results have one already
         if (graph_.values[v].kind != ValueKind::input) return keep(v);
-        for (const uint32_t last = graph_.values[v].source; inputs <= last;)    // in order: a text has no other one
+        // In order: a text has no other one
+        for (const uint32_t last = graph_.values[v].source; inputs <= last;)
             keep(graph_.inputs[inputs++].value);
     };
     const auto need = [&](uint32_t v) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How a pass changes a graph: it erases and replaces nodes, and all values are numbered anew once, at the end.
+// How a pass changes a graph: it erases and replaces nodes, and all values are numbered anew once,
+// at the end.
 #pragma once
 
 #include "graph/graph.hh"
