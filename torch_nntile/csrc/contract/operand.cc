@@ -117,18 +117,18 @@ int64_t wrapped(int64_t number, ScalarType integral) {
 
 void Operands::tensor(const at::Tensor& t) {
     c10::TensorImpl* impl = t.unsafeGetTensorImpl();
-    const Place place = place_of(*impl->unsafe_storage().unsafeGetStorageImpl());
+    const Address at = address_of(*impl->unsafe_storage().unsafeGetStorageImpl());
     const auto itemsize = static_cast<int64_t>(impl->itemsize());
-    TORCH_CHECK(place.byte % itemsize == 0, "nntile: a storage that starts at byte ", place.byte,
+    TORCH_CHECK(at.byte % itemsize == 0, "nntile: a storage that starts at byte ", at.byte,
                 " of another cannot hold elements of ", itemsize, " bytes");
     nntile_operand& o = list_.emplace_back();
     o.kind = NNTILE_OPERAND_TENSOR;
     o.dtype = dtype_of(t.scalar_type());
     o.ndim = static_cast<int32_t>(impl->dim());
-    o.buffer = place.buffer;
+    o.buffer = at.buffer;
     o.sizes = impl->sizes().data();
     o.strides = impl->strides().data();
-    o.offset = impl->storage_offset() + place.byte / itemsize;
+    o.offset = impl->storage_offset() + at.byte / itemsize;
     if (o.dtype == NNTILE_NONE) [[unlikely]] {
         o.dtype = carrier_of(t.scalar_type());
         if (t.is_complex()) pair(t, o);

@@ -16,12 +16,12 @@
 namespace torch_nntile {
 
 // Where a storage is.
-struct Place {
+struct Address {
     nntile_buffer* buffer;
     int64_t byte;  // offset of the storage's first byte in the buffer
 };
-Place place_of(const c10::DataPtr& data);
-inline Place place_of(const c10::StorageImpl& storage) { return place_of(storage.data_ptr()); }
+Address address_of(const c10::DataPtr& data);
+inline Address address_of(const c10::StorageImpl& storage) { return address_of(storage.data_ptr()); }
 
 // The dtype of libnntile_c, or NNTILE_NONE where it has none (complex, float8, uint16 ...).
 nntile_dtype dtype_of(c10::ScalarType type);

@@ -128,7 +128,7 @@ nntile_record* record() {
     return instance;
 }
 
-Place place_of(const c10::DataPtr& data) {
+Address address_of(const c10::DataPtr& data) {
     if (data.get_deleter() == &release) [[likely]]
         return {static_cast<const Home*>(data.get_context())->buffer, 0};
     // Made from our address by from_blob: torch.save's older writer, DLPack.

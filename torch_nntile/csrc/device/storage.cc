@@ -73,7 +73,7 @@ void resize_storage(c10::StorageImpl& storage, size_t nbytes, c10::ScalarType dt
     const size_t kept = std::min(nbytes, storage.nbytes());
     if (kept) {
         if (kept % c10::elementSize(dtype) || dtype_of(dtype) == NNTILE_NONE) dtype = c10::kByte;
-        const Place from = place_of(storage), to = place_of(fresh);
+        const Address from = address_of(storage), to = address_of(fresh);
         const auto bytes = static_cast<int64_t>(c10::elementSize(dtype));
         const int64_t size = static_cast<int64_t>(kept) / bytes, stride = 1;
         nntile_operand operands[2] = {};
