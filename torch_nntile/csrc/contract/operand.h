@@ -21,7 +21,9 @@ struct Address {
     int64_t byte;  // offset of the storage's first byte in the buffer
 };
 Address address_of(const c10::DataPtr& data);
-inline Address address_of(const c10::StorageImpl& storage) { return address_of(storage.data_ptr()); }
+inline Address address_of(const c10::StorageImpl& storage) {
+    return address_of(storage.data_ptr());
+}
 
 // The dtype of libnntile_c, or NNTILE_NONE where it has none (complex, float8, uint16 ...).
 nntile_dtype dtype_of(c10::ScalarType type);
