@@ -141,6 +141,47 @@ void test_scans() {
                 }
 }
 
+// Batches that lie innermost: rows of a scan take turns in memory, and channels lie beside none of
+// the summed dims.
+void test_innermost_batches() {
+    for (DType dtype : {DType::f32, DType::f64})
+        for (int64_t batch : {2, 5, 9}) {
+            const Index sizes{batch, 7, 130};
+            Tensor x(dtype, sizes, Index{1, 130 * batch, batch}), y(dtype, sizes);
+            x.random(-2, 2);
+            CHECK(run("scan", sizes, {&x, &y}, {integer(0)}) == 0);
+            const double eps = epsilon(dtype) * 8;
+            CHECK_VALUES("scan", y, eps, eps, [&](Index at) {
+                double sum = 0;
+                for (int64_t end = at.back(), t = 0; t <= end; ++t) at.back() = t, sum += x.get(at);
+                return sum;
+            });
+            for (const Index& summed : {Index{2}, {1}, {0}, {1, 2}}) {
+                Tensor z(dtype, sizes, Index{1, 130 * batch, batch}),
+                    shift(DType::f64, sizes, Lie::dense, summed),
+                    first(DType::f64, sizes, Lie::dense, summed),
+                    second(DType::f64, sizes, Lie::dense, summed);
+                z.random(-2, 2), shift.random(-1, 1);
+                CHECK(run("channel_sums", sizes, {&x, &z, &shift, &first, &second}, {integer(0)}) ==
+                      0);
+                const auto total = [&](const Index& at, bool product) {
+                    double sum = 0;
+                    Index part(3, 1);
+                    for (int64_t d : summed) part[size_t(d)] = sizes[size_t(d)];
+                    Tensor(DType::u8, part).each([&](Index j) {
+                        for (size_t d = 0; d < 3; ++d) j[d] += at[d];
+                        sum += x.get(j) * (product ? z.get(j) - shift.get(at) : 1);
+                    });
+                    return sum;
+                };
+                CHECK_VALUES("sums", first, 1e-12, 1e-12,
+                             [&](const Index& at) { return total(at, false); });
+                CHECK_VALUES("products", second, 1e-12, 1e-12,
+                             [&](const Index& at) { return total(at, true); });
+            }
+        }
+}
+
 // Indices along the last dim, x and y of any layout: which loop is the inner one shows in no value.
 void test_scatter_layouts() {
     for (DType dtype : {DType::f32, DType::bf16, DType::i64})
@@ -217,6 +258,7 @@ int main() {
     test_copies();
     test_triangles();
     test_scans();
+    test_innermost_batches();
     test_scatter_layouts();
     test_scatter_of_a_number();
     test_panels_of_rows();

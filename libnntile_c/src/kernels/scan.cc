@@ -40,9 +40,11 @@ struct Rows {
         return space.make(rows, {strides, operands}, {0});
     }
     // Whether n rows, this far from each other, are better read one by one: memory is read as it
-    // lies.
+    // lies, and a few rows whose elements take turns are in the same cache lines.
     bool along(const int64_t* strides, int64_t n) const {
-        return n == 1 || std::abs(steps[0]) < std::abs(strides[0]);
+        constexpr int64_t few = 8;
+        return n == 1 || std::abs(steps[0]) < std::abs(strides[0]) ||
+               (n <= few && std::abs(steps[0]) <= few * std::abs(strides[0]));
     }
     // begin(rows) for a group of rows, then step(t, offsets, strides from row to row) for each
     // place.
