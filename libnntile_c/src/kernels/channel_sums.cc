@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Sums over dims, in double: what norms of images, variances and their gradients need, read once.
+#include <cstdlib>
 #include <utility>
 
 #include "kernels/functions.hh"
@@ -34,14 +35,28 @@ int channel_sums(const Args& args) {
     Space other;  // where y lies otherwise: that of the longer rows is the measure
     if (int status = other.make(args, strides, {1, 0})) return status;
     if (other.sizes[other.dims - 1] > space.sizes[space.dims - 1]) space = other;
+    // The last dim is one of those that are summed, or the channels, where these lie beside each
+    // other. Where it is neither, as with batches that lie innermost, the closest one that is goes
+    // last.
+    const auto is_summed = [&](int dim) { return space.strides[2][dim] == 0; };
+    const auto is_beside = [&](int dim) {
+        return space.strides[2][dim] == 1 && space.strides[3][dim] == 1 &&
+               (!shifts || space.strides[4][dim] == 1);
+    };
+    const auto along = [&](int dim) { return std::abs(space.strides[0][dim]); };
+    const int last = space.dims - 1;
+    if (!is_summed(last) && !is_beside(last)) {
+        int best = last;
+        for (int dim = last; dim-- > 0;)
+            if ((is_summed(dim) || is_beside(dim)) && (best == last || along(dim) < along(best)))
+                best = dim;
+        std::swap(space.sizes[best], space.sizes[last]);
+        for (int k = 0; k < space.operands; ++k)
+            std::swap(space.strides[k][best], space.strides[k][last]);
+    }
     const Compute compute = compute_of(x.dtype);
     const RowLoops& loops = row_tables().table[compute];
-    const int last = space.dims - 1;
-    // The last dim is one of those that are summed, or the channels, where these lie beside each
-    // other.
-    const bool of_each = space.strides[2][last] != 0;
-    const bool beside = of_each && space.strides[2][last] == 1 && space.strides[3][last] == 1 &&
-                        (!shifts || space.strides[4][last] == 1);
+    const bool of_each = !is_summed(last), beside = is_beside(last);
     constexpr size_t operands[] = {0, 1};
     Line lines[2];
     Pieces pieces(args, space, compute, operands, lines, Line::piece, true);
