@@ -35,6 +35,17 @@ IMAGES = randn(2, 5, 3, 3)
 
 # Name of the case -> call, inputs. The overloads that a case is meant for are in the name.
 CASES: dict[str, tuple[Call, tuple[Any, ...]]] = {
+    "_weight_norm_interface": (lambda v, g: torch._weight_norm(v, g, 0), (X, POSITIVE[:, :1])),
+    "nansum": (lambda x: torch.nansum(torch.where(x > 0.7, torch.nan, x), 1), (X,)),
+    "norm.ScalarOpt_dim": (
+        lambda x: torch.norm(x, 3, 1) + torch.norm(x, 2, 1, dtype=torch.float64).float(),
+        (X,),
+    ),
+    "native_channel_shuffle": (lambda x: F.channel_shuffle(x[:, :4], 2), (IMAGES,)),
+    "aminmax": (
+        lambda x: torch.stack([*torch.aminmax(x, dim=1), *torch.aminmax(x.t(), dim=0)]),
+        (X,),
+    ),
     "clamp": (lambda x: x.clamp(-0.5, 0.5) + x.clamp(min=0) + x.clamp(max=0.1), (X,)),
     "clamp.Tensor": (lambda x, y: x.clamp(max=y) + x.clamp(y - 1, y + 1), (X, Y)),
     "hardtanh": (lambda x: F.hardtanh(x) + F.relu6(x * 5), (X,)),
@@ -160,6 +171,7 @@ NOT_DIFFERENTIABLE: dict[str, tuple[Call, tuple[Any, ...]]] = {
         lambda x, y: torch.stack([x.div(y, rounding_mode=m) for m in ("floor", "trunc")]),
         (torch.tensor([-7, 7, -6]), torch.tensor([2, -2, 4])),
     ),
+    "isin.Tensor_Scalar": (lambda x: torch.isin(x, 2), (torch.arange(6).reshape(2, 3) % 4,)),
     "trace": (torch.trace, (randn(3, 3),)),
     "max.dim": (lambda x: x.max(1)[0] + x.min(1)[0], (X,)),
     "max.dim indices": (lambda x: x.max(0)[1] + x.min(0, keepdim=True)[1], (X,)),

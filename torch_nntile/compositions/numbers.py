@@ -202,19 +202,6 @@ def spherical_bessel_j0(self: Tensor) -> Tensor:
     return y.masked_fill(x.isinf(), 0)
 
 
-@composition("nansum")
-def nansum(
-    self: Tensor,
-    dim: int | Sequence[int] | None = None,
-    keepdim: bool = False,
-    *,
-    dtype: torch.dtype | None = None,
-) -> Tensor:
-    dims = list(dim) if isinstance(dim, Sequence) else dim
-    known = self.masked_fill(self.isnan(), 0) if self.is_floating_point() else self
-    return torch.sum(known, dims, keepdim, dtype=dtype)
-
-
 @composition("linalg_cross")
 def linalg_cross(self: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
     if self.dim() != other.dim():
@@ -230,18 +217,6 @@ def linalg_cross(self: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
     a, b = torch.broadcast_tensors(self, other)
     (a0, a1, a2), (b0, b1, b2) = a.unbind(dim), b.unbind(dim)
     return torch.stack((a1 * b2 - a2 * b1, a2 * b0 - a0 * b2, a0 * b1 - a1 * b0), dim)
-
-
-@composition("aminmax")
-def aminmax(
-    self: Tensor, *, dim: int | None = None, keepdim: bool = False
-) -> tuple[Tensor, Tensor]:
-    if dim is None and not self.numel():
-        raise RuntimeError(
-            "aminmax(): cannot compute aminmax over an empty dimension as the operation has no identity."
-        )
-    dims = list(range(self.dim())) if dim is None else [dim]
-    return self.amin(dims, keepdim), self.amax(dims, keepdim)
 
 
 @composition("addbmm")
@@ -279,29 +254,6 @@ def zeros(
 ) -> Tensor:
     """A tensor that PyTorch keeps without memory; a formula of its gradients asks for one."""
     return torch.zeros(size, dtype=dtype, device=device)
-
-
-@composition("norm.ScalarOpt_dim", "norm.ScalarOpt_dim_dtype")
-def norm(
-    self: Tensor,
-    p: Number | None,
-    dim: Sequence[int],
-    keepdim: bool = False,
-    *,
-    dtype: torch.dtype | None = None,
-) -> Tensor:
-    found: Tensor = torch.linalg.vector_norm(
-        self, 2 if p is None else p, list(dim) or None, keepdim, dtype=dtype
-    )
-    return found
-
-
-@composition("_weight_norm_interface")
-def weight_norm(v: Tensor, g: Tensor, dim: int = 0) -> tuple[Tensor, Tensor]:
-    """g * v / |v|, where |v| is that of each slice along dim; and |v|."""
-    others = [d for d in range(v.dim()) if d != dim % v.dim()]
-    norms = torch.linalg.vector_norm(v, 2, others, keepdim=True)
-    return v * (g / norms), norms
 
 
 @composition("_weight_norm_interface_backward")

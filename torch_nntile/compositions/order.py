@@ -104,20 +104,6 @@ def _cumulative(name: str) -> Callable[..., None]:
     return helper
 
 
-@composition("isin.Tensor_Scalar")
-def isin_of_number(
-    elements: Tensor,
-    test_element: float | int,
-    *,
-    assume_unique: bool = False,
-    invert: bool = False,
-) -> Tensor:
-    test = torch.full(
-        (), test_element, device=elements.device, dtype=torch.result_type(elements, test_element)
-    )
-    return isin(elements, test, invert=invert)
-
-
 @composition("roll")
 def roll(self: Tensor, shifts: Any, dims: Any = ()) -> Tensor:
     shifts = [shifts] if isinstance(shifts, int) else list(shifts)
