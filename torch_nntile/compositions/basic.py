@@ -40,6 +40,15 @@ def hardtanh(self: Tensor, min_val: Number = -1, max_val: Number = 1) -> Tensor:
     return clamp(self, min_val, max_val)
 
 
+@composition("log_sigmoid_forward")
+def log_sigmoid_forward(self: Tensor) -> tuple[Tensor, Tensor]:
+    """The second result, exp(-|x|), is what the gradient needs. Both are contiguous on the CPU."""
+    x = train.wide(self)
+    z = torch.exp(-x.abs())
+    y = torch.clamp_max(x, 0) - torch.log1p(z)
+    return y.to(self.dtype).contiguous(), z.to(self.dtype).contiguous()
+
+
 @composition("div.Tensor_mode")
 def div_mode(self: Tensor, other: Any, *, rounding_mode: str | None) -> Tensor:
     if rounding_mode is None:

@@ -18,9 +18,8 @@ DECOMPOSED: tuple[str, ...] = (
     *("addr", "vdot", "deg2rad", "rad2deg", "frac", "nan_to_num", "sinc"),
     *("trace", "eye", "eye.m", "renorm"),
     *("mish", "mish_backward", "celu", "logit", "special_entr"),
-    *("binary_cross_entropy_with_logits", "log_sigmoid_forward", "_weight_norm_interface"),
+    *("binary_cross_entropy_with_logits", "_weight_norm_interface"),
     *("aminmax", "nansum", "norm.ScalarOpt_dim", "norm.ScalarOpt_dim_dtype", "isin.Tensor_Scalar"),
-    *("channel_shuffle", "native_channel_shuffle"),
     *(
         "logsumexp",
         "std.correction",

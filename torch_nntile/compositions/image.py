@@ -303,6 +303,14 @@ def pixel_unshuffle(self: Tensor, downscale_factor: int) -> Tensor:
     return y
 
 
+@composition("channel_shuffle", "native_channel_shuffle")
+def channel_shuffle(self: Tensor, groups: int) -> Tensor:
+    """Channels of (groups, n) become those of (n, groups)."""
+    y = _like_images(self, torch.channel_shuffle(_no_data(self), groups).shape)
+    y.unflatten(1, (-1, groups)).copy_(self.unflatten(1, (groups, -1)).transpose(1, 2))
+    return y
+
+
 def _like_images(self: Tensor, shape: torch.Size) -> Tensor:
     return torch.empty(
         shape, dtype=self.dtype, device=self.device, memory_format=suggest_memory_format(self)
