@@ -147,7 +147,7 @@ record::Executor::Result PlanExecutor::run(const graph::Graph& graph, const Hash
     for (uint32_t i : entry.inputs) inputs.push_back(storage_of(graph.inputs[i].stored));
     for (const Compiled::Kept& kept : entry.outputs) outputs.push_back(kept.storage());
     std::vector<runtime::HostCall> host;
-    for (const record::HostCall& call : calls) host.push_back({call.name, call.function});
+    for (const record::HostCall& call : calls) host.push_back({call.host.name, call.function});
     entry.plan->launch({inputs, outputs, graph.scalars, std::move(host), graph.where, awaited});
     calls.clear();
     // An input that an op related to a named axis keeps the name: a gradient that meets its

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * nntile_record_host_batched: a function of the host on a whole batch, and on one cut into rows. */
+ * nntile_record_function: a function of the host on a whole batch, and on one cut into rows. */
 #include "check.h"
 
 enum { ROWS = 6 };
@@ -48,12 +48,24 @@ static int sum(void* user, int64_t batch, int accumulate, void* const* data, cha
 static nntile_record* record;
 static nntile_operand x, y, s;
 
-static nntile_status call(const char* name, nntile_batch_function function,
-                          const nntile_operand* out, const uint8_t* batched) {
+typedef int (*batch_function)(void*, int64_t, int, void* const*, char*);
+
+static nntile_function function_of(const char* name, batch_function run, const uint8_t* batched) {
+    return (nntile_function){.struct_size = sizeof(nntile_function),
+                             .name = name,
+                             .signature = name ? (uint64_t)name[0] : 4,
+                             .run = run,
+                             .user = &seen,
+                             .destroy = end,
+                             .batched = batched};
+}
+
+static nntile_status call(const char* name, batch_function run, const nntile_operand* out,
+                          const uint8_t* batched) {
     const nntile_operand operands[] = {x, *out};
+    const nntile_function f = function_of(name, run, batched);
     seen = (counts){0};
-    return nntile_record_host_batched(record, name, (uint64_t)name[0], function, &seen, end,
-                                      operands, 1, 1, batched, "here", &error);
+    return nntile_record_function(record, &f, operands, 1, 1, "here", &error);
 }
 
 static void values(int64_t parts, int64_t joined) {
@@ -75,15 +87,21 @@ static void values(int64_t parts, int64_t joined) {
 static void errors(float* data) {
     const uint8_t kept[] = {1, 1}, mixed[] = {1, 1, 0};
     const nntile_operand all[] = {x, y, s};
+    const nntile_function f = function_of("f", sum, mixed), unnamed = function_of(NULL, sum, kept);
+    nntile_function updates = function_of("f", sum, NULL), old = f;
+    updates.n_updated = 1;
+    old.struct_size = 8;
     FAILS(NNTILE_INVALID_ARGUMENT, "f: some outputs have a batch and some have not",
-          nntile_record_host_batched(record, "f", 4, sum, &seen, end, all, 1, 2, mixed, NULL,
-                                     &error));
+          nntile_record_function(record, &f, all, 1, 2, NULL, &error));
+    FAILS(NNTILE_INVALID_ARGUMENT, "f: updated operand 0 has another shape or dtype as an output",
+          nntile_record_function(record, &updates, all + 1, 1, 1, NULL, &error));
+    FAILS(NNTILE_INVALID_ARGUMENT, "struct_size is not set",
+          nntile_record_function(record, &old, all, 1, 2, NULL, &error));
     FAILS(NNTILE_INVALID_ARGUMENT, "f: operand 1 has a batch of 2, another one of 6",
           call("f", sum, &s, kept));
-    FAILS(NNTILE_INVALID_ARGUMENT, "function is NULL", call("f", NULL, &y, kept));
+    FAILS(NNTILE_INVALID_ARGUMENT, "neither run nor start is given", call("f", NULL, &y, kept));
     FAILS(NNTILE_INVALID_ARGUMENT, "name is NULL",
-          nntile_record_host_batched(record, NULL, 4, sum, &seen, end, all, 1, 1, kept, NULL,
-                                     &error));
+          nntile_record_function(record, &unnamed, all, 1, 1, NULL, &error));
     data[6] = 100; /* in one of the parts */
     OK(nntile_record_write(record, &x, data, 2 * ROWS * sizeof *data, &error));
     OK(call("times_ten", times_ten, &y, kept));
@@ -125,6 +143,6 @@ int main(void) {
     for (int k = 0; k < 3; ++k) nntile_buffer_destroy(buffers[k]);
     nntile_record_destroy(record);
     OK(nntile_context_shutdown(&error));
-    CHECK(destroyed == 2 * 3 + 4 + 1);
+    CHECK(destroyed == 2 * 3 + 5 + 1); /* but for the struct without a size */
     REPORT;
 }

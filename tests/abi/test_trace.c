@@ -32,15 +32,17 @@ static size_t place_text(uint64_t place, char* out, size_t size) {
     return (size_t)snprintf(out, size, "line %d", (int)place);
 }
 
-static int fails(void* user, void* const* data, char* error_text) {
-    (void)user, (void)data;
+static int fails(void* user, int64_t batch, int accumulate, void* const* data, char* error_text) {
+    (void)user, (void)batch, (void)accumulate, (void)data;
     snprintf(error_text, 256, "on purpose");
     return NNTILE_RUNTIME;
 }
 
 /* What the error of a failing task says. */
 static void fail_at(const char* where, const char* expected) {
-    OK(nntile_record_host(record, "fails", 1, fails, NULL, NULL, operands, 1, 1, where, &error));
+    const nntile_function f = {
+        .struct_size = sizeof f, .name = "fails", .signature = 1, .run = fails};
+    OK(nntile_record_function(record, &f, operands, 1, 1, where, &error));
     if (nntile_record_pending(record)) OK(nntile_record_run(record, &error));
     CHECK(nntile_context_wait(&error) == NNTILE_RUNTIME);
     if (strcmp(nntile_error_message(error), expected) != 0)

@@ -18,8 +18,8 @@ static uint32_t copy;
 
 /* A task that ends when it is told to. Until then it holds a dense copy of x[:SIDE].t(),
  * which is no block that x or z fits in. */
-static int wait_for_go(void* user, void* const* data, char* text) {
-    (void)user, (void)text;
+static int wait_for_go(void* user, int64_t batch, int accumulate, void* const* data, char* text) {
+    (void)user, (void)batch, (void)accumulate, (void)text;
     sem_post(&begun);
     sem_wait(&go);
     *(float*)data[1] = ((const float*)data[0])[1];
@@ -31,8 +31,9 @@ static void begin_task(void) {
     OK(nntile_buffer_create(record, COUNT * sizeof(float), &buffers[2], &error));
     z.buffer = buffers[2];
     const nntile_operand operands[] = {x_t, y};
-    OK(nntile_record_host(record, "wait_for_go", 1, wait_for_go, NULL, NULL, operands, 1, 1, NULL,
-                          &error));
+    const nntile_function f = {
+        .struct_size = sizeof f, .name = "wait_for_go", .signature = 1, .run = wait_for_go};
+    OK(nntile_record_function(record, &f, operands, 1, 1, NULL, &error));
     sem_wait(&begun);
 }
 

@@ -253,7 +253,7 @@ void batches() {
     const uint32_t number = g.add_scalar(DType::f32, 1, 0);
     const std::vector<schema::Type> out = {f32({6, 3}), f32({4})};
     const auto add = [&](Ids in, std::vector<uint8_t> batched, size_t outputs = 1) {
-        return g.add_host("f", 1, in, std::span(out).first(outputs), {}, batched);
+        return g.add_host({"f", 1, batched}, in, std::span(out).first(outputs));
     };
     const Hash before = g.hash();
     add({x, y, graph::no_value}, {1, 0, 0, 1});

@@ -69,11 +69,13 @@ void documented_form() {
     const uint32_t ge = g.add(row("ge"), std::vector<uint32_t>{h, half}, {})[0];
     const schema::Type out[] = {{DType::i64, {3}, false}, {DType::f32, {}, false}};
     const auto host =
-        g.add_host("aten::foo", 0x1f, std::vector<uint32_t>{h, no_value}, out, "model.py:15");
-    g.add_host("aten::print_", 7, std::vector<uint32_t>{host[0]}, {});
-    const uint8_t batched[] = {1, 0, 1};
-    g.add_host("aten::bar", 8, std::vector<uint32_t>{h, w}, {{{DType::f32, {24, 2}, false}}}, {},
-               batched);
+        g.add_host({"aten::foo", 0x1f}, std::vector<uint32_t>{h, no_value}, out, "model.py:15");
+    g.add_host({.name = "aten::print_", .signature = 7, .effect = true},
+               std::vector<uint32_t>{host[0]}, {});
+    g.add_host({"aten::bar", 8, {1, 0, 1}}, std::vector<uint32_t>{h, w},
+               {{{DType::f32, {24, 2}, false}}});
+    g.add_host({.name = "sum", .signature = 9, .updated = 1}, std::vector<uint32_t>{w},
+               {{g.type_of(w)}});
     g.name_axis(x, 0, "batch");
     g.name_axis(h, 0, "batch");
     g.name_axis(h, 1, "my axis");
@@ -89,8 +91,9 @@ void documented_form() {
   %4 : f32[]                   = scalar 0.5
   %5 : bool[24, 5]             = ge(%3, %4) in f32
   %6 : i64[3], %7 : f32[]      = host "aten::foo"(%3, none) signature 0x1f  # model.py:15
-  host "aten::print_"(%6) signature 0x7
+  host "aten::print_"(%6) effect signature 0x7
   %8 : f32[24, 2]              = host "aten::bar"(%3, %1) batched (1, 0, 1) signature 0x8
+  %9 : f32[5, 8]               = host "sum"(%1) updates 1 signature 0x9
   return %5 "y", %6
   cut batch (16, 8)
   cut "my axis" (2,)

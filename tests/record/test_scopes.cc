@@ -52,8 +52,10 @@ void by_heavy_calls_and_idleness() {
     for (Scope eager : {Scope::content, Scope::composition, Scope::step}) {
         CHECK(ends(eager, Event::heavy_call, 1));
         CHECK(!ends(eager, Event::heavy_call, 0));  // nothing waits
+        CHECK(ends(eager, Event::effect, 1));
     }
-    for (Scope scope : {Scope::graph, Scope::capture}) CHECK(!ends(scope, Event::heavy_call, 1));
+    for (Scope scope : {Scope::graph, Scope::capture})
+        for (Event event : {Event::heavy_call, Event::effect}) CHECK(!ends(scope, event, 1));
     CHECK(ends(Scope::content, Event::idle, 1));
     CHECK(!ends(Scope::content, Event::idle, 0));
     for (Scope scope : {Scope::composition, Scope::step, Scope::graph, Scope::capture})

@@ -65,40 +65,52 @@ nntile_status nntile_record_op(nntile_record* record, uint32_t op, const nntile_
                                size_t n_attrs, nntile_dtype compute, const char* where,
                                nntile_error** error);
 
-/** A function of the host on dense row-major blocks, run as a CPU task; data[i] are the operands in
- * order (inputs, outputs), NULL where absent. Returns 0, or another value after writing a text of
- * at most 255 bytes to error_text. Must not call the recorder. Since 0.1. */
-typedef int (*nntile_host_function)(void* user, void* const* data, char* error_text);
+/** A task that goes on after its function has returned. Since 0.1. */
+typedef struct nntile_task nntile_task;
 
-/** Records a host function as a node (an op without a row). Operands as in nntile_record_op();
- * every operand is made whole and dense before the call. name       for messages, copied. signature
- * of the function, for the plan cache: what `user` holds is of one run. user       handed to
- * function; destroy(user) is called once, from any thread, when no run needs it any more. Since
- * 0.1. */
-nntile_status nntile_record_host(nntile_record* record, const char* name, uint64_t signature,
-                                 nntile_host_function function, void* user,
-                                 void (*destroy)(void* user), const nntile_operand* operands,
-                                 size_t n_inputs, size_t n_outputs, const char* where,
-                                 nntile_error** error);
+/** A function of the host: an op without a row. Set struct_size, name, and `run` or `start`; the
+ * rest may be 0. Functions get dense row-major blocks: data[i] are the operands in order (inputs,
+ * outputs), NULL where absent. They must not call the recorder. Since 0.1. */
+typedef struct nntile_function {
+    size_t struct_size;
+    const char* name;   /**< for messages, copied */
+    uint64_t signature; /**< of the function, for the plan cache: `user` is of one run only */
+    /** Runs as a CPU task, which ends when it returns. Returns 0; or an nntile_status, after
+     * writing a text of at most 255 bytes to error_text: it fails the task.
+     *  batch       extent of dim 0 of the blocks whose operand is batched, else 1
+     *  accumulate  not 0: add to outputs that are not batched instead of writing them */
+    int (*run)(void* user, int64_t batch, int accumulate, void* const* data, char* error_text);
+    /** Instead of run: begins something, as a transfer, and returns at once, on any thread. The
+     * task ends, and the blocks stay valid, until nntile_task_end() is called once for it, by any
+     * thread. data and task are NULL where something that the op reads was never computed: it does
+     * not happen, and there is nothing to end. */
+    void (*start)(void* user, void* const* data, nntile_task* task);
+    void* user;                  /**< handed to the function */
+    void (*destroy)(void* user); /**< called once, from any thread, when no run needs it any more */
+    /** One byte for each operand: 1 where its dim 0 is a batch whose elements are treated one by
+     * one; these dims have one extent. The outputs all have it, or none has: each is then the sum
+     * over the parts. Where the batch is cut, `run` is called once for every segment, for several
+     * at once; operands without a batch are whole. NULL: no operand has a batch. */
+    const uint8_t* batched;
+    /** The first n_updated outputs may be in the memory of the first n_updated inputs, which have
+     * their shapes and dtypes: data[k] and data[n_inputs + k] may be equal. */
+    uint32_t n_updated;
+    /** Not 0: it runs even if nobody reads what it gives, and soon: others wait for it. */
+    int32_t effect;
+} nntile_function;
 
-/** As nntile_host_function, on a part of a batch: `batch` is the extent of dim 0 of the blocks
- * whose operand is batched. accumulate is not 0: add to outputs that are not batched instead of
- * writing them. Calls for several parts may run at once. Since 0.1. */
-typedef int (*nntile_batch_function)(void* user, int64_t batch, int accumulate, void* const* data,
-                                     char* error_text);
+/** Records a function of the host as a node; operands as in nntile_record_op(). Whatever happens,
+ * `destroy` is called. Returns OK; INVALID_ARGUMENT for a function with both or none of run and
+ * start, for batched operands without dims, extents that differ, mixed outputs, updated operands of
+ * different shapes; as nntile_record_op(). Since 0.1. */
+nntile_status nntile_record_function(nntile_record* record, const nntile_function* function,
+                                     const nntile_operand* operands, size_t n_inputs,
+                                     size_t n_outputs, const char* where, nntile_error** error);
 
-/** As nntile_record_host(), for a function that treats the elements of a batch one by one. Where
- * the batch is cut, it is called once for every segment, on dense blocks of that segment; operands
- * without a batch are whole. batched    one byte for each operand: 1 where its dim 0 is the batch;
- * these dims have one extent. The outputs all have it, or none has: then each is the sum over the
- * parts. NULL: no operand has, `batch` is 1. Also returns INVALID_ARGUMENT for a batched operand
- * without dims, for extents that differ, and for mixed outputs. Since 0.1. */
-nntile_status nntile_record_host_batched(nntile_record* record, const char* name,
-                                         uint64_t signature, nntile_batch_function function,
-                                         void* user, void (*destroy)(void* user),
-                                         const nntile_operand* operands, size_t n_inputs,
-                                         size_t n_outputs, const uint8_t* batched,
-                                         const char* where, nntile_error** error);
+/** Ends a task that nntile_function::start began; status and text as a `run` would give them, OK:
+ * what it wrote is there. May call `start` of others. Any thread; must not hold a lock that `start`
+ * takes. Since 0.1. */
+void nntile_task_end(nntile_task* task, nntile_status status, const char* text);
 
 /** Copies host bytes (dense row-major, target's sizes and dtype) into a tensor. The bytes are taken
  * before the call returns. nbytes is checked. Since 0.1. */

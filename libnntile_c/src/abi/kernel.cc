@@ -55,16 +55,16 @@ nntile_status nntile_record_kernel(nntile_record* record, const char* name, uint
         if (n_numbers) need(numbers, self, "numbers");
         const auto all = operands_of(operands, n_inputs + n_outputs, name);
         check_changed(name, all, n_inputs, n_changed);
-        record::HostCall call{name, signature, {}, {}, {}};
+        record::HostCall call{{name, signature}, {}};
         for (const record::Operand& o : all) {
-            Dims& own = call.axes.emplace_back();
+            Dims& own = call.host.axes.emplace_back();
             for (size_t d = 0; d < o.sizes.size(); ++d) own.push_back(axes ? *axes++ : -1);
         }
         std::vector<Changed> copies;
-        for (size_t k = 0; k < n_changed; ++k) copies.push_back(changed(all[k], call.axes[k]));
-        call.function = [function, n_inputs, copies = std::move(copies),
-                         own = Dims({numbers, n_numbers})](const HostPart& part, void* const* data,
-                                                           char* text) {
+        for (size_t k = 0; k < n_changed; ++k) copies.push_back(changed(all[k], call.host.axes[k]));
+        call.function.run = [function, n_inputs, copies = std::move(copies),
+                             own = Dims({numbers, n_numbers})](const HostPart& part,
+                                                               void* const* data, char* text) {
             for (size_t k = 0; k < copies.size(); ++k) {
                 int64_t bytes = copies[k].bytes;
                 for (int64_t axis : copies[k].axes) bytes *= part.sizes[axis];

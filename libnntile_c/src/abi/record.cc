@@ -54,11 +54,25 @@ std::shared_ptr<void> own(void* user, void (*destroy)(void* user)) {
             }};
 }
 
-record::HostCall host_call(const char* self, const char* name, uint64_t signature,
-                           bool has_function) {
-    need(name, self, "name");
-    check(has_function, Status::invalid_argument, self, ": function is NULL");
-    return {name, signature, {}, {}, {}};
+// An older caller's struct is shorter: what it lacks is 0.
+nntile_function complete(const nntile_function* given, const char* self) {
+    need(given, self, "function");
+    nntile_function f{};
+    check(given->struct_size >= offsetof(nntile_function, batched) + sizeof f.batched,
+          Status::invalid_argument, self, ": struct_size is not set");
+    std::memcpy(&f, given, std::min(given->struct_size, sizeof f));
+    return f;
+}
+
+HostFunction function_of(const nntile_function& f, std::shared_ptr<void> user) {
+    if (f.start)
+        return {{}, [start = f.start, user](void* const* data, void* task) {
+                    start(user.get(), data, static_cast<nntile_task*>(task));
+                }};
+    return {[run = f.run, user](const HostPart& part, void* const* data, char* text) {
+                return run(user.get(), product(part.sizes), part.accumulate, data, text);
+            },
+            {}};
 }
 
 }  // namespace
@@ -107,41 +121,30 @@ nntile_status nntile_record_op(nntile_record* record, uint32_t op, const nntile_
     });
 }
 
-nntile_status nntile_record_host(nntile_record* record, const char* name, uint64_t signature,
-                                 nntile_host_function function, void* user,
-                                 void (*destroy)(void* user), const nntile_operand* operands,
-                                 size_t n_inputs, size_t n_outputs, const char* where,
-                                 nntile_error** error) {
-    constexpr const char* self = "nntile_record_host";
+nntile_status nntile_record_function(nntile_record* record, const nntile_function* function,
+                                     const nntile_operand* operands, size_t n_inputs,
+                                     size_t n_outputs, const char* where, nntile_error** error) {
+    constexpr const char* self = "nntile_record_function";
     return guard(error, [&] {
-        const std::shared_ptr<void> owned = own(user, destroy);
-        record::HostCall call = host_call(self, name, signature, function != nullptr);
-        call.function = [function, owned](const HostPart&, void* const* data, char* text) {
-            return function(owned.get(), data, text);
-        };
-        const auto all = operands_of(operands, n_inputs + n_outputs, name);
+        const nntile_function f = complete(function, self);
+        const std::shared_ptr<void> user = own(f.user, f.destroy);
+        need(f.name, self, "name");
+        check(!f.run != !f.start, Status::invalid_argument, self,
+              f.run ? ": run and start are both given" : ": neither run nor start is given");
+        check(!f.start || !f.batched, Status::invalid_argument, self,
+              ": a function that ends later has no batch");
+        record::HostCall call{{f.name, f.signature}, function_of(f, user)};
+        for (size_t k = 0; f.batched && k < n_inputs + n_outputs; ++k)
+            call.host.batched.push_back(f.batched[k] != 0);
+        call.host.updated = f.n_updated;
+        call.host.effect = f.effect != 0;
+        const auto all = operands_of(operands, n_inputs + n_outputs, f.name);
         recorder_of(record, self).host(std::move(call), all, n_inputs, place_given(where));
     });
 }
 
-nntile_status nntile_record_host_batched(nntile_record* record, const char* name,
-                                         uint64_t signature, nntile_batch_function function,
-                                         void* user, void (*destroy)(void* user),
-                                         const nntile_operand* operands, size_t n_inputs,
-                                         size_t n_outputs, const uint8_t* batched,
-                                         const char* where, nntile_error** error) {
-    constexpr const char* self = "nntile_record_host_batched";
-    return guard(error, [&] {
-        const std::shared_ptr<void> owned = own(user, destroy);
-        record::HostCall call = host_call(self, name, signature, function != nullptr);
-        call.function = [function, owned](const HostPart& part, void* const* data, char* text) {
-            return function(owned.get(), product(part.sizes), part.accumulate, data, text);
-        };
-        for (size_t k = 0; batched && k < n_inputs + n_outputs; ++k)
-            call.batched.push_back(batched[k] != 0);
-        const auto all = operands_of(operands, n_inputs + n_outputs, name);
-        recorder_of(record, self).host(std::move(call), all, n_inputs, place_given(where));
-    });
+void nntile_task_end(nntile_task* task, nntile_status status, const char* text) {
+    if (task) runtime::end_task(task, static_cast<Status>(status), text ? text : "");
 }
 
 nntile_status nntile_record_write(nntile_record* record, const nntile_operand* target,

@@ -16,8 +16,14 @@ struct HostPart {
     bool accumulate;  // add to outputs instead of writing them
 };
 
-// data: operands in order, nullptr if absent; of a number its 8 bytes. Not 0: it failed, with a
-// text.
-using HostFunction = std::function<int(const HostPart& part, void* const* data, char* error_text)>;
+// One of the two. data: operands in order, nullptr if absent; of a number its 8 bytes.
+struct HostFunction {
+    // The task ends when this returns. Not 0: it failed, with a text.
+    std::function<int(const HostPart& part, void* const* data, char* error_text)> run;
+    // Returns at once, and the task ends when somebody calls runtime::end_task(task, ...), in any
+    // thread. data is nullptr, and so is task: something that it reads was never computed, the task
+    // has ended already.
+    std::function<void(void* const* data, void* task)> start;
+};
 
 }  // namespace nntile

@@ -83,6 +83,20 @@ using AxisCuts = std::map<std::string, AxisCut>;
 // By operand and dim of a function of the host: the axis along which it may be cut, or -1.
 using HostAxes = std::vector<Dims>;
 
+// A function of the host, as far as a graph knows it.
+struct Host {
+    std::string name;
+    uint64_t signature;  // stands for everything the function depends on
+    // Of each operand, 0 or 1: whether its dim 0 is the batch; empty: of none. Outputs are all
+    // batched, or none is (each is then a sum over the batch).
+    std::vector<uint8_t> batched = {};
+    // Instead of it: the outputs have all axes; a part of the call is a range along each
+    HostAxes axes = {};
+    uint32_t updated = 0;  // the first so many outputs may be in the memory of the first inputs
+    bool effect = false;   // it runs even if nobody reads what it gives
+    void add_to(Hash& hash) const;
+};
+
 class Graph final : private schema::Builder {
 public:
     using schema::Builder::copy;
@@ -97,15 +111,9 @@ public:
     std::vector<uint32_t> add(const OpRow& row, std::span<const uint32_t> inputs,
                               std::vector<Attr> attrs, DType compute = DType::none,
                               std::span<const Type> wanted = {}, std::string_view where = {});
-    // Rule host: outputs are what `outputs` says; signature stands for everything the function
-    // depends on. batched: of each operand, whether its dim 0 is the batch; empty: of none. Outputs
-    // are all batched, or none is (each is then a sum over the batch). axes, instead of it: the
-    // outputs have all axes; a part of the call is a range along each.
-    std::vector<uint32_t> add_host(std::string name, uint64_t signature,
-                                   std::span<const uint32_t> inputs, std::span<const Type> outputs,
-                                   std::string_view where = {},
-                                   std::span<const uint8_t> batched = {},
-                                   const HostAxes& axes = {});
+    // Rule host: outputs are what `outputs` says.
+    std::vector<uint32_t> add_host(Host host, std::span<const uint32_t> inputs,
+                                   std::span<const Type> outputs, std::string_view where = {});
     // Several map nodes in one: attrs are those of its instructions, outputs what `outputs` says,
     // of one shape.
     std::vector<uint32_t> add_program(std::shared_ptr<const kernels::Program> program,
@@ -127,6 +135,8 @@ public:
     // extent.
     void check_cut(std::string_view name, const AxisCut& cut) const;
 
+    // No outputs, and nothing that runs for its effect
+    bool is_idle() const;
     Type type_of(uint32_t value) const override;
     const Value& value(uint32_t v) const { return values[v]; }
     // The dense value that a value is stored as, and its layout there (identity unless it is a
@@ -153,14 +163,7 @@ public:
     std::vector<AxisMark> marks;  // by value and dim
     std::vector<Place> where;     // of the nodes as they were recorded
     Place place = 0;              // of what is added without one
-    struct Host {
-        std::string name;
-        uint64_t signature;
-        std::vector<uint8_t> batched;  // by operand, 0 or 1; empty: none is
-        HostAxes axes;                 // empty: it has none
-        void add_to(Hash& hash) const;
-    };
-    std::vector<Host> hosts;  // by Node::host_call
+    std::vector<Host> hosts;      // by Node::host_call
 
 private:
     std::vector<uint32_t> op(std::string_view name, std::span<const uint32_t> inputs,
@@ -171,6 +174,8 @@ private:
                      std::span<const Type> outputs, std::span<const uint8_t> batched) const;
     void check_axes(std::string_view name, std::span<const uint32_t> inputs,
                     std::span<const Type> outputs, const HostAxes& axes) const;
+    void check_updated(const Host& host, std::span<const uint32_t> inputs,
+                       std::span<const Type> outputs) const;
     std::vector<Type> types_of(std::string_view op, std::span<const uint32_t> values) const;
     // What a row gives; attrs and compute are completed. Throws where it does not take these
     // operands.

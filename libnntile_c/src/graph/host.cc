@@ -78,24 +78,41 @@ void Graph::check_axes(std::string_view name, std::span<const uint32_t> in,
                   name, ": output ", k - in.size(), " does not have axis ", axis);
 }
 
-std::vector<uint32_t> Graph::add_host(std::string name, uint64_t signature,
-                                      std::span<const uint32_t> in, std::span<const Type> out,
-                                      std::string_view text, std::span<const uint8_t> batched,
-                                      const HostAxes& axes) {
+void Graph::check_updated(const Host& host, std::span<const uint32_t> in,
+                          std::span<const Type> out) const {
+    check(host.updated <= in.size() && host.updated <= out.size(), Status::invalid_argument,
+          host.name, ": ", host.updated, " updated operands of ", in.size(), " inputs and ",
+          out.size(), " outputs");
+    for (size_t k = 0; k < host.updated; ++k) {
+        const Type type = in[k] == no_value ? Type{} : type_of(in[k]);
+        check(type.dtype == out[k].dtype && type.sizes == out[k].sizes, Status::invalid_argument,
+              host.name, ": updated operand ", k, " has another shape or dtype as an output");
+    }
+}
+
+std::vector<uint32_t> Graph::add_host(Host host, std::span<const uint32_t> in,
+                                      std::span<const Type> out, std::string_view text) {
+    const std::string& name = host.name;
     for (uint32_t v : in)
         if (v != no_value) check_value(v, name);
-    check_batch(name, in, out, batched);
-    check_axes(name, in, out, axes);
+    check_batch(name, in, out, host.batched);
+    check_axes(name, in, out, host.axes);
+    check_updated(host, in, out);
     const Placed placed(place, text);
     Node node{&host_row(), DType::none, static_cast<int32_t>(hosts.size()), no_value, {}, {}, {}};
-    hosts.push_back({std::move(name), signature, {batched.begin(), batched.end()}, axes});
+    hosts.push_back(std::move(host));
     node.inputs.append(in.begin(), in.end());
     append(std::move(node), out);
     return {nodes.back().outputs.begin(), nodes.back().outputs.end()};
 }
 
-void Graph::Host::add_to(Hash& h) const {
-    h.add(signature).add_all(batched);
+bool Graph::is_idle() const {
+    return outputs.empty() &&
+           std::none_of(hosts.begin(), hosts.end(), [](const Host& host) { return host.effect; });
+}
+
+void Host::add_to(Hash& h) const {
+    h.add(signature).add_all(batched).add(updated).add(effect);
     for (const Dims& own : axes) h.add_all(own);
 }
 

@@ -12,6 +12,7 @@ Live live_of(const Graph& graph) {
     for (const Output& o : graph.outputs) use(o.value);
     for (size_t n = graph.nodes.size(); n-- > 0;) {
         const Node& node = graph.nodes[n];
+        live.nodes[n] = node.host_call >= 0 && graph.hosts[node.host_call].effect;
         for (uint32_t v : node.outputs)
             if (live.values[v]) live.nodes[n] = true;
         if (!live.nodes[n]) continue;

@@ -117,10 +117,12 @@ private:
         for (uint32_t v : node.outputs) line.left += (line.left.empty() ? "" : ", ") + typed(v);
         if (node.where != no_value) line.comment = text_of_place(g_.where[node.where]);
         if (node.host_call >= 0) {
-            const Graph::Host& host = g_.hosts[node.host_call];
-            line.right = text_of("host ", quoted(host.name), arguments(node, node.inputs.size()),
-                                 batched_text(host.batched), axes_text(host.axes), " signature 0x",
-                                 std::hex, host.signature);
+            const Host& host = g_.hosts[node.host_call];
+            line.right =
+                text_of("host ", quoted(host.name), arguments(node, node.inputs.size()),
+                        batched_text(host.batched), axes_text(host.axes),
+                        host.updated ? text_of(" updates ", host.updated) : "",
+                        host.effect ? " effect" : "", " signature 0x", std::hex, host.signature);
             return line;
         }
         size_t n =

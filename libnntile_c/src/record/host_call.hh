@@ -11,10 +11,7 @@
 namespace nntile::record {
 
 struct HostCall {
-    std::string name;
-    uint64_t signature = 0;
-    std::vector<uint8_t> batched;  // as of Graph::add_host()
-    graph::HostAxes axes;          // likewise
+    graph::Host host;
     HostFunction function;
 };
 

@@ -132,7 +132,7 @@ void Recorder::op(const OpRow& row, std::span<const Operand> operands, size_t n_
 void Recorder::host(HostCall call, std::span<const Operand> operands, size_t n_inputs,
                     Place place) {
     std::lock_guard lock(mutex_);
-    for (const Operand& o : operands) check_operand(call.name, o, this);
+    for (const Operand& o : operands) check_operand(call.host.name, o, this);
     begin_call(true);
     graph_.place = place;
     SmallVector<uint32_t, 6> inputs;
@@ -141,13 +141,13 @@ void Recorder::host(HostCall call, std::span<const Operand> operands, size_t n_i
     for (const Operand& o : operands.subspan(n_inputs))
         wanted.push_back({o.dtype, Dims(o.sizes), false});
     fresh_from_ = graph_.values.size();
-    const auto results =
-        graph_.add_host(call.name, call.signature, inputs, wanted, {}, call.batched, call.axes);
+    const auto results = graph_.add_host(call.host, inputs, wanted);
+    const bool effect = call.host.effect;
     calls_.push_back(std::move(call));
     for (size_t k = 0; k < wanted.size(); ++k)
         if (operands[n_inputs + k].kind == Operand::Kind::tensor)
             write_operand(operands[n_inputs + k], results[k]);
-    finish_call(bytes_of(operands.subspan(n_inputs)));
+    finish_call(bytes_of(operands.subspan(n_inputs)), effect);
 }
 
 static void check_bytes(std::string_view op, const Operand& o, size_t bytes) {
@@ -245,7 +245,7 @@ void Recorder::compile() {
     std::lock_guard lock(mutex_);
     bury();
     mark_outputs();
-    if (!graph_.outputs.empty()) executor_->compile(graph_, cuts_);
+    if (!graph_.is_idle()) executor_->compile(graph_, cuts_);
 }
 
 void Recorder::run() {

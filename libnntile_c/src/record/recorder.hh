@@ -163,7 +163,7 @@ private:
     void check_no_capture(const char* what) const;
     void mark_outputs();
     void begin_call(bool heavy);
-    void finish_call(int64_t result_bytes);
+    void finish_call(int64_t result_bytes, bool effect = false);
     bool ends_at(Event event);
     void watch();
     void end_watch();

@@ -24,6 +24,7 @@ bool should_end(const Waiting& graph, Event event, const Policy& scope) {
     if (graph.calls == 0) return false;
     switch (event) {
         case Event::heavy_call: return scope.heavy;
+        case Event::effect: return scope.heavy;
         case Event::recorded: return graph.calls >= scope.calls || graph.bytes > scope.bytes;
         case Event::idle: return scope.idle;
     }

@@ -43,6 +43,7 @@ struct Waiting {
 enum class Event : uint8_t {
     heavy_call,  // is about to be recorded
     recorded,    // a call was, or a scope has ended
+    effect,      // a call was for which others may wait, as for data that goes to another process
     idle,
 };
 bool should_end(const Waiting& graph, Event event, const Policy& scope);

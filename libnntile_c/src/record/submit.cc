@@ -201,7 +201,7 @@ std::exception_ptr Recorder::try_flush(Failure failure, bool awaited) {
     bool lowered = false;
     try {
         Executor::Result result;
-        if (!graph_.outputs.empty())
+        if (!graph_.is_idle())
             result = executor_->run(graph_, graph_.hash(), calls_, cuts_, lowered, awaited);
         size_t k = 0;
         for (Holder& h : holders_)

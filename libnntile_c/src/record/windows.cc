@@ -32,12 +32,12 @@ void Recorder::begin_call(bool heavy) {
     if (heavy && ends_at(Event::heavy_call)) flush();
 }
 
-void Recorder::finish_call(int64_t result_bytes) {
+void Recorder::finish_call(int64_t result_bytes, bool effect) {
     ++ops_recorded;
     ++waiting_.calls;
     if (!at_once()) return;
     waiting_.bytes += result_bytes;
-    if (ends_at(Event::recorded)) return flush(Failure::of_call);
+    if (ends_at(effect ? Event::effect : Event::recorded)) return flush(Failure::of_call);
     last_call_.store(now(), std::memory_order_relaxed);
     if (scopes_.has(Scope::step) || watched_.load(std::memory_order_relaxed)) return;
     std::lock_guard lock(watch_mutex_);

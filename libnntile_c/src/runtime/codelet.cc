@@ -42,27 +42,42 @@ int run_kernel(const Run& run, uint32_t index, const Pointers& data, char* error
     return kind.kernel->cpu(args);
 }
 
-int run_task(const Run& run, uint32_t index, const Blocks& blocks, char* error) {
+Pointers pointers_of(const Run& run, uint32_t index, const Blocks& blocks) {
     Pointers data;
     for (const OperandRef& o : run.plan->operands_of(index))
         data.push_back(o.entry == OperandRef::absent ? nullptr : blocks[o.entry] + o.offset);
-    const PlanTask& task = run.plan->tasks[index];
-    if (task.host_call < 0) return run_kernel(run, index, data, error);
-    const TaskKind& kind = *task.kind;
+    return data;
+}
+
+// Of a function of the host, with numbers: it only reads its inputs.
+SmallVector<void*, 16> host_data(const Run& run, uint32_t index, const Blocks& blocks) {
+    const TaskKind& kind = *run.plan->tasks[index].kind;
+    const Pointers data = pointers_of(run, index, blocks);
     const uint32_t* slot = run.plan->slots_of(index).data();
     SmallVector<void*, 16> pointers;
-    for (size_t i = 0; i < kind.operands.size(); ++i)  // it only reads its inputs
+    for (size_t i = 0; i < kind.operands.size(); ++i)
         pointers.push_back(kind.operands[i].number
                                ? const_cast<kernels::Param*>(&run.scalars[*slot++])
                                : static_cast<void*>(data[i]));
+    return pointers;
+}
+
+const HostFunction& function_of(const Run& run, const PlanTask& task) {
+    return run.host_calls[static_cast<size_t>(task.host_call)].function;
+}
+
+int run_task(const Run& run, uint32_t index, const Blocks& blocks, char* error) {
+    const PlanTask& task = run.plan->tasks[index];
+    if (task.host_call < 0) return run_kernel(run, index, pointers_of(run, index, blocks), error);
+    const TaskKind& kind = *task.kind;
+    const SmallVector<void*, 16> pointers = host_data(run, index, blocks);
     HostPart part{kind.sizes, {}, !kind.params.empty() && kind.params[0].fixed.i != 0};
     int64_t start = task.index_offset;
     for (int64_t stride : kind.index_strides) {
         part.starts.push_back(start / stride);
         start %= stride;
     }
-    return run.host_calls[static_cast<size_t>(task.host_call)].function(part, pointers.data(),
-                                                                        error);
+    return function_of(run, task).run(part, pointers.data(), error);
 }
 
 Status status_of(int result) {
@@ -93,10 +108,11 @@ bool reads_lost_data(const Run& run, uint32_t index) {
 
 // After a task that did not run or failed, what it writes is lost. Only data that it would have
 // changed in place stays as it was: parameters survive a failed step. (Results that merely took the
-// memory of an operand that nobody has any more do not.)
-void mark_lost(const Run& run, uint32_t index) {
+// memory of an operand that nobody has any more do not. Nor does what a transfer has changed in
+// part: `begun`.)
+void mark_lost(const Run& run, uint32_t index, bool begun = false) {
     for (const Entry& e : run.plan->entries_of(index))
-        if (e.mode != STARPU_R && !run.plan->memories[e.memory].survives)
+        if (e.mode != STARPU_R && (begun || !run.plan->memories[e.memory].survives))
             run.memory[e.memory]->lost.store(true, std::memory_order_relaxed);
 }
 
@@ -134,6 +150,22 @@ void execute_task(const Run& run, uint32_t index, const Blocks& blocks) {
     e.report(status_of(result), message(run, index, text));
 }
 
+void tell(TraceFunction trace, const RunTask& task, int worker, int64_t begin) {
+    const PlanTask& plan = task.run->plan->tasks[task.index];
+    const TaskKind& kind = *plan.kind;
+    trace({kind.op.c_str(), worker, task.run->mark, begin, trace_clock(),
+           kind.kernel ? kind.kernel->name : "host", task.run->place_of(plan), task.run->number,
+           plan.where == tile::none ? -1 : static_cast<int64_t>(plan.where), task.index, kind.bytes,
+           kind.flops});
+}
+
+Blocks blocks_of(const Run& run, uint32_t index) {
+    Blocks blocks;
+    for (const Entry& e : run.plan->entries_of(index))
+        blocks.push_back(static_cast<std::byte*>(run.memory[e.memory]->block));
+    return blocks;
+}
+
 void execute(void** buffers, void* arg) {
     const RunTask& task = *static_cast<const RunTask*>(arg);
     const TraceFunction trace = trace_function.load(std::memory_order_acquire);
@@ -142,23 +174,47 @@ void execute(void** buffers, void* arg) {
     for (size_t e = 0; e < task.run->plan->entries_of(task.index).size(); ++e)
         blocks.push_back(reinterpret_cast<std::byte*>(STARPU_VARIABLE_GET_PTR(buffers[e])));
     execute_task(*task.run, task.index, blocks);
-    if (!trace) return;
-    const int64_t end = trace_clock();
-    const PlanTask& plan = task.run->plan->tasks[task.index];
-    const TaskKind& kind = *plan.kind;
-    trace({kind.op.c_str(), starpu_worker_get_id(), task.run->mark, begin, end,
-           kind.kernel ? kind.kernel->name : "host", task.run->place_of(plan), task.run->number,
-           plan.where == tile::none ? -1 : static_cast<int64_t>(plan.where), task.index, kind.bytes,
-           kind.flops});
+    if (trace) tell(trace, task, starpu_worker_get_id(), begin);
 }
 
 }  // namespace
 
 void execute_here(const RunTask& task) {
-    Blocks blocks;
-    for (const Entry& e : task.run->plan->entries_of(task.index))
-        blocks.push_back(static_cast<std::byte*>(task.run->memory[e.memory]->block));
-    execute_task(*task.run, task.index, blocks);
+    execute_task(*task.run, task.index, blocks_of(*task.run, task.index));
+}
+
+bool ends_later(const RunTask& task) {
+    const PlanTask& plan = task.run->plan->tasks[task.index];
+    return plan.host_call >= 0 && function_of(*task.run, plan).start != nullptr;
+}
+
+bool start_task(RunTask& task) {
+    const Run& run = *task.run;
+    const HostFunction& function = function_of(run, run.plan->tasks[task.index]);
+    const bool skipped =
+        engine().abandon.load(std::memory_order_relaxed) || reads_lost_data(run, task.index);
+    if (skipped) mark_lost(run, task.index);
+    task.begin_ns = trace_clock();
+    try {
+        if (skipped) function.start(nullptr, nullptr);
+        else function.start(host_data(run, task.index, blocks_of(run, task.index)).data(), &task);
+        return !skipped;
+    } catch (const std::exception& error) {  // it has not begun
+        if (!skipped) finish_task(task, Status::runtime, error.what());
+        return false;
+    }
+}
+
+void finish_task(RunTask& task, Status status, const char* text) {
+    const Run& run = *task.run;
+    if (status == Status::ok) {
+        mark_computed(run, task.index);
+    } else {
+        mark_lost(run, task.index, true);
+        engine().report(status_of(static_cast<int>(status)), message(run, task.index, text));
+    }
+    if (const TraceFunction trace = trace_function.load(std::memory_order_acquire))
+        tell(trace, task, -1, task.begin_ns);
 }
 
 starpu_codelet* codelet_of(const std::string& name) {

@@ -145,7 +145,11 @@ private:
     }
 };
 
-void execute_here(const RunTask& task);               // by the calling thread, in main memory
+void execute_here(const RunTask& task);  // by the calling thread, in main memory
+// Of a function of the host that goes on after it has returned: end_task() ends it.
+bool ends_later(const RunTask& task);
+bool start_task(RunTask& task);  // false: it has ended already
+void finish_task(RunTask& task, Status status, const char* text);
 starpu_codelet* codelet_of(const std::string& name);  // lives for ever; traces show its name
 
 }  // namespace nntile::runtime

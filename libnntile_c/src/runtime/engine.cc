@@ -146,6 +146,10 @@ void completed(void* arg) {
 }
 
 void submit(RunTask& task) {
+    if (ends_later(task)) {  // not worth a worker, which it would keep from work
+        if (!start_task(task)) completed(&task);
+        return;
+    }
     const Run& run = *task.run;
     starpu_codelet* const codelet = run.plan->tasks[task.index].kind->codelet;
     const std::span<const Entry> entries = run.plan->entries_of(task.index);
@@ -185,6 +189,12 @@ void submit(RunTask& task) {
 
 void release(RunTask& task) {
     if (task.pending.fetch_sub(1, std::memory_order_acq_rel) == 1) submit(task);
+}
+
+void end_task(void* task, Status status, const char* text) {
+    auto& ended = *static_cast<RunTask*>(task);
+    finish_task(ended, status, text);
+    completed(&ended);
 }
 
 void finish_one(Run* run) {

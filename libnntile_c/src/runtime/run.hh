@@ -36,6 +36,7 @@ struct RunTask {
     uint32_t index = 0;
     std::atomic<int32_t> pending{0};
     std::atomic<Late*> late{nullptr};
+    int64_t begin_ns = 0;  // of one that goes on after its function has returned
 
     bool done() const { return late.load(std::memory_order_acquire) == closed(); }
     // False: the task has already ended, and its effects are visible to the caller.

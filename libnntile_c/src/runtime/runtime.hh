@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/error.hh"
 #include "base/host_function.hh"
 #include "graph/stored.hh"
 #include "tile/tile_graph.hh"
@@ -77,6 +78,8 @@ struct HostCall {
     std::string name;
     HostFunction function;
 };
+// Ends the task of a HostFunction::start. Status::ok: its results are there.
+void end_task(void* task, Status status, const char* text);
 struct Launch {
     std::span<const std::shared_ptr<Storage>> inputs;  // by position in Plan's list of inputs
     // Shape, cuts and names are set; launch() fills in the tiles

@@ -176,7 +176,7 @@ private:
         if (own) all_.tiles_[v] = ids;
         else if (!is_unread(k))
             all_.tiles_[v] = all_.add_tiles(v, all_.grids_[v], value.dtype, all_.role_of(v));
-        if (own && !is_host()) reuse_input(k, ids);
+        if (own && (!is_host() || k < graph_.hosts[node_.host_call].updated)) reuse_input(k, ids);
         OperandTiles made{grid, {}, own};
         for (size_t i = 0; i < ids.size(); ++i)
             made.tiles.push_back(
@@ -220,6 +220,7 @@ private:
             row_.rule == schema::Rule::map ? n_out_ == 1 || node_.program : k >= own_out_;
         // Of rows that are neither maps nor programs only a namesake may be written
         auto kin = [&](size_t i) {
+            if (is_host()) return i == k ? 2 : -1;
             const bool free = any && i >= first && node_.inputs[i] != no_value;
             if (free && all_.successor_[node_.inputs[i]] == out) return 2;
             if (node_.program) return free ? 0 : -1;  // its operands have no names

@@ -74,7 +74,7 @@ NodeSpace space_of(const graph::Graph& graph, const graph::Node& node) {
                          space.relation);
     if (graph::has_epilogue(node)) relate_epilogue(node, space);
     if (node.host_call >= 0) {
-        const graph::Graph::Host& host = graph.hosts[node.host_call];
+        const graph::Host& host = graph.hosts[node.host_call];
         if (host.axes.empty()) relate_host(host.batched, space);
         else relate_axes(host.axes, space);
     }

@@ -63,7 +63,7 @@ void set_index(Task& task, const NodeSpace& space, const Grid& iteration, const 
 void make_host_call(Task& task, const graph::Graph& graph, const graph::Node& node,
                     const NodeSpace& space, const Grid& iteration, const Dims& segments,
                     bool accumulate) {
-    const graph::Graph::Host& host = graph.hosts[node.host_call];
+    const graph::Host& host = graph.hosts[node.host_call];
     task.host_call = node.host_call;
     task.flops = task.bytes * host_weight(host.name);
     for (Operand& o : task.operands) o.strides.clear();

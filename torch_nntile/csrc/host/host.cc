@@ -368,13 +368,19 @@ bool record_on_host(const c10::OperatorHandle& op, FallbackOp& known, torch::jit
 
     const std::vector<uint8_t> batched = find_batch(*call, known, arguments);
     // Each run gets its call: seeds and numbers are its data, and a plan needs to know the op only.
-    const uint64_t signature = std::hash<c10::OperatorName>()(op.operator_name());
+    const std::string name = toString(op.operator_name());
     const size_t inputs = call->inputs;
+    nntile_function function{};
+    function.struct_size = sizeof(function);
+    function.name = name.c_str();
+    function.signature = std::hash<std::string>()(name);
+    function.run = &run_host;
+    function.user = call.release();  // owned by the recorder from here on
+    function.destroy = [](void* user) { delete static_cast<HostCall*>(user); };
+    function.batched = batched.empty() ? nullptr : batched.data();
     nntile_error* error = nullptr;
-    const nntile_status status = nntile_record_host_batched(  // owns the call from here on
-        record(), toString(op.operator_name()).c_str(), signature, &run_host, call.release(),
-        [](void* user) { delete static_cast<HostCall*>(user); }, operands.data(), inputs,
-        outputs.size(), batched.empty() ? nullptr : batched.data(), nullptr, &error);
+    const nntile_status status = nntile_record_function(record(), &function, operands.data(),
+                                                        inputs, outputs.size(), nullptr, &error);
     check(status, error);
     torch::jit::drop(*stack, arguments.size());
     for (IValue& v : results) stack->push_back(std::move(v));
