@@ -47,7 +47,8 @@ CORE = house(
     ),
 )
 STUB = house(
-    "torch_nntile/csrc", *("contract", "observe", "device", "shapes", "host", "rows", "stub")
+    "torch_nntile/csrc",
+    *("contract", "observe", "device", "processes shapes", "host", "rows", "stub"),
 )
 GENERATED = {"all_ops.inc", "structured.inc"}
 

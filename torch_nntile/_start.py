@@ -42,6 +42,7 @@ from torch_nntile import (  # noqa: E402
     context,
     device,
     dispatch,
+    distributed,
     places,
     processes,
     windows,
@@ -59,6 +60,7 @@ torch.utils.generate_methods_for_privateuse1_backend(for_storage=True)
 dispatch.register()
 autocast.register()
 processes.register()
+distributed.register()
 windows.register()
 places.start()
 context.apply_environment()

@@ -39,9 +39,7 @@ public:
             "nntile: '", op.operator_name(), "' of tensors of device nntile ",
             name.empty() ? "has no backend in this process group"
                          : "cannot go through '" + name + "', which reads plain memory",
-            ". Collectives work on tensors of the CPU: y = x.cpu(), the collective on y, "
-            "x.copy_(y); "
-            "DistributedDataParallel needs its model on the CPU");
+            ": make the group by init_process_group('cpu:gloo,nntile:nntile'), or without a name");
         kernel_.callBoxed(op, keys, stack);
     }
 

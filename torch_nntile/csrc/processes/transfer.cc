@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "processes/transfer.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/from_blob.h>
+
+#include <condition_variable>
+#include <cstring>
+#include <deque>
+#include <thread>
+
+#include "contract/errors.h"
+#include "contract/one_thread.h"
+
+namespace torch_nntile {
+namespace {
+
+// Threads that may sleep until another process answers. What one waits for may depend on another,
+// so whatever is put in begins at once: there are as many threads as have ever waited together.
+class Sleepers {
+public:
+    void run(std::function<void()> job) {
+        std::lock_guard lock(mutex_);
+        jobs_.push_back(std::move(job));
+        if (jobs_.size() > idle_) std::thread([this] { loop(); }).detach();
+        else wake_.notify_one();
+    }
+
+private:
+    void loop() {
+        use_one_thread();
+        std::unique_lock lock(mutex_);
+        for (;;) {
+            ++idle_;
+            wake_.wait(lock, [this] { return !jobs_.empty(); });
+            --idle_;
+            const std::function<void()> job = std::move(jobs_.front());
+            jobs_.pop_front();
+            lock.unlock();
+            job();
+            lock.lock();
+        }
+    }
+
+    std::mutex mutex_;
+    std::condition_variable wake_;
+    std::deque<std::function<void()>> jobs_;
+    size_t idle_ = 0;
+};
+
+Sleepers& sleepers() {
+    static auto* all = new Sleepers;  // threads may outlive static objects
+    return *all;
+}
+
+}  // namespace
+
+Transport::Host Transport::host() const {
+    std::lock_guard lock(mutex_);
+    TORCH_CHECK(host_, "nntile: this process group is closed since ", reason_,
+                "; destroy it and make another one");
+    return host_;
+}
+
+void Transport::close(std::string reason) {
+    Host ended;  // without the lock: its connections end with it
+    std::lock_guard lock(mutex_);
+    if (!host_) return;
+    reason_ = std::move(reason);
+    ended = std::move(host_);
+}
+
+at::Tensor Block::at(void* data) const {
+    return at::from_blob(data, sizes, at::TensorOptions(at::kCPU).dtype(dtype));
+}
+
+void Transfer::travel(void* const* data) {
+    const at::NoGradGuard no_grad;
+    void* const* out = data + updated.size() + tokens + inputs.size();
+    Tensors changed, read, written;
+    for (size_t k = 0; k < updated.size(); ++k) {
+        changed.push_back(updated[k].at(out[k]));
+        if (data[k] != out[k]) std::memcpy(out[k], data[k], changed.back().nbytes());
+    }
+    for (size_t k = 0; k < inputs.size(); ++k)
+        read.push_back(inputs[k].at(data[updated.size() + tokens + k]));
+    for (size_t k = 0; k < outputs.size(); ++k)
+        written.push_back(outputs[k].at(out[updated.size() + tokens + k]));
+    run(*transport->host(), changed, read, written);
+}
+
+// The others would wait for it until their time is out.
+void Transfer::lose(const char* why) {
+    begun = true;
+    if (ended) ended(std::make_exception_ptr(std::runtime_error(std::string(why) + ", " + who)));
+    sleepers().run([transport = transport, reason = std::string(why) + " " + who] {
+        transport->close(reason);
+    });
+}
+
+Transfer::~Transfer() {
+    if (*recorded && !begun) lose("a collective was dropped before it began");
+}
+
+void Transfer::start(void* user, void* const* data, nntile_task* task) {
+    auto* self = static_cast<Transfer*>(user);
+    if (!data) return self->lose("what a collective reads was never computed");
+    self->begun = true;
+    const size_t count =
+        2 * (self->updated.size() + self->tokens) + self->inputs.size() + self->outputs.size();
+    std::vector<void*> blocks(data, data + count);
+    sleepers().run([self, task, blocks = std::move(blocks)] {
+        nntile_error* error = nullptr;
+        std::exception_ptr why;
+        const nntile_status status = guarded(&error, [&] {
+            try {
+                self->travel(blocks.data());
+            } catch (...) {
+                why = std::current_exception();
+                throw;
+            }
+        });
+        std::string text;
+        if (status != NNTILE_OK) {
+            text = self->who + ": " + nntile_error_message(error);
+            self->transport->close("a collective failed " + text);
+            why = std::make_exception_ptr(std::runtime_error(text));
+        }
+        nntile_error_destroy(error);
+        if (self->ended) self->ended(why);
+        nntile_task_end(task, status, text.c_str());  // `self` may be gone then
+    });
+}
+
+}  // namespace torch_nntile

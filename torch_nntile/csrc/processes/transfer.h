@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A collective as a task: it begins when its operands are there, on no worker, and ends when the
+// bytes have travelled.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "nntile/nntile.h"
+
+namespace torch_nntile {
+
+using Tensors = std::vector<at::Tensor>;
+
+// What carries the bytes of a group: a backend for the CPU. A transfer that fails or cannot happen
+// closes it, so that the other processes end as well.
+class Transport {
+public:
+    using Host = c10::intrusive_ptr<c10d::Backend>;
+    explicit Transport(Host host) : host_(std::move(host)) {}
+    Host host() const;               // throws once it is closed
+    void close(std::string reason);  // the first reason counts; may wait for what is under way
+
+private:
+    mutable std::mutex mutex_;
+    Host host_;
+    std::string reason_;
+};
+
+// A block of main memory that a tensor has for a transfer.
+struct Block {
+    std::vector<int64_t> sizes;
+    at::ScalarType dtype;
+    at::Tensor at(void* data) const;
+};
+
+// What a transfer is made of. Operands are in the order: updated, tokens, inputs | updated, tokens,
+// outputs.
+struct Transfer {
+    // Blocks until the bytes have travelled. `updated` is both read and written.
+    using Run = std::function<void(c10d::Backend& host, Tensors& updated, Tensors& inputs,
+                                   Tensors& outputs)>;
+    // Of work that somebody may still ask: what it ended with.
+    using Ended = std::function<void(std::exception_ptr)>;
+
+    std::shared_ptr<Transport> transport;
+    std::string who;  // "on rank 1 of 2 of group '0'"
+    Run run;
+    Ended ended;
+    std::vector<Block> updated, inputs, outputs;
+    size_t tokens = 0;
+    std::atomic<bool> begun{false};
+    // Outlives it, as it may end before its recording returns. Others wait only for what was.
+    std::shared_ptr<std::atomic<bool>> recorded = std::make_shared<std::atomic<bool>>(false);
+
+    ~Transfer();
+    // As nntile_function::start
+    static void start(void* transfer, void* const* data, nntile_task* task);
+    static void destroy(void* transfer) { delete static_cast<Transfer*>(transfer); }
+
+private:
+    void travel(void* const* data);
+    void lose(const char* why);
+};
+
+}  // namespace torch_nntile

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The backend of torch.distributed: process groups whose collectives take tensors of the device.
+
+    dist.init_process_group()                           # also for tensors of the CPU, by gloo
+    dist.init_process_group("nntile")                   # the same
+    dist.init_process_group("cpu:gloo,nntile:nntile")   # the same
+
+A collective is a node of the graph (csrc/processes): it runs when its operands are there, on no worker,
+and gloo carries the bytes. `Work.wait()` orders; who reads a result waits for the bytes.
+"""
+
+from __future__ import annotations
+
+import atexit
+import datetime
+import functools
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+__all__ = ["register"]
+
+
+def register() -> None:
+    """Make the backend known to torch.distributed. Called once, at import."""
+    if not dist.is_available():
+        return
+    dist.Backend.register_backend("nntile", _create, extended_api=True, devices=["nntile"])
+    dist.monitored_barrier = _monitored_barrier
+    dist.distributed_c10d.monitored_barrier = _monitored_barrier
+
+
+def _create(options: Any, _: Any) -> dist.ProcessGroup:
+    """A group for both devices. PyTorch takes a whole group that a backend gives it: so it is one
+    whatever name it was asked for by, with a default backend that DDP finds."""
+    store, rank, size = options.store, options.group_rank, options.group_size
+    group = dist.ProcessGroup(store, rank, size)
+    cpu = _gloo("cpu", options)
+    cpu._set_sequence_number_for_group()
+    group._register_backend(torch.device("cpu"), dist.ProcessGroup.BackendType.GLOO, cpu)
+    # One of its own: calls on the CPU come in another order than those that wait for tasks.
+    carrier = dist.ProcessGroup(store, rank, size)
+    carrier._register_backend(
+        torch.device("cpu"), dist.ProcessGroup.BackendType.GLOO, _gloo("tiles", options)
+    )
+    torch.ops.nntile.add_backend(group.boxed(), carrier.boxed())
+    if dist.get_debug_level() == dist.DebugLevel.DETAIL:
+        _compare_calls(group, options)
+    group._set_default_backend(dist.ProcessGroup.BackendType.CUSTOM)
+    _finish_at_exit()
+    return group
+
+
+def _gloo(part: str, options: Any) -> dist.ProcessGroupGloo:
+    gloo = dist.ProcessGroupGloo(
+        dist.PrefixStore(f"{part}/", options.store),
+        options.group_rank,
+        options.group_size,
+        timeout=options.timeout,
+    )
+    gloo.options.global_ranks_in_group = options.global_ranks_in_group
+    gloo.options.group_name = options.group_id
+    return gloo
+
+
+def _compare_calls(group: dist.ProcessGroup, options: Any) -> None:
+    """TORCH_DISTRIBUTED_DEBUG=DETAIL: before each collective, processes compare what they call."""
+    for name, kind in (
+        ("nntile", dist.ProcessGroup.BackendType.CUSTOM),
+        ("cpu", dist.ProcessGroup.BackendType.GLOO),
+    ):
+        device = torch.device(name)
+        wrapped = dist.distributed_c10d._create_process_group_wrapper(
+            wrapped_pg=group._get_backend(device),
+            store_prefix=f"{options.group_id}/{name}",
+            store=options.store,
+            rank=options.group_rank,
+            world_size=options.group_size,
+            timeout=options.timeout,
+        )
+        group._register_backend(device, kind, wrapped)
+
+
+@functools.cache
+def _finish_at_exit() -> None:
+    """Others may wait for what this process has recorded: it travels before the runtime stops."""
+    atexit.register(_finish)
+
+
+def _finish() -> None:
+    from torch_nntile import _c
+
+    if _c.get("nntile_context_active") and not _c.get("nntile_context_forked"):
+        _c.try_call("nntile_record_run", _c.record())
+        _c.try_call("nntile_context_wait")
+
+
+_gloo_barrier = dist.monitored_barrier if dist.is_available() else None
+
+
+@functools.wraps(_gloo_barrier)  # type: ignore[arg-type]
+def _monitored_barrier(
+    group: dist.ProcessGroup | None = None,
+    timeout: datetime.timedelta | None = None,
+    wait_all_ranks: bool = False,
+) -> None:
+    """PyTorch's looks at the name of the group; ours has a gloo that can do it."""
+    pg = group or dist.group.WORLD
+    if not isinstance(pg, dist.ProcessGroup) or not _is_ours(pg):
+        _gloo_barrier(group, timeout, wait_all_ranks)  # type: ignore[misc]
+        return
+    _finish()
+    pg.monitored_barrier(
+        timeout or dist.distributed_c10d._get_default_timeout(dist.Backend.GLOO), wait_all_ranks
+    )
+
+
+def _is_ours(group: dist.ProcessGroup) -> bool:
+    return any(device.type == "nntile" for device in group._device_types)
