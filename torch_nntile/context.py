@@ -9,6 +9,7 @@ cannot be):
 | variable | meaning | default |
 |---|---|---|
 | STARPU_NCPU | CPU workers | one per core that the process may use |
+| LOCAL_WORLD_SIZE | processes that share this machine, as torchrun sets it: cores and memory are divided | 1 |
 | STARPU_NCUDA | CUDA workers | 0 |
 | NNTILE_RUNTIME_MODE | `eager` or `graph` | `eager` |
 | NNTILE_CPU_FALLBACK | 0: an op without a row raises NotImplementedError | 1 |
@@ -57,13 +58,13 @@ def init_context(
     """Start the runtime with settings of your own; call it before the first op.
 
     Args:
-        ncpu: CPU workers; -1: STARPU_NCPU, else one per core.
+        ncpu: CPU workers; -1: STARPU_NCPU, else one per core; processes of torchrun divide them.
         ncuda: CUDA workers; -1: STARPU_NCUDA, else none.
         cpu_fallback: whether an op without a row runs on PyTorch's CPU kernel.
         runtime_mode: "eager" runs each op at once, "graph" waits for `run()` or a host read.
         verbose: 1 prints a line at start and stop.
         memory: budget for data in main memory, bytes or "8GiB"; None: 90 % of the machine,
-            at most half of what `ulimit -v` leaves.
+            at most half of what `ulimit -v` leaves; processes of torchrun divide it.
 
     Raises:
         RuntimeError: a runtime is already running, or this is a forked child.

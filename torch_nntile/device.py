@@ -69,9 +69,11 @@ def _index(device: _Device = None) -> int:
         if device.type != "nntile":
             raise InvalidArgumentError(f"expected a device of type 'nntile', got {device}")
         device = current_device() if device.index is None else device.index
-    if not 0 <= device < device_count():
-        raise IndexRangeError(f"device index {device} is not in [0, {device_count()})")
-    return device
+    # Programs for one device a process call it by its local rank.
+    names = max(device_count(), int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
+    if not 0 <= device < names:
+        raise IndexRangeError(f"device index {device} is not in [0, {names})")
+    return current_device()
 
 
 def current_device() -> int:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""RMS norm as rows, where PyTorch's formula is a chain of five ops and their gradients."""
+"""RMS norm as rows, where PyTorch's formula is a chain of five ops and their gradients; the parts of a
+batch norm whose batch is spread over processes."""
 
 from __future__ import annotations
 
@@ -124,3 +125,105 @@ def _groups_backward_meta(
 
 
 gradients("rms_norm", _gradients, _setup)
+
+
+# ---- SyncBatchNorm: statistics of a part of the batch, and what is made of those of all. Formulas of
+# PyTorch's CUDA kernels (aten/src/ATen/native/cuda/Normalization.cuh); sums are in float32 or wider.
+
+
+def _by_channel(values: Tensor, like: Tensor) -> Tensor:
+    return values.view(1, -1, *[1] * (like.dim() - 2))
+
+
+def _all_but_channels(x: Tensor) -> list[int]:
+    return [d for d in range(x.dim()) if d != 1]
+
+
+@composition("batch_norm_stats")
+def batch_norm_stats(input: Tensor, eps: float) -> tuple[Tensor, Tensor]:
+    """Mean and 1 / sqrt(variance + eps) of each channel."""
+    var, mean = torch.var_mean(wide(input), _all_but_channels(input), correction=0)
+    return mean, torch.rsqrt(var + eps)
+
+
+@composition("batch_norm_gather_stats_with_counts")
+def batch_norm_gather_stats_with_counts(
+    input: Tensor,
+    mean: Tensor,
+    invstd: Tensor,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    momentum: float,
+    eps: float,
+    counts: Tensor,
+) -> tuple[Tensor, Tensor]:
+    """Of the whole batch, from those of its parts: mean and invstd (parts, channels), counts (parts,)."""
+    n = counts.to(mean.dtype).unsqueeze(1)
+    total = n.sum()
+    whole = (mean * n).sum(0) / total
+    squares = ((1 / (invstd * invstd) - eps + (mean - whole) ** 2) * n).sum(0)
+    if running_mean is not None:
+        running_mean.mul_(1 - momentum).add_(momentum * whole.to(running_mean.dtype))
+    if running_var is not None:
+        unbiased = squares / (total - 1)
+        running_var.mul_(1 - momentum).add_(momentum * unbiased.to(running_var.dtype))
+    return whole, torch.rsqrt(squares / total + eps)
+
+
+@composition("batch_norm_elemt")
+def batch_norm_elemt(
+    input: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    mean: Tensor,
+    invstd: Tensor,
+    eps: float,
+) -> Tensor:
+    scale = invstd if weight is None else invstd * weight
+    y = (wide(input) - _by_channel(mean, input)) * _by_channel(scale, input)
+    return (y if bias is None else y + _by_channel(bias, input)).to(input.dtype)
+
+
+@composition("batch_norm_backward_reduce")
+def batch_norm_backward_reduce(
+    grad_out: Tensor,
+    input: Tensor,
+    mean: Tensor,
+    invstd: Tensor,
+    weight: Tensor | None,
+    input_g: bool,
+    weight_g: bool,
+    bias_g: bool,
+) -> tuple[Tensor, ...]:
+    """Sums of dy and of dy * (x - mean), and the gradients of weight and bias from this part."""
+    dims, dy = _all_but_channels(input), wide(grad_out)
+    sum_dy = dy.sum(dims)
+    sum_dy_xmu = (dy * (wide(input) - _by_channel(mean, input))).sum(dims)
+    dtype = sum_dy.dtype if weight is None else weight.dtype
+    nothing = sum_dy.new_empty(0)
+    return (
+        sum_dy if input_g else nothing,
+        sum_dy_xmu if input_g else nothing,
+        (sum_dy_xmu * invstd).to(dtype) if weight_g else nothing,
+        sum_dy.to(dtype) if bias_g else nothing,
+    )
+
+
+@composition("batch_norm_backward_elemt")
+def batch_norm_backward_elemt(
+    grad_out: Tensor,
+    input: Tensor,
+    mean: Tensor,
+    invstd: Tensor,
+    weight: Tensor | None,
+    sum_dy: Tensor,
+    sum_dy_xmu: Tensor,
+    count: Tensor,
+) -> Tensor:
+    """The gradient of the input; sums and counts are those of the whole batch."""
+    n = count.sum().to(sum_dy.dtype)
+    slope = sum_dy_xmu / n * invstd * invstd
+    scale = invstd if weight is None else invstd * weight
+    x = wide(input) - _by_channel(mean, input)
+    dx = wide(grad_out) - _by_channel(sum_dy / n, input) - x * _by_channel(slope, input)
+    return (dx * _by_channel(scale, input)).to(input.dtype)

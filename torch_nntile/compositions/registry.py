@@ -6,9 +6,13 @@ dispatch.py makes kernels of it. A file of this package is read at import; nothi
 
 from __future__ import annotations
 
+import functools
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar, overload
+
+import torch
 
 __all__ = [
     "COMPOSITIONS",
@@ -53,12 +57,27 @@ def composition(*overloads: str, above_autograd: bool = False) -> Callable[[F], 
         for name in overloads:
             if above_autograd:
                 for key in ("PrivateUse1", "AutogradPrivateUse1"):
-                    KERNELS.append((name, key, function))
+                    KERNELS.append((name, key, _of_one_process(name, function)))
             elif COMPOSITIONS.setdefault(name, function) is not function:
                 raise AssertionError(f"two compositions for aten::{name}")
         return function
 
     return register
+
+
+def _of_one_process(name: str, function: Function) -> Function:
+    """DTensor knows how ops of aten are cut over processes, not how ours are: it gets aten's formula."""
+    packet, _, kind = name.partition(".")
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        module = sys.modules.get("torch.distributed.tensor")
+        if module is not None and any(isinstance(x, module.DTensor) for x in args):
+            formula = getattr(getattr(torch.ops.aten, packet), kind or "default")
+            return formula.decompose(*args, **kwargs)
+        return function(*args, **kwargs)
+
+    return call
 
 
 def derivative(*overloads: str) -> Callable[[F], F]:

@@ -44,6 +44,11 @@ constexpr struct Variable {
 } variables[] = {
     {"STARPU_NCPU", "a count of workers", count<&Settings::ncpu>},
     {"STARPU_NCUDA", "a count of workers", count<&Settings::ncuda>},
+    {"LOCAL_WORLD_SIZE", "a count of processes",
+     [](Settings& to, const std::string& value) {
+         return number_of(value, to.local_processes) && to.local_processes > 0;
+     }},
+    {"LOCAL_RANK", "the number of a process", count<&Settings::local_rank>},
     {"NNTILE_RUNTIME_MODE", "'eager' or 'graph'",
      [](Settings& to, const std::string& value) {
          to.graph_mode = value == "graph";

@@ -9,6 +9,8 @@ namespace nntile {
 
 struct Settings {
     int ncpu = -1, ncuda = -1;   // STARPU_NCPU, STARPU_NCUDA; -1: not set
+    // LOCAL_WORLD_SIZE and LOCAL_RANK, as torchrun sets them: processes that share this machine
+    int local_processes = 1, local_rank = 0;
     bool graph_mode = false;     // NNTILE_RUNTIME_MODE
     bool cpu_fallback = true;    // NNTILE_CPU_FALLBACK, which torch_nntile looks at
     bool blocking = false;       // NNTILE_BLOCKING, likewise

@@ -61,6 +61,13 @@ void at_exit() {
     e.changed.wait_until(lock, until, [&] { return e.active_runs == 0; });
 }
 
+// Said once, by the first of them.
+bool shares(const Config& config, const Settings& given) {
+    static bool said = false;
+    const bool divided = (config.ncpu < 0 && given.ncpu < 0) || config.memory_bytes == 0;
+    return given.local_processes > 1 && given.local_rank == 0 && divided && !std::exchange(said, true);
+}
+
 void start_locked(const Config& config) {
     Context& c = context();
     const Settings& given = read_settings();  // anew
@@ -116,6 +123,11 @@ void start_locked(const Config& config) {
     e.open = true;
     ++c.generation;
     c.active = true;
+    if (shares(config, given))
+        std::fprintf(stderr,
+                     "nntile: %d processes share this machine (LOCAL_WORLD_SIZE): %d workers and "
+                     "%.1f GiB for each; ncpu and memory of init_context() say otherwise\n",
+                     given.local_processes, c.ncpu, static_cast<double>(e.pool.budget) / (1 << 30));
     if (config.verbose)
         std::fprintf(stderr, "nntile: %d CPU workers, %lld bytes for tiles\n", c.ncpu,
                      static_cast<long long>(e.pool.budget));

@@ -39,12 +39,13 @@ std::string fresh_folder() {
 
 int cpu_workers() {
     const int n = settings().ncpu;
-    return n >= 0 ? n : available_cores();
+    return n >= 0 ? n : std::max(1, available_cores() / settings().local_processes);
 }
 
 int64_t memory_budget() {
     const int64_t physical = int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
-    return std::min(std::min(physical, group_limit()) / 10 * 9, memory::address_space_left() / 2);
+    return std::min(std::min(physical, group_limit()) / 10 * 9 / settings().local_processes,
+                    memory::address_space_left() / 2);
 }
 
 StartEnvironment::StartEnvironment(bool verbose) : folder_(fresh_folder()) {

@@ -10,7 +10,9 @@
 
 namespace nntile::runtime {
 
-int cpu_workers();  // STARPU_NCPU, else the cores of this process's affinity mask
+// STARPU_NCPU, else the cores of this process's affinity mask. Processes of one machine
+// (LOCAL_WORLD_SIZE) share cores and memory.
+int cpu_workers();
 // 90 % of physical memory, or of the control group's limit if lower; at most half of what a limit
 // on the address space leaves.
 int64_t memory_budget();
