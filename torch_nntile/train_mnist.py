@@ -5,6 +5,7 @@ Steps of one batch can be compared with the CPU's number by number. They learn l
 they take; the same weights, trained in batches by Adam with a captured step, then learn what there is.
 
 python -m torch_nntile.train_mnist --compare-torch
+torchrun --nproc-per-node 2 -m torch_nntile.train_mnist --compare-torch    # each has its part of a batch
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from __future__ import annotations
 import argparse
 import contextlib
 import copy
+import functools
 import hashlib
+import os
 import statistics
 import sys
 import time
@@ -20,7 +23,9 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
 from tqdm import tqdm
 
 import torch_nntile
@@ -126,6 +131,44 @@ def make_parser() -> argparse.ArgumentParser:
     return parser
 
 
+@contextlib.contextmanager
+def process_group() -> Iterator[None]:
+    """That of torchrun, if it has started several processes."""
+    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+        yield
+        return
+    dist.init_process_group()
+    try:
+        yield
+    finally:
+        dist.destroy_process_group()
+
+
+def rank() -> int:
+    return dist.get_rank() if dist.is_initialized() else 0
+
+
+def processes() -> int:
+    return dist.get_world_size() if dist.is_initialized() else 1
+
+
+def own_part(x: Tensor, device: str) -> Tensor:
+    """What this process has of a batch. The CPU trains in one process."""
+    count = processes() if device == "nntile" else 1
+    if len(x) % count:
+        raise ValueError(f"{count} processes do not divide a batch of {len(x)} images")
+    part = len(x) // count
+    return x if count == 1 else x[rank() * part : (rank() + 1) * part]
+
+
+def mean_of_all(value: float) -> float:
+    if processes() == 1:
+        return value
+    mean = torch.tensor(value, device="nntile")
+    dist.all_reduce(mean, dist.ReduceOp.AVG)
+    return mean.item()
+
+
 def name_mnist_axis_groups(model: nn.Module, x: Tensor, y: Tensor) -> None:
     """Name the axes of a DeepReLU and its data: batch, features, hidden, classes."""
     torch_nntile.set_axis_group_name(x, {0: "batch", 1: "features"})
@@ -145,8 +188,8 @@ def batches(
     size = min(size or count, count)
     for start in range(0, count - size + 1, size):
         yield (
-            images.train_x[start : start + size].to(device),
-            images.train_y[start : start + size].to(device),
+            own_part(images.train_x[start : start + size], device).to(device),
+            own_part(images.train_y[start : start + size], device).to(device),
         )
 
 
@@ -154,16 +197,19 @@ def make_step(
     model: nn.Module, optimizer: torch.optim.Optimizer, options: argparse.Namespace, device: str
 ) -> Callable[[Tensor, Tensor], float]:
     """A step of training as the options ask for it; gives the loss before it."""
+    plain = functools.partial(train_full_batch_step, model, optimizer)
     if device == "nntile" and options.capture:
 
         @torch_nntile.capture
         def captured(x: Tensor, y: Tensor) -> Tensor:
             return full_batch_loss(model, optimizer, x, y)
 
-        return lambda x, y: captured(x, y).item()
+        # DistributedDataParallel arranges its buckets in the first two steps, and reads in them.
+        first = iter(range(2 if processes() > 1 else 0))
+        return lambda x, y: plain(x, y) if next(first, None) is not None else captured(x, y).item()
     if device == "nntile" and options.compile:
         model.compile(backend="nntile")
-    return lambda x, y: train_full_batch_step(model, optimizer, x, y)
+    return plain
 
 
 def train(
@@ -177,7 +223,10 @@ def train(
         kind = getattr(torch.optim, kind.__name__)
     optimizer = kind(model.parameters(), options.lr)
     resume(run, model, optimizer, options)
-    step = make_step(model, optimizer, options, device)
+    trained = model
+    if device == "nntile" and processes() > 1:
+        trained = DistributedDataParallel(model)
+    step = make_step(trained, optimizer, options, device)
     whole = options.batch_size is None
     data = list(batches(images, None, device)) if whole else None
     if device == "nntile":
@@ -185,9 +234,14 @@ def train(
             model, data[0] if data else next(batches(images, options.batch_size, device)), options
         )
     progress = tqdm(
-        range(len(run.losses), options.epochs), desc=device, unit="epoch", file=sys.stderr
+        range(len(run.losses), options.epochs),
+        desc=device,
+        unit="epoch",
+        file=sys.stderr,
+        disable=rank() > 0,
     )
-    page = torch_nntile.profile() if device == "nntile" and options.profile else None
+    profiled = device == "nntile" and options.profile and rank() == 0
+    page = torch_nntile.profile() if profiled else None
     for epoch in progress:
         losses: list[float] = []
         for x, y in data or batches(images, options.batch_size, device):
@@ -200,9 +254,10 @@ def train(
                 if device == "nntile":
                     torch_nntile.wait()
             run.step_seconds.append(time.perf_counter() - start)
-        run.losses.append(statistics.fmean(losses))
+        loss = statistics.fmean(losses)
+        run.losses.append(mean_of_all(loss) if device == "nntile" else loss)
         progress.set_postfix(loss=f"{run.losses[-1]:.6f}", step=f"{run.step_seconds[-1]:.3f} s")
-        if options.resume:
+        if options.resume and rank() == 0:
             state = {"model": model, "optimizer": optimizer}
             save_checkpoint(options.resume, **state, losses=run.losses, told=told(options))
     run.accuracy = accuracy(model, images, device)
@@ -286,7 +341,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if options.lr is None:
         options.lr = OPTIMIZERS[options.optimizer][1]
     try:
-        return run_all(options)
+        with process_group():
+            return run_all(options)
     except (ValueError, FileNotFoundError) as error:
         if options.verbose:
             raise
@@ -296,7 +352,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def run_all(options: argparse.Namespace) -> int:
     images = mnist_data.load(options.data, options.data_dir)
-    print(images)
+    if rank() == 0:
+        print(images)
     generator = torch.Generator().manual_seed(options.seed)
     model = DeepReLU(
         images.features, options.hidden_dim, 10, depth=options.depth, generator=generator
@@ -314,17 +371,22 @@ def run_all(options: argparse.Namespace) -> int:
             torch_nntile.restrict_cuda()
         runs = [train(model, images, options, "nntile")]
         difference = None
+        if rank() > 0:
+            options.compare_torch = options.output_dir = None
         if options.compare_torch:
             runs.append(train(reference, images, options, "cpu"))
             difference = largest_difference(model, reference)
         if options.verbose:
             torch_nntile.show_config()
             print(torch_nntile.stats())
-        train_report.print_table(runs, difference)
+        if rank() == 0:
+            train_report.print_table(runs, difference)
         if options.output_dir:
             train_report.write(options, images, runs, difference)
         if options.batch_epochs > 0 and options.batch_size is None and not options.resume:
-            train_report.print_training(train_in_batches(start, images, options))
+            batched = train_in_batches(start, images, options)
+            if rank() == 0:
+                train_report.print_training(batched)
     finally:
         torch_nntile.shutdown_context()
     if difference is None:

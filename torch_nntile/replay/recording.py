@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from torch_nntile import _c
 from torch_nntile.errors import InvalidStateError, NotFoundError
@@ -38,8 +39,17 @@ def buffer_of(tensor: Tensor) -> Any:
     """The nntile_buffer of a tensor of the device; NULL: it has no bytes, or is elsewhere."""
     if tensor.device.type != "nntile":
         return _c.ffi.NULL
+    tensor = _local(tensor)
     address = tensor.data_ptr() or tensor.untyped_storage().data_ptr()  # 0: without elements
     return _c.get("nntile_stub_buffer", address, _byte_offset)
+
+
+def _local(tensor: Tensor) -> Tensor:
+    """What a tensor is that wraps another one: of a DTensor the part of this process."""
+    while is_traceable_wrapper_subclass(tensor):
+        names, _ = tensor.__tensor_flatten__()
+        tensor = getattr(tensor, names[0])
+    return tensor
 
 
 def _address(buffer: Any) -> int:

@@ -8,7 +8,7 @@
 namespace nntile {
 
 struct Settings {
-    int ncpu = -1, ncuda = -1;   // STARPU_NCPU, STARPU_NCUDA; -1: not set
+    int ncpu = -1, ncuda = -1;  // STARPU_NCPU, STARPU_NCUDA; -1: not set
     // LOCAL_WORLD_SIZE and LOCAL_RANK, as torchrun sets them: processes that share this machine
     int local_processes = 1, local_rank = 0;
     bool graph_mode = false;     // NNTILE_RUNTIME_MODE

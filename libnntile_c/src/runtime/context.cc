@@ -65,7 +65,8 @@ void at_exit() {
 bool shares(const Config& config, const Settings& given) {
     static bool said = false;
     const bool divided = (config.ncpu < 0 && given.ncpu < 0) || config.memory_bytes == 0;
-    return given.local_processes > 1 && given.local_rank == 0 && divided && !std::exchange(said, true);
+    return given.local_processes > 1 && given.local_rank == 0 && divided &&
+           !std::exchange(said, true);
 }
 
 void start_locked(const Config& config) {

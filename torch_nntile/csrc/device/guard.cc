@@ -75,13 +75,13 @@ C10_REGISTER_GUARD_IMPL(PrivateUse1, Guard)
 // Each process has one device. Programs for several, one a process, call it by its local rank.
 static c10::DeviceIndex names_of_device() {
     const char* processes = std::getenv("LOCAL_WORLD_SIZE");
-    return static_cast<c10::DeviceIndex>(
-        std::clamp(processes ? std::atoi(processes) : 1, 1, 127));
+    return static_cast<c10::DeviceIndex>(std::clamp(processes ? std::atoi(processes) : 1, 1, 127));
 }
 
 void check_index(c10::DeviceIndex index) {
     TORCH_CHECK(
-        index >= -1 && (index < device_count || index < names_of_device()), "nntile: device index ", static_cast<int>(index),
+        index >= -1 && (index < device_count || index < names_of_device()), "nntile: device index ",
+        static_cast<int>(index),
         " does not exist; the only device is nntile:0 (StarPU places its tasks on cores and GPUs)");
 }
 
