@@ -109,6 +109,21 @@ RUNS = {
 
 
 QUICK = ("graph, cut", "ragged", "captured")
+TWO_PROCESSES = ("-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone", "-m")
+
+
+@pytest.mark.parametrize("arguments", [[], ["--batch-size", "100", "--capture"]])
+def test_two_processes_have_the_losses_of_one_cpu(train: Run, arguments: list[str]) -> None:
+    done = train("--compare-torch", *arguments, prefix=(*TWO_PROCESSES, "torch_nntile.train_mnist"))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "devices agree" in done.stdout
+    assert done.stdout.count("fashion-mnist: ") == 1  # the first process speaks for all
+
+
+def test_processes_must_divide_a_batch(train: Run) -> None:
+    done = train("--batch-size", "101", prefix=(*TWO_PROCESSES, "torch_nntile.train_mnist"))
+    assert done.returncode != 0
+    assert "2 processes do not divide a batch of 101 images" in done.stderr
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=() if n in QUICK else slow) for n in RUNS])

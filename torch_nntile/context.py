@@ -9,7 +9,7 @@ cannot be):
 | variable | meaning | default |
 |---|---|---|
 | STARPU_NCPU | CPU workers | one per core that the process may use |
-| LOCAL_WORLD_SIZE | processes that share this machine, as torchrun sets it: cores and memory are divided | 1 |
+| LOCAL_WORLD_SIZE | processes that divide cores and memory of this machine; torchrun sets it | 1 |
 | STARPU_NCUDA | CUDA workers | 0 |
 | NNTILE_RUNTIME_MODE | `eager` or `graph` | `eager` |
 | NNTILE_CPU_FALLBACK | 0: an op without a row raises NotImplementedError | 1 |

@@ -111,9 +111,8 @@ def _monitored_barrier(
         _gloo_barrier(group, timeout, wait_all_ranks)  # type: ignore[misc]
         return
     _finish()
-    pg.monitored_barrier(
-        timeout or dist.distributed_c10d._get_default_timeout(dist.Backend.GLOO), wait_all_ranks
-    )
+    cpu: Any = pg._get_backend(torch.device("cpu"))
+    cpu.monitored_barrier(timeout or cpu.options._timeout, wait_all_ranks)
 
 
 def _is_ours(group: dist.ProcessGroup) -> bool:

@@ -18,7 +18,7 @@ import pytest
 
 pytestmark = pytest.mark.multi
 
-FILE = Path(__file__).with_name("programs.py")
+FOLDER = Path(__file__).parent
 # All of them, by name, without starting a process group.
 NAMES = [
     *(
@@ -44,9 +44,8 @@ SAMPLE = [
 ]
 
 
-@functools.cache
-def results(processes: int, names: tuple[str, ...]) -> dict[str, Any]:
-    """Starts the processes once, for all programs."""
+def torchrun(processes: int, file: str, *arguments: str) -> Any:
+    """What the processes have written, as JSON, to the file that is their first argument."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -54,14 +53,19 @@ def results(processes: int, names: tuple[str, ...]) -> dict[str, Any]:
         out = Path(folder) / "results.json"
         command = [sys.executable, "-W", "ignore", "-m", "torch.distributed.run"]
         command += ["--nproc-per-node", str(processes), "--master-addr", "127.0.0.1"]
-        command += ["--master-port", str(port), str(FILE), str(out), *names]
+        command += ["--master-port", str(port), str(FOLDER / file), str(out), *arguments]
         environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-        environment.pop("NNTILE_COST", None)
         run = subprocess.run(
             command, capture_output=True, text=True, timeout=560, check=False, env=environment
         )
         assert run.returncode == 0, run.stderr[-4000:]
-        found: dict[str, Any] = json.loads(out.read_text(encoding="utf-8"))
+        return json.loads(out.read_text(encoding="utf-8"))
+
+
+@functools.cache
+def results(processes: int, names: tuple[str, ...]) -> dict[str, Any]:
+    """Starts the processes once, for all programs."""
+    found: dict[str, Any] = torchrun(processes, "programs.py", *names)
     return found
 
 
@@ -84,3 +88,14 @@ def test_all(processes: int, name: str) -> None:
         assert re.search("NotImplementedError: two stages", str(found))
         return
     check(found)
+
+
+@pytest.mark.slow
+def test_loops_of_others() -> None:
+    for name in ("accelerate", "transformers", "lightning"):
+        pytest.importorskip(name)
+    ours, theirs = (torchrun(2, "loops.py", device) for device in ("nntile", "cpu"))
+    assert list(ours) == ["accelerate", "Trainer", "Lightning"]
+    for name, losses in theirs.items():
+        assert len(losses) >= 3
+        assert ours[name] == pytest.approx(losses, abs=2e-3 if name == "Trainer" else 1e-5)

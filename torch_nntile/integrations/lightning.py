@@ -6,10 +6,15 @@
 
 Importing this module registers both under that name. Both are needed: for an accelerator that is
 not its own, Lightning takes its strategy of the CPU, and this raises.
+
+Several processes, one device each, are started by torchrun, for this Trainer:
+
+    trainer = lightning.Trainer(accelerator="nntile", strategy="nntile_ddp", devices=2)
 """
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import torch
@@ -24,7 +29,13 @@ from torch_nntile.errors import InvalidArgumentError
 from torch_nntile.integrations.loops import Steps
 from torch_nntile.memory import memory_stats
 
-__all__ = ["NntileAccelerator", "NntileCallback", "NntileFabricStrategy", "NntileStrategy"]
+__all__ = [
+    "NntileAccelerator",
+    "NntileCallback",
+    "NntileDdpStrategy",
+    "NntileFabricStrategy",
+    "NntileStrategy",
+]
 
 
 class NntileAccelerator(accelerators.Accelerator):
@@ -42,16 +53,19 @@ class NntileAccelerator(accelerators.Accelerator):
 
     @staticmethod
     def parse_devices(devices: int | str | list[int]) -> list[int]:
-        """[0] for 1, "1", [0], "0," and -1: StarPU uses all cores for one device."""
-        if devices not in (1, -1, "1", "-1", "0,", [0]):
+        """[0] for 1, "1", [0], "0," and -1: StarPU uses all cores for one device. A process of torchrun
+        has one: [0, 1] for the 2 that it has started."""
+        count = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+        if devices not in (count, str(count), -1, "-1", "0,", [0]):
             raise InvalidArgumentError(
-                f"devices={devices!r}: there is one device, nntile:0, which uses all cores"
+                f"devices={devices!r}: there is one device a process, which uses all cores, and "
+                f"{count} processes; start more by torchrun"
             )
-        return [0]
+        return list(range(count))
 
     @staticmethod
     def get_parallel_devices(devices: list[int]) -> list[torch.device]:
-        return [torch.device("nntile", index) for index in devices]
+        return [torch.device("nntile", 0) for _ in devices]
 
     @staticmethod
     def auto_device_count() -> int:
@@ -89,6 +103,23 @@ class NntileStrategy(strategies.SingleDeviceStrategy):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**_with_device(options))
+
+    @property
+    def precision_plugin(self) -> Any:
+        return super().precision_plugin
+
+    @precision_plugin.setter
+    def precision_plugin(self, plugin: Any) -> None:
+        self._precision_plugin = _for_device(plugin)
+
+
+class NntileDdpStrategy(strategies.DDPStrategy):
+    """DistributedDataParallel in the processes that torchrun has started."""
+
+    strategy_name = "nntile_ddp"
+
+    def determine_ddp_device_ids(self) -> None:
+        """None: Lightning would make a stream of CUDA for them."""
 
     @property
     def precision_plugin(self) -> Any:
@@ -145,4 +176,5 @@ class NntileFabricStrategy(FabricSingleDevice):
 accelerators.AcceleratorRegistry.register("nntile", NntileAccelerator)
 ACCELERATOR_REGISTRY.register("nntile", NntileAccelerator)
 strategies.StrategyRegistry.register("nntile", NntileStrategy)
+strategies.StrategyRegistry.register("nntile_ddp", NntileDdpStrategy)
 STRATEGY_REGISTRY.register("nntile", NntileFabricStrategy)
