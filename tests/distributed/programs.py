@@ -385,6 +385,24 @@ def functional() -> list[float]:
     return ddp_of("mlp")
 
 
+@program("profile")
+def profile() -> list[float]:
+    model, (x, y) = Ddp(made("mlp").to(DEVICE)), own("mlp")
+    found = loop(model, (x, y))
+    with torch_nntile.profile() as seen:
+        cross_entropy(model(x), y).backward()
+    assert [t.op for t in seen.transfers] == ["all_reduce"]
+    assert seen.transfers[0].worker == -1 and seen.transfers[0].bytes > 0
+    assert "transfers: " in seen.summary() and "all_reduce" in torch_nntile.explain(summary=True)
+    with tempfile.TemporaryDirectory() as folder:
+        seen.save(Path(folder) / "trace.json")
+        seen.html(Path(folder) / "page.html")
+        trace = (Path(folder) / "trace.json").read_text()
+        assert f"nntile, rank {RANK} of {SIZE}" in trace and '"transfers"' in trace
+        assert ">transfers<" in (Path(folder) / "page.html").read_text()
+    return found
+
+
 def worst(found: list[float], wanted: list[float]) -> float:
     assert len(found) == len(wanted)
     return max(abs(a - b) for a, b in zip(found, wanted, strict=True))

@@ -33,6 +33,7 @@ NAMES = [
         "zero",
         "checkpoint",
         "functional, compiled",
+        "profile",
         "sync batch norm eager",
         "sync batch norm graph",
     ),
@@ -40,7 +41,7 @@ NAMES = [
 SAMPLE = [
     *(f"ddp gpt {how}" for how in ("eager", "graph", "captured", "compiled")),
     *("fsdp2 gpt eager", "fsdp2 mlp captured", "ddp images eager", "sync batch norm eager"),
-    *("ddp unused", "tensor parallel", "pipeline", "zero", "dtensor"),
+    *("ddp unused", "tensor parallel", "pipeline", "zero", "dtensor", "profile"),
 ]
 
 

@@ -47,7 +47,7 @@ def summary() -> str:
         lines += [_HINT, "", "Since the start:"]
     else:
         lines += [p.idle_line(), "", *_short(p.rows("module"), "module"), ""]
-        lines += [*_short(p.rows("op"), "op"), "", "In the profile:"]
+        lines += [*_short(p.rows("op"), "op"), *p.transfer_lines(), "", "In the profile:"]
         lines += [f"  {len(_copies(p.tasks))} tasks copied between tiles that do not line up"]
     lines += [
         f"  {counters.ops} ops recorded in {counters.graphs} graphs, {counters.tasks} tasks",

@@ -5,11 +5,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch.distributed as dist
+
 from torch_nntile.profiling.events import Events
 
 __all__ = ["chrome_trace"]
 
-_HOST = 1000  # the number of the first row of the host; workers have theirs
+_TRANSFERS, _HOST = 900, 1000  # rows; workers have their numbers
 
 
 def _micro(seconds: float) -> float:
@@ -24,28 +26,38 @@ def _row(number: int, name: str) -> list[dict[str, Any]]:
     ]
 
 
+def _rank() -> tuple[int, int]:
+    if not (dist.is_available() and dist.is_initialized()):
+        return 0, 1
+    return dist.get_rank(), dist.get_world_size()
+
+
 def chrome_trace(events: Events, workers: int) -> dict[str, Any]:
     """Times in microseconds since the profile began, in their order.
 
-    A row for each worker; for each thread of the host one of what it recorded, with its waits; a
-    curve of the bytes of storages.
+    A row for each worker, and for transfers; for each thread of the host one of what it recorded,
+    with its waits; a curve of the bytes of storages. A process of a group has its rank as its number.
     """
+    rank, processes = _rank()
+    title = "nntile" if processes == 1 else f"nntile, rank {rank} of {processes}"
     first: list[dict[str, Any]] = [
-        {"name": "process_name", "ph": "M", "pid": 0, "tid": 0, "ts": 0, "args": {"name": "nntile"}}
+        {"name": "process_name", "ph": "M", "pid": 0, "tid": 0, "ts": 0, "args": {"name": title}}
     ]
     for worker in range(workers):
         first += _row(worker, f"worker {worker}")
+    if events.transfers:
+        first += _row(_TRANSFERS, "transfers")
     for thread in sorted({call.thread for call in events.calls}):
         first += _row(_HOST + thread, f"host: recording, thread {thread}")
     timed: list[dict[str, Any]] = []
-    for task in events.tasks:
+    for task in [*events.tasks, *events.transfers]:
         timed.append(
             {
                 "name": task.op,
-                "cat": "task",
+                "cat": "task" if task.worker >= 0 else "transfer",
                 "ph": "X",
                 "pid": 0,
-                "tid": task.worker,
+                "tid": task.worker if task.worker >= 0 else _TRANSFERS,
                 "ts": _micro(task.start),
                 "dur": _micro(task.seconds),
                 "args": {
@@ -78,4 +90,6 @@ def chrome_trace(events: Events, workers: int) -> dict[str, Any]:
             {"name": "storages", "ph": "C", "ts": _micro(call.end), "args": memory, **common}
         )
     timed.sort(key=lambda event: event["ts"])
+    for event in first + timed:
+        event["pid"] = rank
     return {"traceEvents": first + timed, "displayTimeUnit": "ms"}

@@ -9,16 +9,16 @@ from torch_nntile import _c, places
 
 __all__ = ["Call", "Events", "Task", "collect"]
 
-_RECORDED = -1  # nntile_stub_event.row; the other one of the host is -2
+_RECORDED, _WAITED, _TRANSFER = -1, -2, -3  # nntile_stub_event.row
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A task that a worker has run."""
+    """A task that a worker has run, or one that went on beside them: a collective."""
 
     op: str  #: that it is a part of: "matmul", "aten::foo" on the host, "add+relu" where ops are one
     kernel: str  #: "gemm", "map"; "host": PyTorch's kernel of the CPU
-    worker: int  #: by number, from 0
+    worker: int  #: by number, from 0; -1: none
     start: float
     end: float
     line: str  #: "model.py:14"; "" where it is not known
@@ -56,6 +56,7 @@ class Events:
 
     tasks: list[Task]
     calls: list[Call]
+    transfers: list[Task]  #: what no worker ran
 
 
 _BACKWARD = 1 << 31
@@ -78,20 +79,23 @@ def collect(begin_ns: int) -> Events:
         raw = _c.ffi.string(pointer)
         return names.setdefault(raw, raw.decode())
 
-    tasks, calls = [], []
+    tasks, calls, transfers = [], [], []
     for k in range(count):
         e = slot[0][k]
         line, module = place(e.place & _NOT_BACKWARD)
         backward = bool(e.place & _BACKWARD)
         start, end = (e.begin_ns - begin_ns) * 1e-9, (e.end_ns - begin_ns) * 1e-9
-        if e.row < 0:
-            waits = e.row != _RECORDED
+        if e.row in (_RECORDED, _WAITED):
+            waits = e.row == _WAITED
             call = (name(e.name), e.thread, start, end, line, backward, module, e.memory, waits)
             calls.append(Call(*call))
             continue
         numbers = (e.run, e.node, e.task, e.bytes, e.flops)
         where = (line, backward, module)
-        tasks.append(Task(name(e.name), name(e.kernel), e.row, start, end, *where, *numbers))
+        worker = -1 if e.row == _TRANSFER else e.row
+        task = Task(name(e.name), name(e.kernel), worker, start, end, *where, *numbers)
+        (transfers if e.row == _TRANSFER else tasks).append(task)
     tasks.sort(key=lambda t: (t.start, t.worker))
+    transfers.sort(key=lambda t: t.start)
     calls.sort(key=lambda c: (c.start, -c.end))
-    return Events(tasks, calls)
+    return Events(tasks, calls, transfers)

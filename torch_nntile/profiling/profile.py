@@ -56,6 +56,8 @@ class profile:  # noqa: N801 (it reads as a verb)
     Attributes:
         tasks: `Task`s in the order of their starts.
         calls: `Call`s of the host that recorded, and its waits.
+        transfers: `Task`s that went on beside the workers: collectives, which include the wait for
+            other processes.
         seconds: how long the block took, with the wait at its end.
         workers: how many there are.
         stats: counters of `torch_nntile.stats()` for the block alone.
@@ -114,6 +116,10 @@ class profile:  # noqa: N801 (it reads as a verb)
         return self._seen().calls
 
     @property
+    def transfers(self) -> list[Task]:
+        return self._seen().transfers
+
+    @property
     def workers(self) -> int:
         self._seen()
         return self._workers
@@ -138,13 +144,29 @@ class profile:  # noqa: N801 (it reads as a verb)
         return table.rows_by(self.tasks, by)
 
     def summary(self, by: str = "op") -> str:
-        """A table of the tasks, the longest first; its last line is about idle workers.
+        """A table of the tasks, the longest first; then a line about idle workers, and the same for
+        transfers, if there were any.
 
         Args:
             by: "op", "module", "kernel" or "line". Ops of a backward pass belong to the module of
                 the forward op.
         """
-        return "\n".join((*table.as_text(self.rows(by), by), self.idle_line()))
+        return "\n".join(
+            (*table.as_text(self.rows(by), by), self.idle_line(), *self.transfer_lines())
+        )
+
+    def transfer_lines(self) -> list[str]:
+        """A table of the transfers by op, and how much of them was while tasks ran; nothing without any."""
+        if not self.transfers:
+            return []
+        spans = [(t.start, t.end) for t in self.transfers]
+        busy = [(t.start, t.end) for t in self.tasks]
+        both = table.covered(spans) + table.covered(busy) - table.covered(spans + busy)
+        return [
+            "",
+            *table.as_text(table.rows_by(self.transfers, "op"), "transfer"),
+            f"transfers: {table.covered(spans) * 1e3:.3f} ms, of these {both * 1e3:.3f} ms while tasks ran",
+        ]
 
     def idle_line(self) -> str:
         """How long workers had nothing to do, and why: the last line of `summary()`."""

@@ -19,7 +19,7 @@ __all__ = ["body", "page"]
 _WIDTH, _LEFT, _ROW = 960, 90, 22  # pixels
 _MOST = 4000  # bars that a browser still draws at once
 _COLORS = 12  # more than one can tell apart
-_OTHERS, _RECORDING, _WAITING = "#ccc", "#678", "#bbb"
+_OTHERS, _RECORDING, _WAITING, _TRANSFER = "#ccc", "#678", "#bbb", "#b58"
 # A notebook has a style of its own, perhaps light on dark: all that is needed is said here.
 _STYLE = """
 .nntile { font: 13px sans-serif; color: #222; background: #fff; padding: 4px 12px; max-width: 984px; }
@@ -119,12 +119,19 @@ def _gantt(p: profile) -> str:
         for t in _longest(p.tasks)
     ]
     host = p.workers
+    if p.transfers:
+        bars += [
+            _bar(scale, host, t.start, t.end, _TRANSFER, _task_title(t))
+            for t in _longest(p.transfers)
+        ]
+        host += 1
     calls = sorted(p.calls, key=lambda c: c.start - c.end)[:_MOST]
     for c in calls:
         fill = _WAITING if c.waits else _RECORDING
         title = f"{c.op}, {(c.end - c.start) * 1e6:.1f} us" + (f", {c.line}" if c.line else "")
         bars.append(_bar(scale, host, c.start, c.end, fill, title))
-    names = [*(f"worker {k}" for k in range(p.workers)), "host"]
+    names = [f"worker {k}" for k in range(p.workers)]
+    names += [*(["transfers"] if p.transfers else []), "host"]
     labels = "".join(
         f'<text x="0" y="{k * _ROW + 15}">{name}</text>' for k, name in enumerate(names)
     )
@@ -185,7 +192,7 @@ def body(p: profile) -> str:
     """What a notebook shows."""
     left_out = max(0, len(p.tasks) - _MOST)
     note = f"<p>The {left_out} shortest tasks are not drawn.</p>" if left_out else ""
-    idle = escape(p.idle_line())
+    idle = "<br>".join(map(escape, [p.idle_line(), *p.transfer_lines()[-1:]]))
     parts = [f'<div class="nntile"><style>{_STYLE}</style><h3>Tasks by worker</h3>']
     parts += [_gantt(p), note, f"<p>{idle}</p>"]
     parts += ["<h3>Memory of tensors</h3>", _memory(p.calls, p.seconds), '<div class="tables">']

@@ -13,9 +13,9 @@ NNTILE_BEGIN
 /* CFFI-BEGIN */
 /** A task that has run. Since 0.1. */
 typedef struct nntile_trace_task {
-    const char* op;   /**< the op that it is a part of; borrowed for the call */
-    int32_t worker;   /**< by number, from 0 */
-    int64_t mark;     /**< of the thread that launched it */
+    const char* op; /**< the op that it is a part of; borrowed for the call */
+    int32_t worker; /**< by number, from 0; -1: it went on beside the workers, as a transfer does */
+    int64_t mark;   /**< of the thread that launched it */
     int64_t begin_ns; /**< by the system's clock, since 1970 */
     int64_t end_ns;
     const char* kernel; /**< that ran, or "host": a function of the host; lives for ever */
@@ -27,7 +27,8 @@ typedef struct nntile_trace_task {
     int64_t flops; /**< 0: not known, or it has none */
 } nntile_trace_task;
 
-/** Called by a worker after each task, by several workers at a time. Since 0.1. */
+/** Called after each task by the worker that ran it, or by who ended it; by several at a time.
+ * Since 0.1. */
 typedef void (*nntile_trace_function)(const nntile_trace_task* task);
 
 /** Sets what is called after each task; NULL: nothing, which costs nothing. A task that runs at

@@ -159,8 +159,10 @@ void nntile_stub_blocking(int on);
 
 /** What a profile has seen. */
 typedef struct nntile_stub_event {
-    int32_t row; /**< the worker that ran the task; -1: a call was recorded; -2: the host waited */
-    int32_t thread;     /**< of the host, by number, for the last two */
+    /** The worker that ran the task; -1: a call was recorded; -2: the host waited; -3: a task that
+     * no worker ran, as of a collective. */
+    int32_t row;
+    int32_t thread;     /**< of the host, by number, for -1 and -2 */
     const char* name;   /**< of the op */
     const char* kernel; /**< of a task, "host" for a function of the host; else "" */
     uint64_t place;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "observe/recording.h"
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <deque>
@@ -55,7 +56,8 @@ void add(Lane& lane, nntile_stub_event event) {
 
 void collect(const nntile_trace_task* t) {
     nntile_stub_event event{};
-    event.row = t->worker;
+    constexpr int32_t beside_the_workers = -3;
+    event.row = t->worker >= 0 ? t->worker : beside_the_workers;
     event.name = t->op;
     event.kernel = t->kernel;
     event.place = t->place;
@@ -66,7 +68,8 @@ void collect(const nntile_trace_task* t) {
     event.task = t->task;
     event.bytes = t->bytes;
     event.flops = t->flops;
-    add(all_lanes()[static_cast<size_t>(t->worker) % worker_lanes], event);
+    const auto lane = static_cast<size_t>(std::max(t->worker, 0)) % worker_lanes;
+    add(all_lanes()[lane], event);
 }
 
 std::vector<nntile_stub_event> taken;  // guarded by Python's order of calls: begin, end, events

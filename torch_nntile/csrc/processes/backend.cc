@@ -73,6 +73,11 @@ public:
         return future_;
     }
     void end(std::exception_ptr error) { finish(error); }
+    // Transfers under way know it weakly: its tensors end with who asked for it.
+    void release_resources() override {
+        results_.clear();
+        future_.reset();
+    }
 
 private:
     Tensors results_;
