@@ -17,6 +17,7 @@
 #include "contract/device.h"
 #include "contract/errors.h"
 #include "contract/operand.h"
+#include "observe/recording.h"
 #include "processes/transfer.h"
 
 namespace torch_nntile {
@@ -54,8 +55,10 @@ public:
         return true;
     }
     void synchronize() override {
-        std::lock_guard lock(mutex_);
-        if (exception_) std::rethrow_exception(exception_);
+        if (const std::exception_ptr error = exception()) {
+            torch_nntile::synchronize();  // what went wrong first says more
+            std::rethrow_exception(error);
+        }
     }
     Tensors result() override { return results_; }
     uint64_t getSequencenumber() const override { return sequence_; }
@@ -535,6 +538,7 @@ private:
     // Records the transfer. Blocks of its tensors are as `block` says.
     WorkRef issue(Call& call, Block (*block)(const at::Tensor&), Transfer::Run run) {
         const at::NoGradGuard no_grad;
+        Recording recording(call.name);
         (void)transport_->host();  // it may be closed
         const std::lock_guard lock(mutex_);
         if (call.tokens.empty() || call.type == OpType::BARRIER)
@@ -576,6 +580,7 @@ private:
         }
         write(call.outputs);
         record_transfer(call, std::move(transfer), operands, inputs);
+        recording.done();
         return work;
     }
 
