@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * nntile_function::start: tasks that go on after their function has returned, off the workers. */
+#define _DEFAULT_SOURCE
 #include <pthread.h>
 #include <semaphore.h>
 
@@ -113,6 +114,50 @@ static void effects(void) {
     OK(nntile_record_mode_set(record, NNTILE_EAGER, &error));
 }
 
+static uint64_t seen[8];
+static _Atomic int tasks = 0;
+static void note(const nntile_trace_task* task) {
+    if (task->worker >= 0 && tasks < 8) seen[tasks++] = task->place;
+}
+
+static void apply(const char* name, nntile_operand from, nntile_operand to, uint64_t place) {
+    const nntile_operand operands[] = {from, to};
+    uint32_t op;
+    OK(nntile_op_find(name, &op, &error));
+    nntile_trace_place(place);
+    OK(nntile_record_op(record, op, operands, 1, 1, NULL, 0, NNTILE_F32, NULL, &error));
+}
+
+/* One worker: what others wait for is computed before a chain that was called earlier. */
+static void comes_first(void) {
+    nntile_function f = later(2);
+    nntile_buffer* buffers[4];
+    nntile_operand t[4];
+    for (int k = 0; k < 4; ++k) {
+        OK(nntile_buffer_create(record, sizeof data, &buffers[k], &error));
+        t[k] = x;
+        t[k].buffer = buffers[k];
+    }
+    f.effect = 1;
+    nntile_trace_set(note);
+    OK(nntile_record_mode_set(record, NNTILE_GRAPH, &error));
+    apply("exp", x, t[0], 1);
+    apply("neg", t[0], t[1], 2);
+    apply("abs", t[1], t[2], 3);
+    apply("sqrt", t[0], t[3], 4);
+    const nntile_operand operands[] = {t[3], y};
+    OK(nntile_record_function(record, &f, operands, 1, 1, NULL, &error));
+    OK(nntile_record_run(record, &error));
+    sem_wait(&calls[2].begun);
+    nntile_task_end(calls[2].task, NNTILE_OK, NULL);
+    OK(nntile_context_wait(&error));
+    nntile_trace_set(NULL);
+    nntile_trace_place(0);
+    OK(nntile_record_mode_set(record, NNTILE_EAGER, &error));
+    CHECK(tasks == 4 && seen[0] == 1 && seen[1] == 4 && seen[2] == 2 && seen[3] == 3);
+    for (int k = 0; k < 4; ++k) nntile_buffer_destroy(buffers[k]);
+}
+
 static void errors(void) {
     const nntile_operand operands[] = {x, y};
     const uint8_t batched[] = {1, 1};
@@ -135,6 +180,7 @@ int main(void) {
     nntile_buffer* buffers[3];
     uint32_t copy;
     for (int k = 0; k < LATER; ++k) sem_init(&calls[k].begun, 0, 0);
+    setenv("NNTILE_FUSE", "0", 1); /* an op is a task */
     OK(nntile_op_find("copy", &copy, &error));
     OK(nntile_context_create(&config, &error));
     OK(nntile_record_create(&record, &error));
@@ -153,6 +199,7 @@ int main(void) {
     in_place();
     failures_go_on();
     effects();
+    comes_first();
     errors();
     for (int k = 0; k < 3; ++k) nntile_buffer_destroy(buffers[k]);
     nntile_record_destroy(record);

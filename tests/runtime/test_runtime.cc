@@ -194,7 +194,7 @@ void scalars_and_host_calls() {
             static_cast<int64_t*>(data[3])[i] = static_cast<const int64_t*>(data[0])[0] + i;
         return 0;
     };
-    plan->launch({inputs, outputs, scalars, {{"copy", copy}}});
+    plan->launch({inputs, outputs, scalars, {{"copy", {copy, {}}}}});
     scalars[1].i = 0;  // was copied
     CHECK((values(*out) == std::vector<int64_t>{25, 26, 27, 28}));
     CHECK_THROWS(plan->launch({inputs, outputs, scalars, {}}), Status::invalid_argument,

@@ -59,6 +59,8 @@ struct PlanTask {
     uint32_t first_entry = 0, first_operand = 0, first_slot = 0, first_successor = 0;
     int32_t predecessors = 0;
     int32_t host_call = -1;
+    // The first task with an effect, by number, that waits for this one; none: it is in no hurry
+    uint32_t needed_by = tile::none;
     uint32_t where = tile::none;  // the recorded node: into the places of the run, or of the plan
 };
 

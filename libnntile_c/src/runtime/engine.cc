@@ -159,6 +159,7 @@ void submit(RunTask& task) {
     t->callback_func = completed;
     t->callback_arg = &task;
     t->sequential_consistency = 0;
+    t->sched_data = &task;
     if (uint32_t where = engine().where.load(std::memory_order_relaxed))
         t->where = static_cast<int>(where);
     const size_t n = entries.size();

@@ -136,6 +136,7 @@ public:
         for (auto [from, to] : work.edges) edges.push_back({from, to, false});
         for (auto [from, to] : schedule.edges) edges.push_back({from, to, true});
         add_edges(edges);
+        find_effects();
         for (uint32_t t : schedule.order)
             if (plan_.tasks[t].predecessors == 0) plan_.roots.push_back(t);
         add_order(schedule.order, work.seconds);
@@ -326,6 +327,17 @@ private:
                 plan_.by_memory.push_back(edges[next].by_memory);
                 ++plan_.tasks[edges[next].to].predecessors;
             }
+        }
+    }
+
+    // Edges that do not follow from memory go from lower numbers to higher ones.
+    void find_effects() {
+        for (size_t t = plan_.task_count(); t-- > 0;) {
+            PlanTask& p = plan_.tasks[t];
+            if (graph_.tasks[t].effect) p.needed_by = static_cast<uint32_t>(t);
+            for (uint32_t e = p.first_successor; e < plan_.tasks[t + 1].first_successor; ++e)
+                if (!plan_.by_memory[e])
+                    p.needed_by = std::min(p.needed_by, plan_.tasks[plan_.successors[e]].needed_by);
         }
     }
 

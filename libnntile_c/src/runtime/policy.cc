@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A task made ready by a worker (its last predecessor ended there) goes on that worker's stack and
-// is taken last in, first out: the worker goes on with the data that it has just written. Tasks
-// from other threads go into one queue, first in, first out. A worker takes from its stack, then
-// from the queue, then steals the oldest task of another stack, then polls for spin_seconds, then
-// sleeps on its own condition variable.
+// A task made ready by a worker (its last predecessor ended there) is that worker's own. Of its own
+// tasks it takes those of the earliest run first, as the program called them: so a gradient is
+// computed before the next layer's, what it was made of is freed, and a collective that waits for
+// it begins. Within a run those come first that the next task with an effect waits for; else last
+// in, first out: the worker goes on with the data that it has just written. Tasks from other
+// threads go into one queue, first in, first out. A worker takes its own, then from the queue, then
+// steals a late one of another worker, then polls for spin_seconds, then sleeps on its own
+// condition variable.
 //
 // A push wakes a sleeper only if nobody awake will take the task: the pushing worker will pop one
 // itself, each polling worker another. Without this rule each step of a chain costs a futex call
@@ -13,8 +16,12 @@
 #include <pthread.h>
 #include <time.h>
 
+#include <algorithm>
 #include <atomic>
 #include <deque>
+#include <vector>
+
+#include "runtime/compiled_plan.hh"
 
 namespace nntile::runtime {
 
@@ -25,8 +32,29 @@ constexpr double steal_after =
 constexpr long sleep_ns =
     50'000'000;  // StarPU's own requests (stop, transfers) are looked at this often
 
+// What decides between two tasks of a worker; those without a run are StarPU's own.
+struct Own {
+    int64_t run;
+    uint32_t needed_by;
+    uint64_t number;  // of the push
+    starpu_task* task;
+    // For a heap, whose first element is the greatest
+    bool operator<(const Own& other) const {
+        if (run != other.run) return run > other.run;
+        if (needed_by != other.needed_by) return needed_by > other.needed_by;
+        return number < other.number;
+    }
+};
+
+Own own_of(starpu_task* task, uint64_t number) {
+    const auto* t = static_cast<const RunTask*>(task->sched_data);
+    if (!t) return {-1, 0, number, task};
+    return {t->run->number, t->run->plan->tasks[t->index].needed_by, number, task};
+}
+
 struct Worker {
-    std::deque<starpu_task*> stack;  // back: newest
+    std::vector<Own> own;  // a heap
+    uint64_t pushes = 0;
     pthread_cond_t wake;
     bool asleep = false;
     bool rested = false;  // only this worker: nothing came since it last slept
@@ -81,7 +109,13 @@ void rouse(Worker& w) {  // mutex held
 int push(starpu_task* task) {
     const int self = starpu_worker_get_id();
     pthread_mutex_lock(&policy->mutex);
-    (self >= 0 ? policy->workers[self].stack : policy->queue).push_back(task);
+    if (self >= 0) {
+        Worker& w = policy->workers[self];
+        w.own.push_back(own_of(task, ++w.pushes));
+        std::push_heap(w.own.begin(), w.own.end());
+    } else {
+        policy->queue.push_back(task);
+    }
     const int ready = policy->ready.fetch_add(1) + 1;
     starpu_push_task_end(task);
     if (policy->sleeping && ready > policy->polling.load() + (self >= 0))
@@ -96,17 +130,18 @@ int push(starpu_task* task) {
 
 starpu_task* take(int self, bool steal) {  // mutex held
     starpu_task* task = nullptr;
-    if (auto& own = policy->workers[self].stack; !own.empty()) {
-        task = own.back();
+    if (auto& own = policy->workers[self].own; !own.empty()) {
+        std::pop_heap(own.begin(), own.end());
+        task = own.back().task;
         own.pop_back();
     } else if (!policy->queue.empty()) {
         task = policy->queue.front();
         policy->queue.pop_front();
     } else if (steal) {
         for (Worker& w : policy->workers)
-            if (!w.stack.empty()) {
-                task = w.stack.front();
-                w.stack.pop_front();
+            if (!w.own.empty()) {  // the last of a heap is none of the next ones
+                task = w.own.back().task;
+                w.own.pop_back();
                 break;
             }
     }

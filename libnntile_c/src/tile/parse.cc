@@ -106,6 +106,7 @@ private:
         s_.expect(":");
         if (s_.accept("host")) {
             t.host_call = static_cast<int32_t>(s_.number());
+            t.effect = s_.accept("effect");
         } else {
             const std::string name = s_.word();
             t.kernel = kernels::find_kernel(name);

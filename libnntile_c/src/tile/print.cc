@@ -35,7 +35,8 @@ const char* word_of(Access access) {
 }
 
 std::string kernel_text(const Task& task) {
-    if (!task.kernel) return "host " + std::to_string(task.host_call);
+    if (!task.kernel)
+        return "host " + std::to_string(task.host_call) + (task.effect ? " effect" : "");
     std::string text = task.kernel->name;
     if (!task.program) return text;
     text += " {";

@@ -65,6 +65,7 @@ void make_host_call(Task& task, const graph::Graph& graph, const graph::Node& no
                     bool accumulate) {
     const graph::Host& host = graph.hosts[node.host_call];
     task.host_call = node.host_call;
+    task.effect = host.effect;
     task.flops = task.bytes * host_weight(host.name);
     for (Operand& o : task.operands) o.strides.clear();
     task.params.emplace_back().fixed.i = accumulate;

@@ -64,6 +64,7 @@ struct Task {
     // its part of the batch, or its part of each axis, which begins at index_offset; params[0] says
     // whether it adds to its outputs.
     int32_t host_call = -1;
+    bool effect = false;  // others wait for it: a function of the host that runs for its effect
     int64_t index_offset = 0;
     Dims index_strides;
     uint32_t node = none;  // graph node it comes from, for messages
