@@ -65,7 +65,8 @@ def summary() -> str:
         if modes.stats().lowerings
         else []
     )
-    lines.append("Cut axes of the graph that was planned last:" if cut else "No axis is cut.")
+    whose = "axes of the graph that was planned last"
+    lines.append(f"Cut {whose}:" if cut else f"No cut {whose}.")
     return "\n".join([*lines, *(f"  {line}" for line in cut[:_MOST])])
 
 
