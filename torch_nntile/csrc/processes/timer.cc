@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What DistributedDataParallel asks when it measures its iterations: when calls were recorded.
+// DistributedDataParallel's statistics: without a timer of the device it has none, and warns of it
+// for each model. Times are those of the host, when it has recorded.
 #include <torch/csrc/distributed/c10d/reducer_timer.hpp>
 
 #include "contract/device.h"
@@ -7,13 +8,13 @@
 namespace torch_nntile {
 namespace {
 
-class RecordingTimer final : public c10d::Timer {
+class Timer final : public c10d::Timer {
 public:
-    explicit RecordingTimer(c10::Device) {}
+    explicit Timer(c10::Device) {}
     std::optional<int64_t> measureDifference(Event start, Event end) override {
-        const int64_t from = getTimeRef(start), to = getTimeRef(end);
-        if (from == c10d::kUnsetTime || to == c10d::kUnsetTime || to < from) return std::nullopt;
-        return to - from;
+        const auto from = getTimestamp(start), to = getTimestamp(end);
+        if (!from || !to || *to < *from) return std::nullopt;
+        return *to - *from;
     }
 };
 
@@ -21,5 +22,5 @@ public:
 }  // namespace torch_nntile
 
 namespace c10d {
-C10_REGISTER_TYPED_CLASS(TimerRegistry, c10::DeviceType::PrivateUse1, torch_nntile::RecordingTimer)
+C10_REGISTER_TYPED_CLASS(TimerRegistry, torch_nntile::device_type, torch_nntile::Timer)
 }
