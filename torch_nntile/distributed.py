@@ -34,21 +34,30 @@ def register() -> None:
 def _create(options: Any, _: Any) -> dist.ProcessGroup:
     """A group for both devices. PyTorch takes a whole group that a backend gives it: so it is one
     whatever name it was asked for by, with a default backend that DDP finds."""
-    store, rank, size = options.store, options.group_rank, options.group_size
-    group = dist.ProcessGroup(store, rank, size)
     cpu = _gloo("cpu", options)
     cpu._set_sequence_number_for_group()
-    group._register_backend(torch.device("cpu"), dist.ProcessGroup.BackendType.GLOO, cpu)
-    # One of its own: calls on the CPU come in another order than those that wait for tasks.
-    carrier = dist.ProcessGroup(store, rank, size)
-    carrier._register_backend(
-        torch.device("cpu"), dist.ProcessGroup.BackendType.GLOO, _gloo("tiles", options)
-    )
-    torch.ops.nntile.add_backend(group.boxed(), carrier.boxed())
+    # Ours has its own: calls on the CPU come in another order than those that wait for tasks.
+    carriers = [_group_of_cpu(_gloo(part, options), options) for part in ("tiles", "peers")]
+    maker = _group(options)
+    torch.ops.nntile.add_backend(maker.boxed(), *(carrier.boxed() for carrier in carriers))
+    maker._set_group_name(options.group_id)  # errors name it
+    ours = maker._get_backend(torch.device("nntile"))
     if dist.get_debug_level() == dist.DebugLevel.DETAIL:
-        _compare_calls(group, options)
+        cpu, ours = _compared("cpu", cpu, options), _compared("nntile", ours, options)
+    group = _group_of_cpu(cpu, options)
+    group._register_backend(torch.device("nntile"), dist.ProcessGroup.BackendType.CUSTOM, ours)
     group._set_default_backend(dist.ProcessGroup.BackendType.CUSTOM)
     _finish_at_exit()
+    return group
+
+
+def _group(options: Any) -> dist.ProcessGroup:
+    return dist.ProcessGroup(options.store, options.group_rank, options.group_size)
+
+
+def _group_of_cpu(gloo: Any, options: Any) -> dist.ProcessGroup:
+    group = _group(options)
+    group._register_backend(torch.device("cpu"), dist.ProcessGroup.BackendType.GLOO, gloo)
     return group
 
 
@@ -64,22 +73,16 @@ def _gloo(part: str, options: Any) -> dist.ProcessGroupGloo:
     return gloo
 
 
-def _compare_calls(group: dist.ProcessGroup, options: Any) -> None:
+def _compared(name: str, backend: Any, options: Any) -> Any:
     """TORCH_DISTRIBUTED_DEBUG=DETAIL: before each collective, processes compare what they call."""
-    for name, kind in (
-        ("nntile", dist.ProcessGroup.BackendType.CUSTOM),
-        ("cpu", dist.ProcessGroup.BackendType.GLOO),
-    ):
-        device = torch.device(name)
-        wrapped = dist.distributed_c10d._create_process_group_wrapper(
-            wrapped_pg=group._get_backend(device),
-            store_prefix=f"{options.group_id}/{name}",
-            store=options.store,
-            rank=options.group_rank,
-            world_size=options.group_size,
-            timeout=options.timeout,
-        )
-        group._register_backend(device, kind, wrapped)
+    return dist.distributed_c10d._create_process_group_wrapper(
+        wrapped_pg=backend,
+        store_prefix=f"{options.group_id}/{name}",
+        store=options.store,
+        rank=options.group_rank,
+        world_size=options.group_size,
+        timeout=options.timeout,
+    )
 
 
 @functools.cache

@@ -5,6 +5,7 @@
 // and tag.
 #include <ATen/MemoryOverlap.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/stack.h>
 #include <torch/library.h>
@@ -48,10 +49,11 @@ public:
         // In graph mode it has not begun, and will not because somebody asks.
         if (nntile_record_mode(record()) == NNTILE_GRAPH && nntile_record_pending(record()))
             return true;
-        return Work::isCompleted();
+        return waited_ || Work::isCompleted();
     }
     bool wait(std::chrono::milliseconds) override {
         synchronize();
+        waited_ = true;
         return true;
     }
     void synchronize() override {
@@ -87,6 +89,7 @@ private:
     uint64_t sequence_;
     c10::intrusive_ptr<c10::ivalue::Future> future_;
     Source source_;  // of one from anywhere: -1 until it is known
+    std::atomic<bool> waited_{false};
 };
 
 Block typed(const at::Tensor& t) { return {t.sizes().vec(), t.scalar_type()}; }
@@ -160,15 +163,16 @@ private:
 
 class Backend final : public c10d::Backend {
 public:
-    explicit Backend(Transport::Host host)
-        : c10d::Backend(host->getRank(), host->getSize()),
-          transport_(std::make_shared<Transport>(std::move(host))),
+    Backend(const Transport::Host& collectives, const Transport::Host& peers)
+        : c10d::Backend(collectives->getRank(), collectives->getSize()),
+          transport_(std::make_shared<Transport>(collectives, peers)),
           number_(++count) {}
 
     const std::string getBackendName() const override { return "nntile"; }
     bool supportsCoalescing() const override { return true; }
     void setTimeout(std::chrono::milliseconds timeout) override {
-        transport_->host()->setTimeout(timeout);
+        transport_->collectives()->setTimeout(timeout);
+        transport_->peers()->setTimeout(timeout);
     }
     void setSequenceNumberForGroup() override {}
     uint64_t getSequenceNumberForGroup() override { return sequence_; }
@@ -184,6 +188,7 @@ public:
 
     // ---- collectives
     WorkRef broadcast(Tensors& t, const c10d::BroadcastOptions& o) override {
+        check_rank("broadcast", "root", o.rootRank);
         Call call{"broadcast", OpType::BROADCAST, t};
         call.signature = static_cast<uint64_t>(o.rootRank);
         return issue(call, bytes, [o](Host& host, Tensors& x, Tensors&, Tensors&) {
@@ -199,10 +204,18 @@ public:
     WorkRef allreduce_coalesced(Tensors& t, const c10d::AllreduceCoalescedOptions& o) override {
         return all_reduce("all_reduce_coalesced", OpType::ALLREDUCE_COALESCED, t, o);
     }
-    WorkRef allreduce_sparse(Tensors&, const c10d::AllreduceOptions&) override {
-        TORCH_CHECK_NOT_IMPLEMENTED(false, "nntile: all_reduce has no sparse tensors");
+    // Only the host knows how many elements there are: it does this one itself, after all before.
+    WorkRef allreduce_sparse(Tensors& t, const c10d::AllreduceOptions& o) override {
+        run_all();
+        Tensors carried;
+        for (const at::Tensor& one : t) carried.push_back(one.cpu());
+        wait(transport_->collectives()->allreduce(carried, o));
+        const at::NoGradGuard no_grad;
+        for (size_t k = 0; k < t.size(); ++k) t[k].copy_(carried[k]);
+        return done(OpType::_ALLREDUCE_SPARSE, t);
     }
     WorkRef reduce(Tensors& t, const c10d::ReduceOptions& o) override {
+        check_rank("reduce", "root", o.rootRank);
         const Reduction reduction("reduce", o.reduceOp, dtype_of_all("reduce", t), size_);
         const bool root = o.rootRank == rank_;
         // Elsewhere the tensor stays as it is: a copy is worn out.
@@ -262,6 +275,7 @@ public:
         return done(OpType::COALESCED, out);
     }
     WorkRef gather(std::vector<Tensors>& out, Tensors& in, const c10d::GatherOptions& o) override {
+        check_rank("gather", "root", o.rootRank);
         const bool root = o.rootRank == rank_;
         TORCH_CHECK(in.size() == 1 && out.size() == (root ? 1u : 0u),
                     "nntile: gather takes a list of outputs on rank ", o.rootRank,
@@ -277,6 +291,7 @@ public:
     }
     WorkRef scatter(Tensors& out, std::vector<Tensors>& in,
                     const c10d::ScatterOptions& o) override {
+        check_rank("scatter", "root", o.rootRank);
         const bool root = o.rootRank == rank_;
         TORCH_CHECK(out.size() == 1 && in.size() == (root ? 1u : 0u),
                     "nntile: scatter takes a list of inputs on rank ", o.rootRank,
@@ -326,8 +341,18 @@ public:
                     "nntile: all_to_all takes lists of ", size_, " tensors, got ", in.size(),
                     " and ", out.size());
         Call call{"all_to_all", OpType::ALLTOALL, {}, in, out};
+        // A host may have lists of one size only; all have parts of one tensor.
         return issue(call, bytes, [o](Host& host, Tensors&, Tensors& x, Tensors& y) {
-            wait(host.alltoall(y, x, o));
+            std::vector<int64_t> sent, received;
+            for (const at::Tensor& one : x) sent.push_back(one.numel());
+            for (const at::Tensor& one : y) received.push_back(one.numel());
+            at::Tensor all = at::cat(x), parts = at::cat(y);
+            wait(host.alltoall_base(parts, all, received, sent, o));  // may change the sizes
+            int64_t begin = 0;
+            for (at::Tensor& one : y) {
+                one.copy_(parts.narrow(0, begin, one.numel()));
+                begin += one.numel();
+            }
         });
     }
     // The host waits, for all that this process has sent and received before as well.
@@ -341,7 +366,7 @@ public:
     }
     void monitoredBarrier(const c10d::BarrierOptions& o, bool all) override {
         run_all();
-        transport_->host()->monitoredBarrier(o, all);
+        transport_->collectives()->monitoredBarrier(o, all);
     }
 
     // ---- one process to another. Those of a batch are one node: all are posted before one is
@@ -350,47 +375,63 @@ public:
     WorkRef endCoalescing() override {
         const std::optional<Batch> batch = std::move(batch_);
         batch_.reset();
-        if (!batch || batch->posts.empty()) return done(OpType::COALESCED, {});
+        if (!batch || batch->lanes.empty()) return done(OpType::COALESCED, {});
         Call call{"batch_isend_irecv", OpType::COALESCED, {}, batch->sent, batch->received};
         call.signature = batch->signature;
         for (const Lane& lane : batch->lanes) add_lanes(call, lane);
-        return issue(call, bytes,
-                     [posts = batch->posts](Host& host, Tensors&, Tensors& x, Tensors& y) {
-                         std::vector<WorkRef> works;
-                         for (const Post& post : posts) works.push_back(post(host, x, y));
-                         for (const WorkRef& work : works) wait(work);
-                     });
+        return issue(
+            call, bytes,
+            [transport = transport_, posts = batch->posts, own = batch->to_itself(call.name)](
+                Host& host, Tensors&, Tensors& x, Tensors& y) {
+                std::vector<WorkRef> works;
+                for (const Post& post : posts) works.push_back(post(host, x, y));
+                for (const auto& [from, to] : own) y[to].copy_(x[from]);
+                for (const WorkRef& work : works) transport->wait(work);
+            });
     }
     WorkRef send(Tensors& t, int to, int tag) override {
+        check_rank("send", "peer", to);
         const Lane lane{true, to, tag};
         if (!batch_) {
             Call call{"send", OpType::SEND, {}, t};
             add_lanes(call, lane);
-            return issue(call, bytes, [to, tag](Host& host, Tensors&, Tensors& x, Tensors&) {
-                wait(host.send(x, to, tag));
-            });
+            return issue(
+                call, bytes,
+                [transport = transport_, to, tag](Host& host, Tensors&, Tensors& x, Tensors&) {
+                    transport->wait(host.send(x, to, tag));
+                });
         }
-        batch_->add(lane, [to, tag, k = batch_->sent.size()](Host& host, Tensors& x, Tensors&) {
-            Tensors one{x[k]};
-            return host.send(one, to, tag);
-        });
+        const size_t k = batch_->sent.size();
+        batch_->add(lane);
+        if (to == rank_) batch_->own[tag].first.push_back(k);
+        else
+            batch_->posts.push_back([to, tag, k](Host& host, Tensors& x, Tensors&) {
+                Tensors one{x[k]};
+                return host.send(one, to, tag);
+            });
         batch_->sent.push_back(t.at(0));
         return done(OpType::SEND, t);
     }
     WorkRef recv(Tensors& t, int from, int tag) override {
+        check_rank("recv", "peer", from);
         const Lane lane{false, from, tag};
         if (!batch_) {
             Call call{"recv", OpType::RECV, {}, {}, t};
             add_lanes(call, lane);
-            return issue(call, bytes, [from, tag](Host& host, Tensors&, Tensors&, Tensors& y) {
-                wait(host.recv(y, from, tag));
-            });
+            return issue(
+                call, bytes,
+                [transport = transport_, from, tag](Host& host, Tensors&, Tensors&, Tensors& y) {
+                    transport->wait(host.recv(y, from, tag));
+                });
         }
-        batch_->add(lane,
-                    [from, tag, k = batch_->received.size()](Host& host, Tensors&, Tensors& y) {
-                        Tensors one{y[k]};
-                        return host.recv(one, from, tag);
-                    });
+        const size_t k = batch_->received.size();
+        batch_->add(lane);
+        if (from == rank_) batch_->own[tag].second.push_back(k);
+        else
+            batch_->posts.push_back([from, tag, k](Host& host, Tensors&, Tensors& y) {
+                Tensors one{y[k]};
+                return host.recv(one, from, tag);
+            });
         batch_->received.push_back(t.at(0));
         return done(OpType::RECV, t);
     }
@@ -399,9 +440,10 @@ public:
         add_lanes(call, {false, any_source, tag});
         call.source = std::make_shared<std::atomic<int>>(-1);
         return issue(call, bytes,
-                     [tag, source = call.source](Host& host, Tensors&, Tensors&, Tensors& y) {
+                     [transport = transport_, tag, source = call.source](Host& host, Tensors&,
+                                                                         Tensors&, Tensors& y) {
                          const WorkRef work = host.recvAnysource(y, tag);
-                         wait(work);
+                         transport->wait(work);
                          source->store(work->sourceRank());
                      });
     }
@@ -418,9 +460,25 @@ private:
         std::vector<Post> posts;
         std::vector<Lane> lanes;
         Tensors sent, received;
+        // What a process sends to itself is a copy: a host has no connection for it. By tag.
+        std::map<int, std::pair<std::vector<size_t>, std::vector<size_t>>> own;
         uint64_t signature = 0;
-        void add(const Lane& lane, Post post) {
-            posts.push_back(std::move(post));
+        std::vector<std::pair<size_t, size_t>> to_itself(const char* name) const {
+            std::vector<std::pair<size_t, size_t>> pairs;
+            for (const auto& [tag, of_tag] : own) {
+                const auto& [from, to] = of_tag;
+                TORCH_CHECK(from.size() == to.size(), "nntile: ", name, ": a process sends ",
+                            from.size(), " tensors to itself and receives ", to.size());
+                for (size_t k = 0; k < from.size(); ++k) {
+                    TORCH_CHECK(sent[from[k]].nbytes() == received[to[k]].nbytes(),
+                                "nntile: ", name, ": a process sends ", sent[from[k]].nbytes(),
+                                " bytes to itself and receives ", received[to[k]].nbytes());
+                    pairs.emplace_back(from[k], to[k]);
+                }
+            }
+            return pairs;
+        }
+        void add(const Lane& lane) {
             lanes.push_back(lane);
             signature =
                 signature * 31 + static_cast<uint64_t>(lane.peer * 4 + lane.tag * 2 + lane.sends);
@@ -454,6 +512,11 @@ private:
         }
     }
 
+    // A host may wait for a process that does not exist.
+    void check_rank(const char* name, const char* what, int64_t rank) const {
+        TORCH_CHECK(rank >= 0 && rank < size_, "nntile: ", name, ": ", what, " ", rank,
+                    " is not in [0, ", size_, ")");
+    }
     at::ScalarType dtype_of_all(const char* name, const Tensors& all) const {
         TORCH_CHECK(!all.empty(), "nntile: ", name, " got no tensor");
         for (const at::Tensor& t : all)
@@ -539,10 +602,10 @@ private:
     WorkRef issue(Call& call, Block (*block)(const at::Tensor&), Transfer::Run run) {
         const at::NoGradGuard no_grad;
         Recording recording(call.name);
-        (void)transport_->host();  // it may be closed
+        (void)transport_->collectives();  // it may be closed
         const std::lock_guard lock(mutex_);
-        if (call.tokens.empty() || call.type == OpType::BARRIER)
-            call.tokens.push_back(collectives_);
+        const bool with_peers = !call.tokens.empty() && call.type != OpType::BARRIER;
+        if (!with_peers) call.tokens.push_back(collectives_);
         Tensors results = call.results;
         for (const Tensors* list : {&call.updated, &call.outputs})
             results.insert(results.end(), list->begin(), list->end());
@@ -551,6 +614,8 @@ private:
 
         auto transfer = std::make_unique<Transfer>();
         transfer->transport = transport_;
+        transfer->with_peers = with_peers;
+        transfer->name = call.name;
         transfer->who = who();
         transfer->run = std::move(run);
         transfer->ended = [weak = c10::weak_intrusive_ptr<Issued>(work)](std::exception_ptr error) {
@@ -634,15 +699,18 @@ private:
 };
 
 void add_backend(const c10::intrusive_ptr<c10d::ProcessGroup>& group,
-                 const c10::intrusive_ptr<c10d::ProcessGroup>& carrier) {
+                 const c10::intrusive_ptr<c10d::ProcessGroup>& collectives,
+                 const c10::intrusive_ptr<c10d::ProcessGroup>& peers) {
     group->setBackend(device_type, c10d::ProcessGroup::BackendType::CUSTOM,
-                      c10::make_intrusive<Backend>(carrier->getBackend(c10::DeviceType::CPU)));
+                      c10::make_intrusive<Backend>(collectives->getBackend(c10::DeviceType::CPU),
+                                                   peers->getBackend(c10::DeviceType::CPU)));
 }
 
 TORCH_LIBRARY_FRAGMENT(nntile, m) {
     m.def(
         "add_backend(__torch__.torch.classes.c10d.ProcessGroup group, "
-        "__torch__.torch.classes.c10d.ProcessGroup carrier) -> ()",
+        "__torch__.torch.classes.c10d.ProcessGroup collectives, "
+        "__torch__.torch.classes.c10d.ProcessGroup peers) -> ()",
         &add_backend);
 }
 

@@ -48,6 +48,27 @@ private:
     int group_;  // argument
 };
 
+// The fallbacks of other kinds of tensors would run a collective on copies, whose results nobody
+// sees.
+class NoSuchKind final : public c10::OperatorKernel {
+public:
+    void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack*) {
+        TORCH_CHECK_NOT_IMPLEMENTED(false, "nntile: '", op.operator_name(), "' has no tensors of ",
+                                    keys.highestBackendKey(), " with key ",
+                                    keys.highestPriorityTypeId());
+    }
+};
+
+std::tuple<std::vector<at::Tensor>, c10::intrusive_ptr<c10d::Work>> all_reduce_sparse(
+    at::TensorList tensors, const c10::intrusive_ptr<ProcessGroup>& group,
+    const c10::intrusive_ptr<c10d::ReduceOp>& op, const std::optional<at::Tensor>&, bool,
+    int64_t timeout) {
+    std::vector<at::Tensor> list = tensors.vec();
+    const c10d::AllreduceOptions options{*op, std::chrono::milliseconds(timeout)};
+    auto work = group->getBackend(device_type)->allreduce_sparse(list, options);
+    return {std::move(list), std::move(work)};
+}
+
 struct Silence final : c10::WarningHandler {
     void process(const c10::Warning&) override {}
 };
@@ -69,6 +90,25 @@ TORCH_LIBRARY_IMPL(c10d, PrivateUse1, m) {
                    std::make_unique<Collective>(std::move(kernel), *group)));
     }
 }
+
+// All but `done`, which has a kernel of its own.
+void refuse(torch::Library& m, const std::string& done = "") {
+    for (const c10::OperatorName& name : c10::Dispatcher::singleton().getAllOpNames()) {
+        if (name.getNamespace() != "c10d") continue;
+        const std::string op = toString(name).substr(std::string("c10d::").size());
+        if (op != done)
+            m.impl(op.c_str(),
+                   torch::CppFunction::makeFromBoxedFunctor(std::make_unique<NoSuchKind>()));
+    }
+}
+
+TORCH_LIBRARY_IMPL(c10d, SparsePrivateUse1, m) {
+    refuse(m, "allreduce_");
+    m.impl("allreduce_", &all_reduce_sparse);
+}
+TORCH_LIBRARY_IMPL(c10d, SparseCsrPrivateUse1, m) { refuse(m); }
+TORCH_LIBRARY_IMPL(c10d, QuantizedPrivateUse1, m) { refuse(m); }
+TORCH_LIBRARY_IMPL(c10d, NestedTensorPrivateUse1, m) { refuse(m); }
 
 }  // namespace
 }  // namespace torch_nntile

@@ -4,6 +4,8 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/from_blob.h>
 
+#include <c10/util/ScopeExit.h>
+
 #include <condition_variable>
 #include <cstring>
 #include <deque>
@@ -55,19 +57,46 @@ Sleepers& sleepers() {
 
 }  // namespace
 
-Transport::Host Transport::host() const {
-    std::lock_guard lock(mutex_);
-    TORCH_CHECK(host_, "nntile: this process group is closed since ", reason_,
+void Transport::check_open() const {
+    TORCH_CHECK(collectives_, "nntile: this process group is closed since ", reason_,
                 "; destroy it and make another one");
-    return host_;
+}
+
+Transport::Host Transport::collectives() const {
+    std::lock_guard lock(mutex_);
+    check_open();
+    return collectives_;
+}
+
+Transport::Host Transport::peers() const {
+    std::lock_guard lock(mutex_);
+    check_open();
+    return peers_;
+}
+
+void Transport::wait(const Work& with_peer) {
+    {
+        std::lock_guard lock(mutex_);
+        check_open();
+        waiting_.push_back(with_peer);
+    }
+    const auto stop = c10::make_scope_exit([&] {
+        std::lock_guard lock(mutex_);
+        std::erase(waiting_, with_peer);
+    });
+    if (with_peer->wait()) return;
+    std::lock_guard lock(mutex_);
+    check_open();
 }
 
 void Transport::close(std::string reason) {
-    Host ended;  // without the lock: its connections end with it
+    Host collectives, peers;  // without the lock: connections end with them
     std::lock_guard lock(mutex_);
-    if (!host_) return;
+    if (!collectives_) return;
     reason_ = std::move(reason);
-    ended = std::move(host_);
+    collectives = std::move(collectives_);
+    peers = std::move(peers_);
+    for (const Work& work : waiting_) work->abort();
 }
 
 at::Tensor Block::at(void* data) const {
@@ -86,25 +115,24 @@ void Transfer::travel(void* const* data) {
         read.push_back(inputs[k].at(data[updated.size() + tokens + k]));
     for (size_t k = 0; k < outputs.size(); ++k)
         written.push_back(outputs[k].at(out[updated.size() + tokens + k]));
-    run(*transport->host(), changed, read, written);
+    run(with_peers ? *transport->peers() : *transport->collectives(), changed, read, written);
 }
 
 // The others would wait for it until their time is out.
-void Transfer::lose(const char* why) {
+void Transfer::lose(const std::string& why) {
     begun = true;
-    if (ended) ended(std::make_exception_ptr(std::runtime_error(std::string(why) + ", " + who)));
-    sleepers().run([transport = transport, reason = std::string(why) + " " + who] {
-        transport->close(reason);
-    });
+    const std::string text = name + ": " + who + ": " + why;
+    if (ended) ended(std::make_exception_ptr(std::runtime_error(text)));
+    sleepers().run([transport = transport, text] { transport->close(text); });
 }
 
 Transfer::~Transfer() {
-    if (*recorded && !begun) lose("a collective was dropped before it began");
+    if (*recorded && !begun) lose("it was dropped before it began");
 }
 
 void Transfer::start(void* user, void* const* data, nntile_task* task) {
     auto* self = static_cast<Transfer*>(user);
-    if (!data) return self->lose("what a collective reads was never computed");
+    if (!data) return self->lose("what it reads was never computed, as an earlier op failed");
     self->begun = true;
     const size_t count =
         2 * (self->updated.size() + self->tokens) + self->inputs.size() + self->outputs.size();
@@ -123,8 +151,9 @@ void Transfer::start(void* user, void* const* data, nntile_task* task) {
         std::string text;
         if (status != NNTILE_OK) {
             text = self->who + ": " + nntile_error_message(error);
-            self->transport->close("a collective failed " + text);
-            why = std::make_exception_ptr(std::runtime_error(text));
+            const std::string named = self->name + ": " + text;
+            self->transport->close(named);
+            why = std::make_exception_ptr(std::runtime_error(named));
         }
         nntile_error_destroy(error);
         if (self->ended) self->ended(why);

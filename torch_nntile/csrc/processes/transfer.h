@@ -19,18 +19,28 @@ namespace torch_nntile {
 
 using Tensors = std::vector<at::Tensor>;
 
-// What carries the bytes of a group: a backend for the CPU. A transfer that fails or cannot happen
-// closes it, so that the other processes end as well.
+// What carries the bytes of a group: backends for the CPU, one for collectives and one for sends
+// and receives. A transfer that fails or cannot happen closes both, so that the other processes end
+// as well: a process that they wait for may itself wait for another. That is why there are two: of
+// the first only one call is under way, and what waits for a peer can be told to stop.
 class Transport {
 public:
     using Host = c10::intrusive_ptr<c10d::Backend>;
-    explicit Transport(Host host) : host_(std::move(host)) {}
-    Host host() const;               // throws once it is closed
+    using Work = c10::intrusive_ptr<c10d::Work>;
+    Transport(Host collectives, Host peers)
+        : collectives_(std::move(collectives)), peers_(std::move(peers)) {}
+    // Both throw once it is closed.
+    Host collectives() const;
+    Host peers() const;
+    void wait(const Work& with_peer);
     void close(std::string reason);  // the first reason counts; may wait for what is under way
 
 private:
+    void check_open() const;
+
     mutable std::mutex mutex_;
-    Host host_;
+    Host collectives_, peers_;
+    std::vector<Work> waiting_;
     std::string reason_;
 };
 
@@ -51,7 +61,8 @@ struct Transfer {
     using Ended = std::function<void(std::exception_ptr)>;
 
     std::shared_ptr<Transport> transport;
-    std::string who;  // "on rank 1 of 2 of group '0'"
+    bool with_peers = false;
+    std::string name, who;  // "all_reduce", "on rank 1 of 2 of group '0'"
     Run run;
     Ended ended;
     std::vector<Block> updated, inputs, outputs;
@@ -67,7 +78,7 @@ struct Transfer {
 
 private:
     void travel(void* const* data);
-    void lose(const char* why);
+    void lose(const std::string& why);
 };
 
 }  // namespace torch_nntile
