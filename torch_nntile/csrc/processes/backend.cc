@@ -7,7 +7,6 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/stack.h>
 #include <torch/library.h>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
@@ -309,14 +308,19 @@ public:
                            const c10d::ReduceScatterOptions& o) override {
         TORCH_CHECK(out.size() == 1 && in.size() == 1,
                     "nntile: reduce_scatter takes one output and one list");
-        check_list("reduce_scatter", "input_list", in[0], out[0], size_);
-        return reduce_scatter_of("reduce_scatter", OpType::REDUCE_SCATTER, out[0], in[0], o);
+        // Parts for other processes may have other sizes, as with gloo.
+        check_length("reduce_scatter", "input_list", in[0], size_);
+        check_alike("reduce_scatter", "input_list", in[0][rank_], out[0]);
+        dtype_of_all("reduce_scatter", in[0]);
+        int64_t begin = 0;
+        for (int k = 0; k < rank_; ++k) begin += in[0][k].numel();
+        return reduce_scatter_of("reduce_scatter", OpType::REDUCE_SCATTER, out[0], in[0], begin, o);
     }
     WorkRef _reduce_scatter_base(at::Tensor& out, at::Tensor& in,
                                  const c10d::ReduceScatterOptions& o) override {
         check_parts("reduce_scatter_tensor", "input", in, "output", out);
         return reduce_scatter_of("reduce_scatter_tensor", OpType::_REDUCE_SCATTER_BASE, out, {in},
-                                 o);
+                                 rank_ * out.numel(), o);
     }
     WorkRef reduce_scatter_tensor_coalesced(Tensors& out, Tensors& in,
                                             const c10d::ReduceScatterOptions& o) override {
@@ -527,13 +531,20 @@ private:
     }
     static void check_list(const char* name, const char* what, const Tensors& list,
                            const at::Tensor& one, int64_t size) {
+        check_length(name, what, list, size);
+        for (const at::Tensor& t : list) check_alike(name, what, t, one);
+    }
+    static void check_length(const char* name, const char* what, const Tensors& list,
+                             int64_t size) {
         TORCH_CHECK(static_cast<int64_t>(list.size()) == size, "nntile: ", name, ": ", what,
                     " has ", list.size(), " tensors, the group has ", size, " processes");
-        for (const at::Tensor& t : list)
-            TORCH_CHECK(t.scalar_type() == one.scalar_type() && t.numel() == one.numel(),
-                        "nntile: ", name, ": a tensor of ", what, " has shape ", t.sizes(),
-                        " and dtype ", t.scalar_type(), ", expected ", one.sizes(), " and ",
-                        one.scalar_type());
+    }
+    static void check_alike(const char* name, const char* what, const at::Tensor& t,
+                            const at::Tensor& one) {
+        TORCH_CHECK(t.scalar_type() == one.scalar_type() && t.numel() == one.numel(),
+                    "nntile: ", name, ": a tensor of ", what, " has shape ", t.sizes(),
+                    " and dtype ", t.scalar_type(), ", expected ", one.sizes(), " and ",
+                    one.scalar_type());
     }
     void check_parts(const char* name, const char* whole_name, const at::Tensor& whole,
                      const char* part_name, const at::Tensor& part) const {
@@ -572,23 +583,24 @@ private:
             }
         });
     }
+    // `begin`: of this process's part in all of `in`.
     WorkRef reduce_scatter_of(const char* name, OpType type, const at::Tensor& out,
-                              const Tensors& in, const c10d::ReduceScatterOptions& o) {
+                              const Tensors& in, int64_t begin,
+                              const c10d::ReduceScatterOptions& o) {
         const Reduction reduction(name, o.reduceOp, out.scalar_type(), size_);
         Call call{name, type, {}, in, {out}};
         call.signature = reduction.signature();
         return issue(call, typed,
-                     [o, reduction, rank = rank_, size = size_](Host& host, Tensors&, Tensors& x,
-                                                                Tensors& y) {
-                         at::Tensor all = reduction.before(x.size() > 1 ? at::stack(x) : x[0]);
-                         if (all.is_same(x[0])) all = all.clone();
+                     [o, reduction, begin](Host& host, Tensors&, Tensors& x, Tensors& y) {
+                         for (at::Tensor& one : x) one = one.view(-1);
+                         at::Tensor all = reduction.before(at::cat(x));
                          Tensors carried{all};
                          c10d::AllreduceOptions options;
                          options.reduceOp = reduction.op();
                          options.timeout = o.timeout;
                          wait(host.allreduce(carried, options));
-                         const at::Tensor own = all.view({size, -1})[rank].view(y[0].sizes());
-                         reduction.after(own, y[0]);
+                         const at::Tensor own = all.narrow(0, begin, y[0].numel());
+                         reduction.after(own.view(y[0].sizes()), y[0]);
                      });
     }
 
