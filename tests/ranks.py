@@ -117,11 +117,9 @@ class Ranks:
                 if not ready:
                     break
                 for key, _ in ready:
-                    line = self._processes[key.data].stdout.readline()  # type: ignore[union-attr]
+                    line = self._processes[key.data].stdout.readline()
                     selector.unregister(key.fileobj)
-                    answers[key.data] = (
-                        Answer(*json.loads(line)) if line else self._ended(key.data)
-                    )
+                    answers[key.data] = Answer(*json.loads(line)) if line else self._ended(key.data)
                     if answers[key.data].state not in ("ok", "skipped"):
                         end = min(end, time.monotonic() + others)
         return [answers.get(r) or Answer("silent", self.said(r)) for r in range(self.size)]

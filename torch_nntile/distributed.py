@@ -109,14 +109,19 @@ def _monitored_barrier(
     wait_all_ranks: bool = False,
 ) -> None:
     """PyTorch's looks at the name of the group; ours has a gloo that can do it."""
-    pg = group or dist.group.WORLD
-    if not isinstance(pg, dist.ProcessGroup) or not _is_ours(pg):
+    pg: Any = group or dist.group.WORLD
+    if not _is_ours(pg):
         _gloo_barrier(group, timeout, wait_all_ranks)  # type: ignore[misc]
         return
     _finish()
-    cpu: Any = pg._get_backend(torch.device("cpu"))
-    cpu.monitored_barrier(timeout or cpu.options._timeout, wait_all_ranks)
+    gloo = dist.Backend(dist.Backend.GLOO)
+    pg.monitored_barrier(
+        timeout or dist.distributed_c10d._get_default_timeout(gloo), wait_all_ranks
+    )
 
 
-def _is_ours(group: dist.ProcessGroup) -> bool:
-    return any(device.type == "nntile" for device in group._device_types)
+def _is_ours(group: Any) -> bool:
+    """Not so for GroupMember.NON_GROUP_MEMBER, which is no group."""
+    return isinstance(group, dist.ProcessGroup) and any(
+        device.type == "nntile" for device in group._device_types
+    )
