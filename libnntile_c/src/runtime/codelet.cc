@@ -190,14 +190,15 @@ bool ends_later(const RunTask& task) {
 
 bool start_task(RunTask& task) {
     const Run& run = *task.run;
-    const HostFunction& function = function_of(run, run.plan->tasks[task.index]);
+    // A copy: the task, and with it the run, may end before the function returns.
+    const auto start = function_of(run, run.plan->tasks[task.index]).start;
     const bool skipped =
         engine().abandon.load(std::memory_order_relaxed) || reads_lost_data(run, task.index);
     if (skipped) mark_lost(run, task.index);
     task.begin_ns = trace_clock();
     try {
-        if (skipped) function.start(nullptr, nullptr);
-        else function.start(host_data(run, task.index, blocks_of(run, task.index)).data(), &task);
+        if (skipped) start(nullptr, nullptr);
+        else start(host_data(run, task.index, blocks_of(run, task.index)).data(), &task);
         return !skipped;
     } catch (const std::exception& error) {  // it has not begun
         if (!skipped) finish_task(task, Status::runtime, error.what());

@@ -136,6 +136,8 @@ public:
     uint64_t signature() const {
         return static_cast<uint64_t>(op_.op_) * 4 + mean_ * 2 + bool(factor_);
     }
+    // Nothing is to be done before and after.
+    bool is_the_hosts() const { return compute_ == dtype_ && !factor_ && !mean_; }
     at::Tensor before(const at::Tensor& x) const {
         at::Tensor y = compute_ == dtype_ ? x : x.to(compute_);
         return factor_ ? y.mul(*factor_) : y;
@@ -190,6 +192,10 @@ public:
         check_rank("broadcast", "root", o.rootRank);
         Call call{"broadcast", OpType::BROADCAST, t};
         call.signature = static_cast<uint64_t>(o.rootRank);
+        if (t.size() == 1)
+            return issue(call, bytes, [o](Host& host, Tensors& x, Tensors&, Tensors&) {
+                return host.broadcast(x, o);
+            });
         return issue(call, bytes, [o](Host& host, Tensors& x, Tensors&, Tensors&) {
             for (at::Tensor& one : x) {
                 Tensors list{one};
@@ -245,7 +251,7 @@ public:
         Call call{"all_gather", OpType::ALLGATHER, {}, in, out[0]};
         return issue(call, bytes, [o](Host& host, Tensors&, Tensors& x, Tensors& y) {
             std::vector<Tensors> lists{y};
-            wait(host.allgather(lists, x, o));
+            return host.allgather(lists, x, o);
         });
     }
     WorkRef allgather_coalesced(std::vector<Tensors>& out, Tensors& in,
@@ -265,7 +271,7 @@ public:
         check_parts("all_gather_into_tensor", "output", out, "input", in);
         Call call{"all_gather_into_tensor", OpType::_ALLGATHER_BASE, {}, {in}, {out}};
         return issue(call, bytes, [o](Host& host, Tensors&, Tensors& x, Tensors& y) {
-            wait(host._allgather_base(y[0], x[0], o));
+            return host._allgather_base(y[0], x[0], o);
         });
     }
     WorkRef allgather_into_tensor_coalesced(Tensors& out, Tensors& in,
@@ -573,6 +579,12 @@ private:
         const Reduction reduction(name, o.reduceOp, dtype_of_all(name, t), size_);
         Call call{name, type, t};
         call.signature = reduction.signature();
+        if (t.size() == 1 && reduction.is_the_hosts())
+            return issue(call, typed, [o, reduction](Host& host, Tensors& x, Tensors&, Tensors&) {
+                c10d::AllreduceOptions options = o;
+                options.reduceOp = reduction.op();
+                return host.allreduce(x, options);
+            });
         return issue(call, typed, [o, reduction](Host& host, Tensors& x, Tensors&, Tensors&) {
             for (at::Tensor& one : x) {
                 Tensors carried{reduction.before(one)};
@@ -610,8 +622,25 @@ private:
         return work;
     }
 
-    // Records the transfer. Blocks of its tensors are as `block` says.
-    WorkRef issue(Call& call, Block (*block)(const at::Tensor&), Transfer::Run run) {
+    // Records the transfer. Blocks of its tensors are as `block` says. `run` blocks, or gives a
+    // work.
+    template <class Run>
+    WorkRef issue(Call& call, Block (*block)(const at::Tensor&), Run run) {
+        using Result = std::invoke_result_t<Run&, Host&, Tensors&, Tensors&, Tensors&>;
+        constexpr bool only_begins = !std::is_void_v<Result>;
+        auto transfer = std::make_unique<Transfer>();
+        transfer->only_begins = only_begins;
+        if constexpr (only_begins) transfer->run = std::move(run);
+        else
+            transfer->run = [run = std::move(run)](Host& host, Tensors& x, Tensors& in,
+                                                   Tensors& out) mutable {
+                run(host, x, in, out);
+                return WorkRef();
+            };
+        return issue(call, block, std::move(transfer));
+    }
+    WorkRef issue(Call& call, Block (*block)(const at::Tensor&),
+                  std::unique_ptr<Transfer> transfer) {
         const at::NoGradGuard no_grad;
         Recording recording(call.name);
         (void)transport_->collectives();  // it may be closed
@@ -624,12 +653,10 @@ private:
         auto work =
             c10::make_intrusive<Issued>(call.type, std::move(results), ++sequence_, call.source);
 
-        auto transfer = std::make_unique<Transfer>();
         transfer->transport = transport_;
         transfer->with_peers = with_peers;
         transfer->name = call.name;
         transfer->who = who();
-        transfer->run = std::move(run);
         transfer->ended = [weak = c10::weak_intrusive_ptr<Issued>(work)](std::exception_ptr error) {
             if (const auto alive = weak.lock()) alive->end(error);
         };

@@ -3,6 +3,7 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/from_blob.h>
+#include <ATen/record_function.h>
 
 #include <c10/util/ScopeExit.h>
 
@@ -55,7 +56,19 @@ Sleepers& sleepers() {
     return *all;
 }
 
+// Set in a thread of a carrier, which must not be the one that ends it.
+thread_local bool in_carrier = false;
+struct InCarrier {
+    InCarrier() { in_carrier = true; }
+    ~InCarrier() { in_carrier = false; }
+};
+
 }  // namespace
+
+Transport::~Transport() {
+    if (in_carrier)
+        sleepers().run([collectives = std::move(collectives_), peers = std::move(peers_)] {});
+}
 
 void Transport::check_open() const {
     TORCH_CHECK(collectives_, "nntile: this process group is closed since ", reason_,
@@ -103,8 +116,14 @@ at::Tensor Block::at(void* data) const {
     return at::from_blob(data, sizes, at::TensorOptions(at::kCPU).dtype(dtype));
 }
 
-void Transfer::travel(void* const* data) {
+bool Transfer::in_place(void* const* data) const {
+    return std::equal(data, data + updated.size(), data + updated.size() + tokens + inputs.size());
+}
+
+Transfer::Work Transfer::travel(void* const* data) {
     const at::NoGradGuard no_grad;
+    // The carrier would tell a profiler of its call's end, which may be after that of the profile.
+    const at::DisableRecordFunctionGuard unseen;
     void* const* out = data + updated.size() + tokens + inputs.size();
     Tensors changed, read, written;
     for (size_t k = 0; k < updated.size(); ++k) {
@@ -115,7 +134,8 @@ void Transfer::travel(void* const* data) {
         read.push_back(inputs[k].at(data[updated.size() + tokens + k]));
     for (size_t k = 0; k < outputs.size(); ++k)
         written.push_back(outputs[k].at(out[updated.size() + tokens + k]));
-    run(with_peers ? *transport->peers() : *transport->collectives(), changed, read, written);
+    return run(with_peers ? *transport->peers() : *transport->collectives(), changed, read,
+               written);
 }
 
 // The others would wait for it until their time is out.
@@ -130,34 +150,51 @@ Transfer::~Transfer() {
     if (*recorded && !begun) lose("it was dropped before it began");
 }
 
+void Transfer::end(nntile_task* task, std::exception_ptr error) {
+    nntile_error* found = nullptr;
+    const nntile_status status = guarded(&found, [&] {
+        if (error) std::rethrow_exception(error);
+    });
+    std::string text;
+    if (status != NNTILE_OK) {
+        text = who + ": " + nntile_error_message(found);
+        const std::string named = name + ": " + text;
+        // Not here: a thread of the carrier cannot end it.
+        sleepers().run([transport = transport, named] { transport->close(named); });
+        error = std::make_exception_ptr(std::runtime_error(named));
+    }
+    nntile_error_destroy(found);
+    if (ended) ended(error);
+    nntile_task_end(task, status, text.c_str());
+}
+
 void Transfer::start(void* user, void* const* data, nntile_task* task) {
     auto* self = static_cast<Transfer*>(user);
     if (!data) return self->lose("what it reads was never computed, as an earlier op failed");
     self->begun = true;
+    if (self->only_begins && self->in_place(data)) {  // no thread has to wake for it
+        Work work;
+        try {
+            work = self->travel(data);
+        } catch (...) {
+            return self->end(task, std::current_exception());
+        }
+        return work->getFuture()->addCallback([self, task](c10::ivalue::Future& future) {
+            const InCarrier here;
+            self->end(task, future.hasError() ? future.exception_ptr() : nullptr);
+        });
+    }
     const size_t count =
         2 * (self->updated.size() + self->tokens) + self->inputs.size() + self->outputs.size();
     std::vector<void*> blocks(data, data + count);
     sleepers().run([self, task, blocks = std::move(blocks)] {
-        nntile_error* error = nullptr;
-        std::exception_ptr why;
-        const nntile_status status = guarded(&error, [&] {
-            try {
-                self->travel(blocks.data());
-            } catch (...) {
-                why = std::current_exception();
-                throw;
-            }
-        });
-        std::string text;
-        if (status != NNTILE_OK) {
-            text = self->who + ": " + nntile_error_message(error);
-            const std::string named = self->name + ": " + text;
-            self->transport->close(named);
-            why = std::make_exception_ptr(std::runtime_error(named));
+        std::exception_ptr error;
+        try {
+            if (const Work work = self->travel(blocks.data())) work->wait();
+        } catch (...) {
+            error = std::current_exception();
         }
-        nntile_error_destroy(error);
-        if (self->ended) self->ended(why);
-        nntile_task_end(task, status, text.c_str());  // `self` may be gone then
+        self->end(task, error);
     });
 }
 

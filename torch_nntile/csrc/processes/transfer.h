@@ -29,6 +29,7 @@ public:
     using Work = c10::intrusive_ptr<c10d::Work>;
     Transport(Host collectives, Host peers)
         : collectives_(std::move(collectives)), peers_(std::move(peers)) {}
+    ~Transport();
     // Both throw once it is closed.
     Host collectives() const;
     Host peers() const;
@@ -54,15 +55,18 @@ struct Block {
 // What a transfer is made of. Operands are in the order: updated, tokens, inputs | updated, tokens,
 // outputs.
 struct Transfer {
-    // Blocks until the bytes have travelled. `updated` is both read and written.
-    using Run = std::function<void(c10d::Backend& host, Tensors& updated, Tensors& inputs,
+    // Blocks until the bytes have travelled; or begins, and gives what is under way: one work with
+    // a future. `updated` is both read and written.
+    using Work = Transport::Work;
+    using Run = std::function<Work(c10d::Backend& host, Tensors& updated, Tensors& inputs,
                                    Tensors& outputs)>;
     // Of work that somebody may still ask: what it ended with.
     using Ended = std::function<void(std::exception_ptr)>;
 
     std::shared_ptr<Transport> transport;
     bool with_peers = false;
-    std::string name, who;  // "all_reduce", "on rank 1 of 2 of group '0'"
+    bool only_begins = false;  // run() does: it can be called by a thread that must not wait
+    std::string name, who;     // "all_reduce", "on rank 1 of 2 of group '0'"
     Run run;
     Ended ended;
     std::vector<Block> updated, inputs, outputs;
@@ -77,7 +81,9 @@ struct Transfer {
     static void destroy(void* transfer) { delete static_cast<Transfer*>(transfer); }
 
 private:
-    void travel(void* const* data);
+    bool in_place(void* const* data) const;
+    Work travel(void* const* data);
+    void end(nntile_task* task, std::exception_ptr error);  // it may be gone then
     void lose(const std::string& why);
 };
 
