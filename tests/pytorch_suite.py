@@ -125,7 +125,9 @@ def _suite(as_: str) -> tuple[ModuleType, type]:
     spec.loader.exec_module(module)
     module.BACKEND = Name(BACKEND)
     module.BACKEND.as_ = as_
-    suite = type("Suite", (module.TestDistBackend, module.DistributedTest._DistTestBase), {})
+    # Tests compare two ways of training: where cuts differ, sums are in another order.
+    bases = (module.TestDistBackend, module.DistributedTest._DistTestBase)
+    suite = type("Suite", bases, {"_rel_tol": 1e-4})
     return module, suite
 
 
