@@ -57,8 +57,10 @@ def _is_in_bad_fork() -> bool:
 
 
 def device_count() -> int:
-    """1: the whole runtime, with all its workers, is one device."""
-    return 1
+    """1: the whole runtime, with all its workers, is one device. Under torchrun the count of processes
+    on this machine: programs for a device each call theirs by the local rank, so each index is this
+    process's device."""
+    return max(1, int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
 
 
 def _index(device: _Device = None) -> int:
@@ -69,10 +71,8 @@ def _index(device: _Device = None) -> int:
         if device.type != "nntile":
             raise InvalidArgumentError(f"expected a device of type 'nntile', got {device}")
         device = current_device() if device.index is None else device.index
-    # Programs for one device a process call it by its local rank.
-    names = max(device_count(), int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
-    if not 0 <= device < names:
-        raise IndexRangeError(f"device index {device} is not in [0, {names})")
+    if not 0 <= device < device_count():
+        raise IndexRangeError(f"device index {device} is not in [0, {device_count()})")
     return current_device()
 
 
@@ -222,7 +222,7 @@ def get_rng_state(device: _Device = None) -> torch.Tensor:
 
 
 def get_rng_state_all() -> list[torch.Tensor]:
-    return [get_rng_state(index) for index in range(device_count())]
+    return [get_rng_state(current_device())]
 
 
 def set_rng_state(new_state: torch.Tensor, device: _Device = None) -> None:

@@ -227,7 +227,7 @@ DDP_OPTIONS: dict[str, dict[str, Any]] = {
     "static": {"static_graph": True},
     "unused": {"find_unused_parameters": True},
     "small buckets": {"bucket_cap_mb": 0.001},
-    "device_ids": {"device_ids": [0]},
+    "device_ids": {"device_ids": [int(os.environ["LOCAL_RANK"])]},
 }
 for _name, _options in DDP_OPTIONS.items():
     PROGRAMS[f"ddp {_name}"] = (lambda options=_options: ddp_of("gpt", **options)), "gpt"

@@ -13,7 +13,9 @@
 namespace torch_nntile {
 
 inline constexpr auto device_type = c10::DeviceType::PrivateUse1;
-inline constexpr c10::DeviceIndex device_count = 1;
+// How many indices name the one device of this process: as many as processes share the machine
+// (LOCAL_WORLD_SIZE), for programs that call it by their local rank.
+c10::DeviceIndex device_count();
 inline constexpr c10::DispatchKeySet device_keys(c10::DispatchKey::PrivateUse1);
 
 inline c10::Device device() { return {device_type, 0}; }

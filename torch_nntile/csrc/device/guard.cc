@@ -30,7 +30,7 @@ public:
     c10::Device getDevice() const override { return device(); }
     void setDevice(c10::Device d) const override { check_index(d.index()); }
     void uncheckedSetDevice(c10::Device) const noexcept override {}
-    c10::DeviceIndex deviceCount() const noexcept override { return device_count; }
+    c10::DeviceIndex deviceCount() const noexcept override { return torch_nntile::device_count(); }
 
     c10::Stream getStream(c10::Device) const noexcept override { return queue(); }
     c10::Stream getDefaultStream(c10::Device) const override { return queue(); }
@@ -72,16 +72,14 @@ C10_REGISTER_GUARD_IMPL(PrivateUse1, Guard)
 
 }  // namespace
 
-// Each process has one device. Programs for several, one a process, call it by its local rank.
-static c10::DeviceIndex names_of_device() {
+c10::DeviceIndex device_count() {
     const char* processes = std::getenv("LOCAL_WORLD_SIZE");
     return static_cast<c10::DeviceIndex>(std::clamp(processes ? std::atoi(processes) : 1, 1, 127));
 }
 
 void check_index(c10::DeviceIndex index) {
     TORCH_CHECK(
-        index >= -1 && (index < device_count || index < names_of_device()), "nntile: device index ",
-        static_cast<int>(index),
+        index >= -1 && index < device_count(), "nntile: device index ", static_cast<int>(index),
         " does not exist; the only device is nntile:0 (StarPU places its tasks on cores and GPUs)");
 }
 

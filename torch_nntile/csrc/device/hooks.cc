@@ -56,7 +56,7 @@ struct Hooks final : at::PrivateUse1HooksInterface {
     bool isAvailable() const override { return true; }
     // The runtime starts by itself; there is nothing that a query could start too early.
     bool hasPrimaryContext(c10::DeviceIndex) const override { return true; }
-    c10::DeviceIndex deviceCount() const override { return device_count; }
+    c10::DeviceIndex deviceCount() const override { return device_count(); }
     void setCurrentDevice(c10::DeviceIndex index) const override { check_index(index); }
     c10::DeviceIndex getCurrentDevice() const override { return 0; }
     c10::DeviceIndex exchangeDevice(c10::DeviceIndex index) const override {
