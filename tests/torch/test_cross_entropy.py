@@ -92,6 +92,13 @@ def test_logits_in_another_order_than_their_gradient(
     assert_parity(loss(label_smoothing=0.1), [x, target, weight], length=target.numel())
 
 
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_classes_apart_in_logits_and_together_in_their_gradient(dtype: torch.dtype) -> None:
+    x, target, weight = case(90, 70, dtype=dtype)
+    x = x.t().contiguous().t()
+    assert_parity(loss(label_smoothing=0.1), [x, target, weight], length=70)
+
+
 def test_many_classes() -> None:
     """More than one piece of a row, in a dtype that is read by pieces too."""
     for dtype in FLOATS:

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <memory>
 #include <vector>
 
 #include "base/error.hh"
@@ -15,6 +16,7 @@
 #include "kernels/panels.hh"
 #include "kernels/row.hh"
 #include "kernels/scratch.hh"
+#include "kernels/transpose.hh"
 
 namespace nntile::kernels {
 namespace {
@@ -70,11 +72,15 @@ public:
 
 // ---- panels
 
+bool has_short_rows(const Args& args) {
+    constexpr int64_t short_row = 64;
+    return args.sizes.back() <= short_row;
+}
+
 // Neighbouring rows are nearer than neighbouring classes of x, or rows are too short for loops of
 // their own.
 bool by_panels(const Args& args, size_t x) {
-    constexpr int64_t short_row = 64;
-    if (args.sizes.back() <= short_row) return true;
+    if (has_short_rows(args)) return true;
     const Block& b = args.blocks[x];
     const size_t last = args.sizes.size() - 1;
     int64_t nearest = 0;
@@ -98,11 +104,15 @@ struct RowPanel {
     std::vector<double> weights;  // of the classes
     double of_all = 0;
     Space space;
-    // Of the panel: first element and step of each operand, and rows
-    int64_t at[count], across[count], n = 0;
+    // Of the panel: first element and step of each operand, and rows. These are `runs` of `run`
+    // rows each, so far apart in an operand of rows; those of rows and classes have them as one
+    // run.
+    int64_t at[count], across[count], apart[count], runs = 1, run = 0, n = 0;
     int64_t targets[most];
     int32_t own_class[most];
     alignas(64) T buffer[most];
+    static constexpr int64_t row = most + 16;  // of what is turned; no power of two
+    std::unique_ptr<T[]> turned[count];
 
     RowPanel(const Args& a, size_t target_at)
         : args(a),
@@ -119,8 +129,9 @@ struct RowPanel {
         for (double w : weights) of_all += w;
         if (share == 0) of_all = 0;
     }
+    // x and, if there is one, the operand that gets its gradient have an element of each class.
     template <class Body>
-    int each(size_t x, Body&& body) {
+    int each(size_t x, size_t dx, Body&& body) {
         const int64_t* strides[count];
         for (size_t k = 0; k < count; ++k)
             strides[k] = args.blocks[k].data ? args.blocks[k].strides : nullptr;
@@ -129,58 +140,100 @@ struct RowPanel {
         if (int status = space.make(rows, strides, {static_cast<int>(x)})) return status;
         if (space.empty()) return 0;
         const int inner = space.dims - 1;
-        Walk walk(space, inner);
+        const bool two = short_runs(inner, x) && short_runs(inner, dx);
+        turn(x, inner);
+        turn(dx, inner);
+        const int outer = two ? inner - 1 : inner;
+        const int64_t length = two ? space.sizes[inner] : 1, step = most / length;
+        Walk walk(space, outer);
         do {
-            for (int64_t first = 0; first < space.sizes[inner]; first += most) {
-                n = std::min(most, space.sizes[inner] - first);
+            for (int64_t first = 0; first < space.sizes[outer]; first += step) {
+                const int64_t taken = std::min(step, space.sizes[outer] - first);
+                runs = two ? taken : 1;
+                run = two ? length : taken;
+                n = runs * run;
                 for (size_t k = 0; k < count; ++k) {
                     across[k] = space.strides[k][inner];
-                    at[k] = walk.offset[k] + first * across[k];
+                    apart[k] = space.strides[k][outer];
+                    at[k] = walk.offset[k] + first * apart[k];
                 }
                 if (int status = read_classes(static_cast<size_t>(target - args.blocks.data())))
                     return status;
+                if (turned[x])
+                    transpose_of(sizeof(T))(place(x, 0), across[x], turned[x].get(), row, classes,
+                                            n);
                 body();
+                if (dx != x && turned[dx])
+                    transpose_of(sizeof(T))(turned[dx].get(), row, place(dx, 0), across[dx], n,
+                                            classes);
             }
         } while (walk.next());
         return 0;
     }
     const void* read(size_t k, int64_t c) {  // of class c
-        const Block& b = args.blocks[k];
-        const std::byte* from =
-            b.data + (at[k] + c * b.strides[args.sizes.size() - 1]) * size_of(b.dtype);
-        if (across[k] == 1 && b.dtype == dtype_of(compute)) return from;
-        loader(b.dtype, compute)(from, buffer, across[k], n);
+        if (is_there(k)) return target_of(k, c);
+        loader(args.blocks[k].dtype, compute)(place(k, c), buffer, across[k], n);
         return buffer;
     }
     void* target_of(size_t k, int64_t c) {
-        const Block& b = args.blocks[k];
-        const bool there = across[k] == 1 && b.dtype == dtype_of(compute);
-        return there ? b.data + (at[k] + c * b.strides[args.sizes.size() - 1]) * size_of(b.dtype)
-                     : static_cast<void*>(buffer);
+        if (turned[k]) return turned[k].get() + c * row;
+        return is_there(k) ? static_cast<void*>(place(k, c)) : buffer;
     }
     void flush(size_t k, int64_t c) {
-        const Block& b = args.blocks[k];
-        if (across[k] == 1 && b.dtype == dtype_of(compute)) return;
-        storer(compute, b.dtype)(
-            buffer, b.data + (at[k] + c * b.strides[args.sizes.size() - 1]) * size_of(b.dtype),
-            across[k], n);
+        if (!is_there(k)) storer(compute, args.blocks[k].dtype)(buffer, place(k, c), across[k], n);
     }
-    void numbers(size_t k, double* to) const {  // one of each row
-        const Block& b = args.blocks[k];
-        loader(b.dtype, compute_f64)(b.data + at[k] * size_of(b.dtype), to, across[k], n);
-    }
+    void numbers(size_t k, double* to) const { load(k, compute_f64, to); }  // one of each row
     void set_numbers(size_t k, const double* from) const {
         const Block& b = args.blocks[k];
-        storer(compute_f64, b.dtype)(from, b.data + at[k] * size_of(b.dtype), across[k], n);
+        const Convert store = storer(compute_f64, b.dtype);
+        std::byte* to = b.data + at[k] * size_of(b.dtype);
+        double column[most];
+        if (runs == 1) return store(from, to, across[k], n);
+        for (int64_t i = 0; i < run; ++i) {
+            for (int64_t r = 0; r < runs; ++r) column[r] = from[r * run + i];
+            store(column, to + i * across[k] * size_of(b.dtype), apart[k], runs);
+        }
     }
     double weight_of(int64_t j) const {
         return own_class[j] < 0 ? 0 : weights[static_cast<size_t>(own_class[j])];
     }
 
 private:
+    // The nearest rows are few, as those of a batch that lies innermost, and with the next dim they
+    // are one run.
+    bool short_runs(int inner, size_t k) const {
+        constexpr int64_t few = 32;
+        return inner > 0 && space.sizes[inner] <= few &&
+               space.strides[k][inner - 1] == space.sizes[inner] * space.strides[k][inner];
+    }
+    // Classes beside each other: a panel of them is transposed at once.
+    void turn(size_t k, int inner) {
+        if (classes < 2 || args.blocks[k].strides[args.sizes.size() - 1] != 1 ||
+            space.strides[k][inner] < classes || args.blocks[k].dtype != dtype_of(compute))
+            return;
+        turned[k].reset(new T[static_cast<size_t>(classes * row)]);
+    }
+    bool is_there(size_t k) const {
+        return turned[k] || (across[k] == 1 && args.blocks[k].dtype == dtype_of(compute));
+    }
+    std::byte* place(size_t k, int64_t c) const {
+        const Block& b = args.blocks[k];
+        return b.data + (at[k] + c * b.strides[args.sizes.size() - 1]) * size_of(b.dtype);
+    }
+    template <class U>
+    void load(size_t k, Compute as, U* to) const {
+        const Block& b = args.blocks[k];
+        const Convert load = loader(b.dtype, as);
+        const std::byte* from = b.data + at[k] * size_of(b.dtype);
+        U column[most];
+        if (runs == 1) return load(from, to, across[k], n);
+        for (int64_t i = 0; i < run; ++i) {
+            load(from + i * across[k] * size_of(b.dtype), column, apart[k], runs);
+            for (int64_t r = 0; r < runs; ++r) to[r * run + i] = column[r];
+        }
+    }
     int read_classes(size_t k) {
-        loader(target->dtype, compute_i64)(target->data + at[k] * size_of(target->dtype), targets,
-                                           across[k], n);
+        load(k, compute_i64, targets);
         for (int64_t j = 0; j < n; ++j) {
             const int64_t c = targets[j];
             if (c != ignore_index && (c < 0 || c >= classes)) return refuse_class(args, c, classes);
@@ -202,7 +255,7 @@ int forward_of_panels(const Args& args) {
     Rows p(args, 1);
     const PanelLoops& loops = panel_tables().table[Rows::compute];
     const double divisor = number(args.blocks[3], 1);
-    return p.each(0, [&] {
+    return p.each(0, 0, [&] {
         alignas(64) T max[Rows::most];
         alignas(64) double sum[Rows::most] = {}, picked[Rows::most] = {}, shared[Rows::most] = {};
         std::fill_n(max, p.n, -std::numeric_limits<T>::infinity());
@@ -235,7 +288,7 @@ int backward_of_panels(const Args& args) {
     Rows p(args, 2);
     const PanelLoops& loops = panel_tables().table[Rows::compute];
     const double divisor = number(args.blocks[5], 1);
-    return p.each(1, [&] {
+    return p.each(1, 6, [&] {
         double log_sums[Rows::most], slopes[Rows::most];
         alignas(64) T log[Rows::most], rest[Rows::most], all[Rows::most], share[Rows::most],
             target[Rows::most];
@@ -334,7 +387,9 @@ int cross_entropy(const Args& args) {
 }
 
 int cross_entropy_backward(const Args& args) {
-    const bool panels = by_panels(args, 1);
+    // Rows of x are packed where the gradient lies by rows, which a panel would write an element of
+    // each at a time.
+    const bool panels = by_panels(args, 1) && by_panels(args, 6);
     if (panels && lies_across(args, args.blocks[1], args.blocks[6]))
         return backward_in_order(args, 1, 6);
     if (panels)
