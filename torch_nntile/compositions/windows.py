@@ -18,8 +18,20 @@ from torch._prims_common import suggest_memory_format
 from torch_nntile.compositions.registry import composition, own_op
 
 
-def _meta(x: Tensor) -> Tensor:
-    return torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device="meta")
+Form = tuple[tuple[int, ...], tuple[int, ...], torch.dtype]
+
+
+def _like(op: Callable[..., Any], operands: Sequence[Tensor], *settings: tuple[int, ...]) -> Any:
+    """Results without data, with PyTorch's shapes and strides; or its error."""
+    return _like_forms(op, tuple((x.shape, x.stride(), x.dtype) for x in operands), *settings)
+
+
+@functools.lru_cache(maxsize=1024)
+def _like_forms(
+    op: Callable[..., Any], forms: tuple[Form, ...], *settings: tuple[int, ...]
+) -> Any:
+    metas = (torch.empty_strided(n, s, dtype=dtype, device="meta") for n, s, dtype in forms)
+    return op(*metas, *settings)
 
 
 def _laid_as(x: Tensor, like: Tensor) -> Tensor:
@@ -36,7 +48,7 @@ def _adaptive_max_pool(spatial: int) -> Callable[..., tuple[Tensor, Tensor]]:
     op = getattr(torch.ops.aten, f"adaptive_max_pool{spatial}d").default
 
     def forward(self: Tensor, output_size: Sequence[int]) -> tuple[Tensor, Tensor]:
-        likes = op(_meta(self), output_size)
+        likes = _like(op, (self,), tuple(output_size))
         if not likes[0].numel():
             values, places = (torch.empty_like(x, device=self.device) for x in likes)
             return values, places
@@ -50,7 +62,7 @@ def _adaptive_max_pool_backward(spatial: int) -> Callable[..., Tensor]:
     op = getattr(torch.ops.aten, f"adaptive_max_pool{spatial}d_backward").default
 
     def backward(grad_output: Tensor, self: Tensor, indices: Tensor) -> Tensor:
-        like = op(*(_meta(x) for x in (grad_output, self, indices)))
+        like = _like(op, (grad_output, self, indices))
         if not grad_output.numel():
             return torch.zeros_like(like, device=self.device)
         dx = torch.ops.nntile.adaptive_max_pool_backward(grad_output, self, indices, spatial)
@@ -138,7 +150,7 @@ def _max_unpool(spatial: int) -> Callable[..., Tensor]:
 
     def forward(self: Tensor, indices: Tensor, output_size: Sequence[int], *rest: Any) -> Tensor:
         """An index that is outside is an error of the task."""
-        op(_meta(self), _meta(indices), output_size, *rest)  # PyTorch's errors
+        _like(op, (self, indices), tuple(output_size), *map(tuple, rest))  # PyTorch's errors
         shape = (*self.shape[:-spatial], *output_size)
         flat = self.new_zeros((*self.shape[:-spatial], math.prod(output_size)))
         if flat.numel():

@@ -74,6 +74,19 @@ int outer_space(const Args& args, size_t first, size_t last,
 
 using Strides = SmallVector<const int64_t*, 8>;
 
+constexpr int64_t piece_of_indices = 256;
+
+// None is negative, or beyond the end: most are so, and a loop that need not ask is twice as fast.
+template <class I>
+bool all_inside(const I* index, int64_t step, int64_t n, int64_t size) {
+    int64_t signs = 0;
+    if (step == 1)
+        for (int64_t j = 0; j < n; ++j) signs |= index[j] | (size - 1 - index[j]);
+    else
+        for (int64_t j = 0; j < n; ++j) signs |= index[j * step] | (size - 1 - index[j * step]);
+    return signs >= 0;
+}
+
 // One index: a wrong one reads the first element, and is told of at the end.
 template <class I, class T>
 bool gather_by_one(const Indices& indices, const T* x, int64_t offset, int64_t step, T* y,
@@ -81,20 +94,31 @@ bool gather_by_one(const Indices& indices, const T* x, int64_t offset, int64_t s
     const I* index = reinterpret_cast<const I*>(indices.blocks[0].data) + offset;
     const int64_t size = indices.sizes[0], stride = indices.strides[0],
                   more = indices.wrap ? size : 0;
-    const auto run = [&](int64_t by, int64_t s, int64_t f, int64_t t) {
-        uint64_t wrong = 0;
-        for (int64_t j = 0; j < n; ++j) {
+    uint64_t wrong = 0;
+    const auto run = [&](int64_t some, int64_t by, int64_t s, int64_t f, int64_t t) {
+        if (all_inside(index, by, some, size)) {
+            for (int64_t j = 0; j < some; ++j)
+                y[j * t] = x[static_cast<int64_t>(index[j * by]) * s + j * f];
+            return;
+        }
+        for (int64_t j = 0; j < some; ++j) {
             const int64_t given = index[j * by], at = given + (given >> 63 & more);
             const bool inside = static_cast<uint64_t>(at) < static_cast<uint64_t>(size);
             wrong |= !inside;
             y[j * t] = x[(inside ? at : 0) * s + j * f];
         }
-        return wrong == 0;
     };
-    if (step == 1 && to == 1 && from == 0)
-        return stride == 1 ? run(1, 1, 0, 1) : run(1, stride, 0, 1);
-    if (step == 1 && to == 1 && from == 1) return run(1, stride, 1, 1);
-    return run(step, stride, from, to);
+    for (int64_t first = 0; first < n; first += piece_of_indices) {
+        const int64_t some = std::min(piece_of_indices, n - first);
+        if (step == 1 && to == 1 && from == 0 && stride == 1) run(some, 1, 1, 0, 1);
+        else if (step == 1 && to == 1 && from == 0) run(some, 1, stride, 0, 1);
+        else if (step == 1 && to == 1 && from == 1) run(some, 1, stride, 1, 1);
+        else run(some, step, stride, from, to);
+        index += some * step;
+        x += some * from;
+        y += some * to;
+    }
+    return wrong == 0;
 }
 
 // The usual case. False: an index is wrong.
@@ -225,17 +249,35 @@ struct Scatter {
                                const T* from, int64_t step, T* to, int64_t out_step, T by,
                                int64_t n) {
         const int64_t size = all.sizes[0], stride = all.strides[0], more = all.wrap ? size : 0;
-        const auto run = [&](int64_t i, int64_t s, int64_t f, int64_t t) {
-            for (int64_t j = 0; j < n; ++j) {
+        const auto run = [&](int64_t some, int64_t i, int64_t s, int64_t f, int64_t t) {
+            if (all_inside(index, i, some, size)) {
+                for (int64_t j = 0; j < some; ++j) {
+                    T& element = to[index[j * i] * s + j * t];
+                    element = joined<mode>(element, from[j * f], by);
+                }
+                return some;
+            }
+            for (int64_t j = 0; j < some; ++j) {
                 const int64_t given = index[j * i], at = given + (given >> 63 & more);
                 if (static_cast<uint64_t>(at) >= static_cast<uint64_t>(size)) return j;
                 T& element = to[at * s + j * t];
                 element = joined<mode>(element, from[j * f], by);
             }
-            return n;
+            return some;
         };
-        if (index_step == 1 && step == 1 && stride == 1 && out_step == 0) return run(1, 1, 1, 0);
-        return run(index_step, stride, step, out_step);
+        for (int64_t first = 0; first < n; first += piece_of_indices) {
+            const int64_t some = std::min(piece_of_indices, n - first);
+            const bool dense = index_step == 1 && step == 1;
+            const int64_t done = dense && stride == 1 && out_step == 0 ? run(some, 1, 1, 1, 0)
+                                 : dense && out_step == 1
+                                     ? run(some, 1, stride, 1, 1)
+                                     : run(some, index_step, stride, step, out_step);
+            if (done < some) return first + done;
+            index += some * index_step;
+            from += some * step;
+            to += some * out_step;
+        }
+        return n;
     }
 
     // n elements of x from `from` on, where the index is one or one for each of them; advances

@@ -148,9 +148,10 @@ void MapEngine::run_load(const Step& step, int64_t count) {
     const bool same = b.dtype == dtype_of(s.compute);
     const std::byte* data = b.data + position[s.block] * from;
     if (s.uniform) return step.convert_run(data, s.at, 0, map_block);
+    std::byte* at = step.from < 0 ? s.at : args.blocks[step.from].data + position[step.from] * to;
     for_planes(footprints[s.block], count, [&](int64_t offset, int64_t element, const Plane& p) {
         const std::byte* x = data + offset * from;
-        std::byte* y = s.at + element * to;
+        std::byte* y = at + element * to;
         if (p.row_step == 0 && p.m > 1) {  // one row, then twice as many at each copy
             step.convert_run(x, y, p.step, p.n);
             const int64_t row = p.n * to, all = p.m * row;

@@ -198,8 +198,12 @@ int MapEngine::plan_instruction(int number) {
     // What is only converted is stored from where it is read.
     if (program.code.size() == 1 && instruction.primitive == number_of_cast &&
         !slots[in[0]].uniform) {
-        compute_of_register[instruction.out[0]] = compute;
-        slot_of[instruction.out[0]][compute] = in[0];
+        const int out = instruction.out[0];
+        compute_of_register[out] = compute;
+        slot_of[out][compute] = in[0];
+        // Or is read into the result itself, where that lies as it is computed.
+        if (n_steps > 0 && !footprints[0].invariant && writes_directly(out, instruction, number))
+            steps[n_steps - 1].from = static_cast<int16_t>(program.n_in);
         return 0;
     }
     Step& step = new_step(Step::compute, 0, -1, nullptr);
@@ -246,6 +250,8 @@ int MapEngine::plan_stores() {
             return fail_task(args, static_cast<int>(Status::internal),
                              "map: output %d is not computed", k);
         if (slots[slot].block == block) continue;
+        const Step* last = n_steps > 0 ? &steps[n_steps - 1] : nullptr;
+        if (last && last->kind == Step::load && last->from == block) continue;
         new_step(Step::store, slot, block, storer(slots[slot].compute, args.blocks[block].dtype));
     }
     return 0;

@@ -50,6 +50,10 @@ public:
         each([&](std::byte* at, T* from) { store(from, at, plane_.block->strides[1], count); });
     }
     void clear(int64_t count) {
+        const int64_t row = plane_.sizes[2] * count, rows = plane_.sizes[0] * plane_.sizes[1];
+        const bool one = steps[2] == count && (plane_.sizes[1] == 1 || steps[1] == row) &&
+                         (plane_.sizes[0] == 1 || steps[0] == plane_.sizes[1] * row);
+        if (one) return std::fill_n(data, rows * row, T(0)), void();
         each([&](std::byte*, T* at) { std::fill_n(at, count, T(0)); });
     }
 
