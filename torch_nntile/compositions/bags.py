@@ -45,18 +45,14 @@ def embedding_bag(
         found, rows = torch.ops.nntile.embedding_bag_max(*given, *options)
     else:
         found = torch.ops.nntile.embedding_bag(*given, *options)
-    bag_of = offsets.new_empty(0, dtype=dtype)
+    bag_of, sizes = (offsets.new_empty(0, dtype=dtype) for _ in range(2))
     if not (mode == _SUM and _is_fast(weight, per_sample_weights, padding_idx)) and kept:
-        bag_of = torch.ops.nntile.bag_of(offsets[:kept].to(dtype), indices.shape[0])
+        bag_of, sizes = torch.ops.nntile.bag_of(offsets[:kept].to(dtype), indices.shape[0])
     if mode == _SUM:
         sizes = offsets.new_zeros(kept, dtype=dtype)
-    else:
-        starts = offsets[:kept].to(dtype)
-        ends = torch.cat([starts[1:], starts.new_full((min(kept, 1),), indices.shape[0])])
-        sizes = ends - starts
-        if padding_idx >= 0 and kept:
-            padded = (indices == padding_idx).to(torch.float64).unsqueeze(1)
-            sizes = sizes - _summed(padded, bag_of, kept).squeeze(1).to(dtype)
+    elif padding_idx >= 0 and kept:
+        padded = (indices == padding_idx).to(torch.float64).unsqueeze(1)
+        sizes = sizes - _summed(padded, bag_of, kept).squeeze(1).to(dtype)
     return found, bag_of, sizes, rows.to(dtype) if mode == _MAX else sizes.clone()
 
 
@@ -153,7 +149,7 @@ def _bag_of(indices: Tensor, offsets: Tensor, offset2bag: Tensor) -> Tensor:
     """For each index its bag, made anew where the forward gave none."""
     if offset2bag.numel() or not indices.numel():
         return offset2bag
-    found: Tensor = torch.ops.nntile.bag_of(offsets, indices.shape[0])
+    found: Tensor = torch.ops.nntile.bag_of(offsets, indices.shape[0])[0]
     return found
 
 
@@ -185,4 +181,7 @@ _ARGUMENTS = (
 )
 own_op(f"embedding_bag({_ARGUMENTS}) -> Tensor", _bags)
 own_op(f"embedding_bag_max({_ARGUMENTS}) -> (Tensor, Tensor)", _bags_max)
-own_op("bag_of(Tensor offsets, int num_indices) -> Tensor", lambda offsets, n: offsets.new_empty(n))
+own_op(
+    "bag_of(Tensor offsets, int num_indices) -> (Tensor, Tensor)",
+    lambda offsets, n: (offsets.new_empty(n), torch.empty_like(offsets)),
+)

@@ -112,6 +112,27 @@ bool choose_rows(Space& s) {
     return true;
 }
 
+// A plane of a few elements is not worth a call: another dim that lies close on both sides becomes
+// the row, and those of the plane are walked next to it. False: there is none.
+bool choose_long_line(Space& s) {
+    constexpr int64_t few = 64, near = 64;
+    const int last = s.dims - 1;
+    if (last < 2 || s.sizes[last] * s.sizes[last - 1] >= few) return false;
+    const auto distance = [&](int d) {
+        return std::abs(s.strides[0][d]) + std::abs(s.strides[1][d]);
+    };
+    int best = -1;
+    for (int d = 0; d < last - 1; ++d)
+        if (s.sizes[d] > s.sizes[last] && distance(d) <= near &&
+            (best < 0 || distance(d) < distance(best)))
+            best = d;
+    if (best < 0) return false;
+    std::rotate(s.sizes + best, s.sizes + best + 1, s.sizes + s.dims);
+    for (int k = 0; k < 2; ++k)
+        std::rotate(s.strides[k] + best, s.strides[k] + best + 1, s.strides[k] + s.dims);
+    return true;
+}
+
 }  // namespace
 
 DType conversion_type(DType from, DType to) { return dtype_of(between(from, to)); }
@@ -126,7 +147,7 @@ int copy(const Args& args) {
     const int64_t bytes = size_of(x.dtype);
     const int last = s.dims - 1;
     const bool runs = s.strides[0][last] == 1 && s.strides[1][last] == 1;
-    const bool is_plane = !runs && choose_rows(s);
+    const bool is_plane = !runs && choose_rows(s) && !choose_long_line(s);
     const CopyPiece piece = piece_of(bytes, !is_plane);
     Walk walk(s, is_plane ? last - 1 : last);
     do {

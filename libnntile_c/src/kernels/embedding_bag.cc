@@ -69,11 +69,17 @@ struct Bags {
         return wide ? reinterpret_cast<const int64_t*>(indices.data)[offset]
                     : reinterpret_cast<const int32_t*>(indices.data)[offset];
     }
-    int check_indices() const {
-        const int64_t size = args.sizes[dim_v];
+    template <class I>
+    uint64_t largest_index() const {  // a negative one is large
+        const I* index = reinterpret_cast<const I*>(indices.data);
         uint64_t most = 0;
         for (int64_t i = 0; i < args.sizes[dim_indices]; ++i)
-            most = std::max(most, static_cast<uint64_t>(index_at(i)));
+            most = std::max(most, static_cast<uint64_t>(index[i * indices.strides[dim_indices]]));
+        return most;
+    }
+    int check_indices() const {
+        const int64_t size = args.sizes[dim_v];
+        const uint64_t most = wide ? largest_index<int64_t>() : largest_index<int32_t>();
         if (most < static_cast<uint64_t>(size)) return 0;
         for (int64_t i = 0; i < args.sizes[dim_indices]; ++i) {
             const int64_t index = index_at(i);
@@ -157,14 +163,21 @@ int embedding_bag(const Args& args) { return run(args, false); }
 int embedding_bag_max(const Args& args) { return run(args, true); }
 
 int bag_of(const Args& args) {
-    const Block &offsets = args.blocks[0], &bags = args.blocks[1];
+    const Block &offsets = args.blocks[0], &bags = args.blocks[1], &sizes = args.blocks[2];
     if (int status = check_offsets(args, offsets)) return status;
     const int64_t n = args.sizes[dim_indices], count = args.sizes[dim_offsets];
+    const Convert store_bags = storer(compute_i64, bags.dtype),
+                  store_size = storer(compute_i64, sizes.dtype);
+    int64_t bag[Line::piece];
     for (int64_t k = 0; k < count; ++k) {
-        const int64_t last = k + 1 == count ? n : integer_at(offsets, dim_offsets, k + 1);
-        for (int64_t i = integer_at(offsets, dim_offsets, k); i < last; ++i)
-            storer(compute_i64, bags.dtype)(
-                &k, bags.data + i * bags.strides[dim_indices] * size_of(bags.dtype), 1, 1);
+        const int64_t first = integer_at(offsets, dim_offsets, k),
+                      last = k + 1 == count ? n : integer_at(offsets, dim_offsets, k + 1);
+        const int64_t size = last - first, step = bags.strides[dim_indices];
+        std::fill_n(bag, std::min(size, Line::piece), k);
+        for (int64_t i = first; i < last; i += Line::piece)
+            store_bags(bag, bags.data + i * step * size_of(bags.dtype), step,
+                       std::min(Line::piece, last - i));
+        store_size(&size, sizes.data + k * sizes.strides[dim_offsets] * size_of(sizes.dtype), 1, 1);
     }
     return 0;
 }

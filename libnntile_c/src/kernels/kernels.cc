@@ -157,7 +157,8 @@ constexpr KernelRow rows[] = {
      "padding_idx(i, -1: none)",
      embedding_bag_max, nullptr, Work::visits},
     {"bag_of",
-     "offsets -> y; dims offsets, bags, indices, e, v, of which only offsets and indices count",
+     "offsets -> y, sizes; dims offsets, bags, indices, e, v, of which only offsets and indices "
+     "count",
      bag_of, nullptr, Work::visits},
     {"gather",
      "x, indices.. -> y; dims any.., then those of x that are indexed; params of_dim(i: 1 for "

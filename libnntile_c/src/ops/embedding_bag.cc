@@ -41,7 +41,9 @@ void bag_relate(const Call& call, std::span<const Type> outputs, Relation& r) {
                                call.inputs[1].sizes[0], w[1], w[0]};
     for (int64_t extent : extents) r.labels.push_back({extent, LabelKind::whole});
     r.labels[e_label].kind = LabelKind::parallel;
-    r.flops = flops_of(extents);
+    // Rows are summed as vectors; for a maximum each element is asked.
+    const bool vectors = call.row.outputs.size() == 1 && call.attr("mode").i != 2;
+    r.flops = flops_of(extents) / (vectors ? 4 : 1);
     r.operands = {Labels{v_label, e_label}, Labels{indices_label}, Labels{offsets_label},
                   call.has(3) ? Labels{indices_label} : Labels{}};
     for (size_t k = 0; k < outputs.size(); ++k) r.operands.push_back(Labels{bags_label, e_label});
@@ -55,12 +57,13 @@ void bag_of_shape(const Call& call, std::vector<Type>& outputs) {
     check(offsets.size() == 1 && offsets[0] > 0, Status::invalid_argument, call.row.name,
           ": offsets must be 1-D, with an element, got ", text_of_dims(offsets));
     outputs.push_back({call.inputs[0].dtype, {call.attr("num_indices").i}, false});
+    outputs.push_back({call.inputs[0].dtype, offsets, false});
 }
 void bag_of_relate(const Call& call, std::span<const Type> outputs, Relation& r) {
     const int64_t extents[] = {call.inputs[0].sizes[0], 1, outputs[0].sizes[0], 1, 1};
     for (int64_t extent : extents) r.labels.push_back({extent, LabelKind::whole});
     r.flops = flops_of(extents);
-    r.operands = {Labels{offsets_label}, Labels{indices_label}};
+    r.operands = {Labels{offsets_label}, Labels{indices_label}, Labels{offsets_label}};
 }
 void no_params(const Call&, bool, std::vector<ParamSpec>&) {}
 
@@ -94,10 +97,12 @@ NNTILE_ROWS(embedding_bag) {
         row_of("embedding_bag_max", "embedding_bag, and which row each element is from",
                {{"y"}, {"rows", "i64"}}),
         {.name = "bag_of",
-         .doc = "y[i] = b where offsets[b] <= i < offsets[b + 1]",
+         .doc = "y[i] = b where offsets[b] <= i < offsets[b + 1], and how many these are; the last "
+                "bag "
+                "ends with the indices",
          .rule = Rule::whole,
          .inputs = {{"offsets", "index"}},
-         .outputs = {{"y", "any"}},
+         .outputs = {{"y", "any"}, {"sizes", "any"}},
          .attrs = {{"num_indices", AttrKind::integer, "0"}},
          .shape = bag_of_shape,
          .relate = bag_of_relate,
