@@ -7,6 +7,24 @@
 namespace nntile::kernels::NNTILE_ISA {
 namespace {
 
+// By halves, and as vectors: of short rows this is a good part of the time.
+template <class V>
+double sum_of_eight(const V& x) {
+    using Wide [[gnu::vector_size(8 * sizeof(double))]] = double;
+    using Half [[gnu::vector_size(4 * sizeof(double))]] = double;
+    const Wide w = __builtin_convertvector(x, Wide);
+    const Half h =
+        __builtin_shufflevector(w, w, 0, 1, 2, 3) + __builtin_shufflevector(w, w, 4, 5, 6, 7);
+    return (h[0] + h[2]) + (h[1] + h[3]);
+}
+template <class T>
+double sum_of(const T (&lane)[64]) {
+    using V [[gnu::vector_size(8 * sizeof(T))]] = T;
+    V v[8];
+    __builtin_memcpy(v, lane, sizeof(v));
+    return sum_of_eight(V(((v[0] + v[4]) + (v[2] + v[6])) + ((v[1] + v[5]) + (v[3] + v[7]))));
+}
+
 // Sum of term(i), in 64 lanes of T for 2048 terms at a time, then in double.
 template <class T, class Term>
 double lane_sum(int64_t n, Term&& term) {
@@ -22,11 +40,28 @@ double lane_sum(int64_t n, Term&& term) {
         const int64_t rest = end - i;
 #pragma GCC ivdep
         for (int64_t j = 0; j < rest; ++j) lane[j] += term(i + j);
-        for (int64_t half = lanes / 2; half >= 8; half /= 2)
-            for (int64_t j = 0; j < half; ++j) lane[j] += lane[j + half];
-        for (int64_t j = 0; j < 8; ++j) total += lane[j];
+        total += sum_of(lane);
     }
     return total;
+}
+
+// The same of two terms, which read the same: sums[k] += sum of terms k.
+template <class T, class Terms>
+void lane_sums(int64_t n, double* sums, Terms&& terms) {
+    constexpr int64_t lanes = 64, piece = 32 * lanes;
+    for (int64_t start = 0; start < n; start += piece) {
+        const int64_t end = n - start < piece ? n : start + piece;
+        alignas(64) T first[lanes] = {}, second[lanes] = {};
+        int64_t i = start;
+        for (; i + lanes <= end; i += lanes)
+#pragma GCC ivdep
+            for (int64_t j = 0; j < lanes; ++j) terms(i + j, first[j], second[j]);
+        const int64_t rest = end - i;
+#pragma GCC ivdep
+        for (int64_t j = 0; j < rest; ++j) terms(i + j, first[j], second[j]);
+        sums[0] += sum_of(first);
+        sums[1] += sum_of(second);
+    }
 }
 
 template <class T>
@@ -129,14 +164,17 @@ struct Row {
                           double m, double r, double* sums) {
         const T *dy = in(grad), *x = in(from), *w = in(weight), mean = static_cast<T>(m),
                 rstd = static_cast<T>(r);
-        if (w) {
-            sums[0] += lane_sum<T>(n, [=](int64_t i) { return dy[i] * w[i]; });
-            sums[1] +=
-                lane_sum<T>(n, [=](int64_t i) { return dy[i] * w[i] * ((x[i] - mean) * rstd); });
-        } else {
-            sums[0] += lane_sum<T>(n, [=](int64_t i) { return dy[i]; });
-            sums[1] += lane_sum<T>(n, [=](int64_t i) { return dy[i] * ((x[i] - mean) * rstd); });
-        }
+        if (w)
+            lane_sums<T>(n, sums, [=](int64_t i, T& level, T& bend) {
+                const T g = dy[i] * w[i];
+                level += g;
+                bend += g * ((x[i] - mean) * rstd);
+            });
+        else
+            lane_sums<T>(n, sums, [=](int64_t i, T& level, T& bend) {
+                level += dy[i];
+                bend += dy[i] * ((x[i] - mean) * rstd);
+            });
     }
     static void norm_input(const void* grad, const void* from, const void* weight, int64_t n,
                            double m, double r, double g_mean, double gx_mean, void* to) {
@@ -233,26 +271,30 @@ struct Row {
     static void moments(const void* left, const void* right, int64_t n, double shift,
                         double* sums) {
         const T *x = in(left), *y = in(right);
-        constexpr int64_t lanes = 32;
-        double first[lanes] = {}, second[lanes] = {};
+        constexpr int64_t lanes = 8, vectors = 4;
+        typedef T Narrow
+            __attribute__((vector_size(lanes * sizeof(T)), aligned(alignof(T)), may_alias));
+        using Wide [[gnu::vector_size(lanes * sizeof(double))]] = double;
+        Wide first[vectors] = {}, second[vectors] = {};
         int64_t i = 0;
-        const auto add = [&](int64_t count) {
-#pragma GCC ivdep
-            for (int64_t j = 0; j < count; ++j) {
-                const auto value = static_cast<double>(x[i + j]);
-                first[j] += value;
-                second[j] += value * (static_cast<double>(y[i + j]) - shift);
+        for (; i + vectors * lanes <= n; i += vectors * lanes)
+#pragma GCC unroll 4
+            for (int64_t v = 0; v < vectors; ++v) {
+                const T *a = x + i + v * lanes, *b = y + i + v * lanes;
+                const Wide value =
+                    __builtin_convertvector(*reinterpret_cast<const Narrow*>(a), Wide);
+                first[v] += value;
+                second[v] +=
+                    value *
+                    (__builtin_convertvector(*reinterpret_cast<const Narrow*>(b), Wide) - shift);
             }
-        };
-        for (; i + lanes <= n; i += lanes) add(lanes);
-        add(n - i);
-        for (int64_t half = lanes / 2; half > 0; half /= 2)
-            for (int64_t j = 0; j < half; ++j) {
-                first[j] += first[j + half];
-                second[j] += second[j + half];
-            }
-        sums[0] += first[0];
-        sums[1] += second[0];
+        sums[0] += sum_of_eight(Wide((first[0] + first[2]) + (first[1] + first[3])));
+        sums[1] += sum_of_eight(Wide((second[0] + second[2]) + (second[1] + second[3])));
+        for (; i < n; ++i) {
+            const auto value = static_cast<double>(x[i]);
+            sums[0] += value;
+            sums[1] += value * (static_cast<double>(y[i]) - shift);
+        }
     }
     // Of so many vectors of channels, which stay in registers.
     template <int vectors>
