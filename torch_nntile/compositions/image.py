@@ -147,6 +147,22 @@ def native_batch_norm_backward(
     output_mask: list[bool],
 ) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
     input.size(1)  # raises what the CPU does
+    stats = input.dtype if weight is None else weight.dtype
+    one = train and input.shape[0] == 1 and _is_row(input, grad_out, weight, save_mean)
+    if one and torch.finfo(input.dtype).bits >= 32:
+        # Channels of one image, as those of instance_norm(): each is a group, and is read once.
+        assert save_mean is not None and save_invstd is not None
+        shape = (1, input.shape[1], 1, -1)
+        dx, products, sums = torch.ops.nntile.group_norm_backward(
+            *(t.contiguous().view(shape) for t in (grad_out, input)),
+            *(t.unsqueeze(0) for t in (save_mean, save_invstd)),
+            None if weight is None else weight.unsqueeze(1),
+        )
+        return (
+            dx.view(input.shape) if output_mask[0] else None,
+            products.flatten() if output_mask[1] else None,
+            sums.flatten() if output_mask[2] else None,
+        )
     if train:
         assert save_mean is not None and save_invstd is not None
         mean, rstd = save_mean.double(), save_invstd.double()
@@ -165,7 +181,6 @@ def native_batch_norm_backward(
         dx = _blended(format, grad_out, slope, level, input, bend, mean)
     else:
         dx = _blended(format, grad_out, slope, torch.zeros_like(slope))
-    stats = input.dtype if weight is None else weight.dtype
     return (
         dx,
         (second * rstd).to(stats) if output_mask[1] else None,

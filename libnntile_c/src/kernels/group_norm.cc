@@ -88,21 +88,15 @@ int group_norm(const Args& args) {
     const double count = static_cast<double>(groups.channels * groups.pixels),
                  eps = args.params[0].f;
     groups.each([&] {
-        double sums[2] = {0, 0}, squares = 0;
+        double sum = 0, squares = 0;
+        for (int64_t c = 0; c < groups.channels; ++c)
+            groups.pieces({0}, c,
+                          [&](int64_t at, int64_t n) { sum += loops.sum(x.read(at, n), n); });
+        const double mean = sum / count;
         for (int64_t c = 0; c < groups.channels; ++c)
             groups.pieces({0}, c, [&](int64_t at, int64_t n) {
-                const void* values = x.read(at, n);
-                loops.moments(values, values, n, 0, sums);
+                squares += loops.deviation(x.read(at, n), n, mean);
             });
-        const double mean = sums[0] / count;
-        if (groups.compute == compute_f32) {  // in double the difference is exact enough
-            squares = std::max(sums[1] - sums[0] * mean, 0.0);
-        } else {
-            for (int64_t c = 0; c < groups.channels; ++c)
-                groups.pieces({0}, c, [&](int64_t at, int64_t n) {
-                    squares += loops.deviation(x.read(at, n), n, mean);
-                });
-        }
         const double rstd = 1 / std::sqrt(squares / count + eps);
         for (int64_t c = 0; c < groups.channels; ++c) {
             const double scale = rstd * groups.number(1, c, 1),
@@ -128,20 +122,21 @@ int group_norm_backward(const Args& args) {
     const double count = static_cast<double>(groups.channels * groups.pixels);
     groups.each([&] {
         const double mean = groups.number(2, 0, 0), rstd = groups.number(3, 0, 0);
-        double level = 0, bend = 0;  // sums of g and of g * (x - mean) with g = dy * weight
+        double level = 0,
+               bend = 0;  // sums of g and of g * z: g = dy * weight, z = (x - mean) * rstd
         for (int64_t c = 0; c < groups.channels; ++c) {
             double sums[2] = {0, 0};
             groups.pieces({0, 1}, c, [&](int64_t at, int64_t n) {
-                loops.moments(dy.read(at, n), x.read(at, n), n, mean, sums);
+                loops.norm_sums(dy.read(at, n), x.read(at, n), nullptr, n, mean, rstd, sums);
             });
             const double weight = groups.number(4, c, 1);
             level += weight * sums[0];
             bend += weight * sums[1];
-            groups.set(6, c, sums[1] * rstd);
+            groups.set(6, c, sums[1]);
             groups.set(7, c, sums[0]);
         }
-        // dx = rstd * (g - mean of g - (x - mean) * rstd^2 * mean of g * (x - mean))
-        const double slope = -rstd * rstd * rstd * bend / count,
+        // dx = rstd * (g - mean of g - z * mean of g * z)
+        const double slope = -rstd * rstd * bend / count,
                      offset = -rstd * level / count - slope * mean;
         for (int64_t c = 0; c < groups.channels; ++c) {
             const double factor = rstd * groups.number(4, c, 1);
