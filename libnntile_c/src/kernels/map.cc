@@ -166,6 +166,10 @@ void MapEngine::run_load(const Step& step, int64_t count) {
         }
         const Transpose transpose = transpose_of(to);
         if (same && p.row_step == 1) return transpose(x, p.step, y, p.n, p.m, p.n);
+        if (from <= to && p.row_step == 1) {  // converted at once, and moved while it is short
+            transpose_of(from)(x, p.step, turned, p.n, p.m, p.n);
+            return step.convert_run(turned, y, 1, p.m * p.n);
+        }
         for (int64_t j = 0; j < p.n; ++j)
             step.convert_run(x + j * p.step * from, turned + j * p.m * to, p.row_step, p.m);
         transpose(turned, p.m, y, p.n, p.m, p.n);
@@ -200,6 +204,10 @@ void MapEngine::run_store(const Step& step, int64_t count) {
         }
         const Transpose transpose = transpose_of(from);
         if (same && p.row_step == 1) return transpose(x, p.n, y, p.step, p.n, p.m);
+        if (to <= from && p.row_step == 1) {
+            step.convert_run(x, turned, 1, p.m * p.n);
+            return transpose_of(to)(turned, p.n, y, p.step, p.n, p.m);
+        }
         transpose(x, p.n, turned, p.m, p.n, p.m);
         for (int64_t j = 0; j < p.n; ++j)
             step.convert_run(turned + j * p.m * from, y + j * p.step * to, p.row_step, p.m);

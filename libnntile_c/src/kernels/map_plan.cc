@@ -95,7 +95,8 @@ double MapEngine::lines(int operand, int dim, int64_t m, int64_t n) const {
 // would take an element of each cache line, and the line again for the next chunk. A chunk of some
 // rows by some columns takes whole lines.
 void MapEngine::choose_plane(int64_t limit) {
-    constexpr int64_t side = 16;
+    // Elements of the other dim: a line of floats, or of bytes
+    constexpr int64_t sides[] = {16, 64};
     constexpr double better = 0.75;
     const int last = space.dims - 1;
     const int64_t size = space.sizes[last];
@@ -110,14 +111,15 @@ void MapEngine::choose_plane(int64_t limit) {
     const int64_t row = std::min(size, limit);
     double least = better * cost(last - 1, std::min(space.sizes[last - 1], limit / row), row);
     int best = -1;
-    for (int dim = last; dim-- > 0;) {
-        const int64_t n = std::min(size, limit / std::min(space.sizes[dim], side));
-        const double now = cost(dim, std::min(space.sizes[dim], limit / n), n);
-        if (now >= least) continue;
-        least = now;
-        best = dim;
-        columns = n;
-    }
+    for (int dim = last; dim-- > 0;)
+        for (int64_t side : sides) {
+            const int64_t n = std::min(size, limit / std::min(space.sizes[dim], side));
+            const double now = cost(dim, std::min(space.sizes[dim], limit / n), n);
+            if (now >= least) continue;
+            least = now;
+            best = dim;
+            columns = n;
+        }
     if (best < 0) return;
     std::rotate(space.sizes + best, space.sizes + best + 1, space.sizes + last);
     for (int k = 0; k < space.operands; ++k)
