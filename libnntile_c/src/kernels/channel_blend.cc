@@ -27,6 +27,55 @@ bool pixels_beside(const Space& space) {
     return true;
 }
 
+// Short rows of pixels, which lie in another order in an operand: a map takes several of them, that
+// is a plane, at once.
+bool lies_across(const Space& space) {
+    constexpr int64_t long_row = 128;
+    const int last = space.dims - 1;
+    if (space.sizes[last] >= long_row) return false;
+    const auto beside = [&](size_t k) {
+        return std::abs(space.strides[k][last]) <= 1 || space.sizes[last] == 1;
+    };
+    return !beside(y) || !beside(a) || !beside(b);
+}
+Program program_of(Compute compute, bool two) {
+    enum : uint8_t { in_a, in_b, in_p, in_q, in_s, in_r };
+    Program program;
+    const auto add = [&](const char* primitive, std::initializer_list<uint8_t> in, uint8_t out) {
+        Instruction i;
+        i.primitive = static_cast<uint16_t>(find_map(primitive));
+        i.compute = dtype_of(compute);
+        i.in = in;
+        i.out = {out};
+        program.code.push_back(i);
+    };
+    if (two) {
+        add("sub", {in_b, in_s}, 6);
+        add("addcmul", {in_r, 6, in_q}, 7);
+        add("addcmul", {7, in_a, in_p}, 8);
+        program.n_in = 6, program.n_registers = 9;
+    } else {
+        add("addcmul", {2, 0, 1}, 3);
+        program.n_in = 3, program.n_registers = 4;
+    }
+    program.n_out = 1;
+    return program;
+}
+int blend_as_map(const Args& args, Compute compute) {
+    static const Program programs[][2] = {
+        {program_of(compute_f32, false), program_of(compute_f32, true)},
+        {program_of(compute_f64, false), program_of(compute_f64, true)}};
+    const Param one{.f = 1};  // factors of both primitives
+    SmallVector<Block, operands> blocks;
+    for (const Block& block : args.blocks)
+        if (block.data) blocks.push_back(block);
+    Args map_of = args;
+    map_of.blocks = blocks;
+    map_of.params = std::span(&one, 1);
+    map_of.program = &programs[compute == compute_f64][blocks.size() == operands];
+    return map(map_of);
+}
+
 template <class T>
 int blend(const Args& args) {
     constexpr Compute compute = sizeof(T) == 4 ? compute_f32 : compute_f64;
@@ -36,6 +85,7 @@ int blend(const Args& args) {
     Space space;
     if (int status = space.make(args, strides, {y, a})) return status;
     if (space.empty()) return 0;
+    if (lies_across(space)) return blend_as_map(args, compute);
     const int inner = space.dims - 1;
     bool each = false;
     for (size_t k : {p, q, s, r}) each |= args.blocks[k].data && space.strides[k][inner] != 0;
