@@ -34,6 +34,8 @@ struct Folds {
         void (*rows)(const void* x, int64_t step, int64_t rows, int64_t n, Total* total);
         // total[j] = fold of total[j] and element j of each of so many rows.
         void (*columns)(const void* x, int64_t step, int64_t rows, int64_t n, Total* total);
+        // y[j] = fold of element j of each of so few rows, 1 or more, in their own type.
+        void (*few)(const void* x, int64_t step, int64_t rows, int64_t n, void* y);
         // total[j] = fold of total[j] and other[j], both totals (sumsq adds).
         void (*join)(const Total* other, int64_t n, Total* total);
         Total identity;

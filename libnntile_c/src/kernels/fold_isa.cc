@@ -183,6 +183,32 @@ void columns(const void* from, int64_t step, int64_t count, int64_t n, Total* to
     rest(std::integral_constant<int, 1>());
 }
 
+template <class Op, class T, int some>
+void few_of(const T* x, int64_t step, int64_t n, T* y, bool first) {
+    for (int64_t j = 0; j < n; ++j) {
+        T own = Op::take(x[j]);
+        for (int64_t k = 1; k < some; ++k) own = Op::join(own, Op::take(x[k * step + j]));
+        y[j] = first ? own : Op::join(y[j], own);
+    }
+}
+
+template <class Op, class T>
+void few_rows(const void* from, int64_t step, int64_t count, int64_t n, void* to) {
+    constexpr int64_t piece = 2048;  // stays in the cache while other rows are joined to it
+    for (int64_t at = 0; at < n; at += piece) {
+        const T* x = static_cast<const T*>(from) + at;
+        T* y = static_cast<T*>(to) + at;
+        const int64_t m = n - at < piece ? n - at : piece;
+        int64_t k = 0;
+        for (; k + 4 <= count; k += 4) few_of<Op, T, 4>(x + k * step, step, m, y, k == 0);
+        if (k + 2 <= count) {
+            few_of<Op, T, 2>(x + k * step, step, m, y, k == 0);
+            k += 2;
+        }
+        if (k < count) few_of<Op, T, 1>(x + k * step, step, m, y, k == 0);
+    }
+}
+
 template <class Op, class T>
 void join(const Total* other, int64_t n, Total* total) {
     for (int64_t j = 0; j < n; ++j) {
@@ -206,7 +232,7 @@ int64_t find(const void* from, int64_t n, Total value) {
 
 template <class Op, class T>
 constexpr Folds::Op op() {
-    Folds::Op row{run<Op, T>, rows<Op, T>, columns<Op, T>, join<Op, T>, {}};
+    Folds::Op row{run<Op, T>, rows<Op, T>, columns<Op, T>, few_rows<Op, T>, join<Op, T>, {}};
     if constexpr (is_real<T>) row.identity.f = Op::template identity<double>;
     else row.identity.i = Op::template identity<int64_t>;
     return row;

@@ -80,6 +80,13 @@ struct Reduction {
         return k > 0 && kept.sizes[k] <= short_row &&
                kept.strides[0][k - 1] == kept.sizes[k] * kept.strides[0][k];
     }
+    // So few rows in place that totals of them need not be wide.
+    bool is_few() const {
+        constexpr int64_t few = 8;
+        const int k = kept.dims - 1;
+        return !is_pair() && reduced.dims == 1 && reduced.sizes[0] <= few && reduced.sizes[0] > 0 &&
+               x.in_place(kept.strides[0][k], kept.sizes[k]);
+    }
     // Also where runs are short and results many: their elements are then read with a stride.
     bool rows_first() const {
         const int k = kept.dims - 1, r = reduced.dims - 1;
@@ -112,6 +119,15 @@ int reduce(const Args& args) {
     const int64_t width = pair ? r.kept.sizes[inner] : 1,
                   y_width = pair ? r.kept.strides[1][inner] : 0;
     const int64_t x_step = r.kept.strides[0][last], y_step = r.kept.strides[1][last];
+    if (rows && !accumulate && r.is_few() && y_step == 1 && y.dtype == dtype_of(compute)) {
+        Walk walk(r.kept, last);
+        do
+            r.op.few(x.data + walk.offset[0] * size_of(x.dtype), r.reduced.strides[0][0],
+                     r.reduced.sizes[0], r.kept.sizes[last],
+                     y.data + walk.offset[1] * size_of(y.dtype));
+        while (walk.next());
+        return 0;
+    }
     const Convert load = loader(y.dtype, wide), store = storer(wide, y.dtype);
     const Transpose transpose = transpose_of(sizeof(Total));
     Total total[totals], before[totals], turned[totals];
