@@ -76,6 +76,30 @@ def test_logcumsumexp_of_limits() -> None:
     assert_parity(lambda x: x.to(torch.bfloat16).logcumsumexp(0), [x], grad=False)
 
 
+PICKED: dict[str, Callable[[Tensor], Tensor]] = {
+    "max": lambda x: x.max(0).values,
+    "max kept": lambda x: x.max(1, keepdim=True).values,
+    "sort": lambda x: x.sort(1).values,
+    "cummax": lambda x: x.cummax(0).values,
+    "of a number": lambda x: x.sum().max(0).values,
+}
+
+
+@pytest.mark.parametrize("name", PICKED)
+@pytest.mark.filterwarnings("error:There is a performance drop")
+def test_what_was_picked_has_gradients_of_gradients(name: str) -> None:
+    x = with_ties(5, 7, dtype=torch.float32)
+
+    def gradients(device: str) -> list[Tensor]:
+        leaf = x.to(device).requires_grad_()
+        (first,) = torch.autograd.grad((PICKED[name](leaf) ** 3).sum(), leaf, create_graph=True)
+        (second,) = torch.autograd.grad((first**2).sum(), leaf)
+        batched = torch.func.vmap(torch.func.grad(lambda x: PICKED[name](x).sum()))
+        return [t.detach().cpu() for t in (first, second, batched(leaf.detach().expand(2, 5, 7)))]
+
+    torch.testing.assert_close(gradients("nntile"), gradients("cpu"))
+
+
 def test_topk_of_many_takes_the_ties_of_the_cpu() -> None:
     x = with_ties(3, 4000)
     for k in (1, 3, 62, 63, 2000, 4000):

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torch_nntile.compositions.registry import composition, own_op
+from torch_nntile.compositions.registry import composing, composition, own_op
 from torch_nntile.schemas import scalar_type
 
 _INDEX_DTYPES = (torch.int64, torch.int32, torch.bool, torch.uint8)
@@ -272,6 +272,26 @@ def unfold_backward(
     places = starts.unsqueeze(1) + torch.arange(size, device=grad_in.device)
     torch.ops.nntile.index_put_(dx, grad_in.movedim(-1, dim + 1), [places], [dim], "sum")
     return dx
+
+
+@composition("value_selecting_reduction_backward", above_autograd=True)
+def value_selecting_reduction_backward(
+    grad: Tensor, dim: int, indices: Tensor, sizes: Sequence[int], keepdim: bool
+) -> Tensor:
+    """PyTorch's formula as one graph: zeros that are cut as the indices are, with no copy between."""
+    if not keepdim and sizes:
+        grad, indices = grad.unsqueeze(dim), indices.unsqueeze(dim)
+    with composing():
+        return grad.new_zeros(sizes).scatter(dim, indices, grad)
+
+
+@composition("cummaxmin_backward", above_autograd=True)
+def cummaxmin_backward(grad: Tensor, input: Tensor, indices: Tensor, dim: int) -> Tensor:
+    """The same, where an element may have been picked several times."""
+    if not input.numel():
+        return input
+    with composing():
+        return input.new_zeros(input.shape).scatter_add(dim, indices, grad)
 
 
 # ---- sizes that depend on data: the host reads

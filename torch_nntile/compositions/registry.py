@@ -8,17 +8,21 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar, overload
 
 import torch
+
+from torch_nntile import _c
 
 __all__ = [
     "COMPOSITIONS",
     "KERNELS",
     "OWN_OPS",
     "OwnOp",
+    "composing",
     "composition",
     "derivative",
     "gradients",
@@ -78,6 +82,16 @@ def _of_one_process(name: str, function: Function) -> Function:
         return function(*args, **kwargs)
 
     return call
+
+
+@contextmanager
+def composing() -> Iterator[None]:
+    """Calls of a composition above autograd wait for each other, as those below it always do."""
+    _c.call("nntile_record_compose", _c.record(), 1)
+    try:
+        yield
+    finally:
+        _c.call("nntile_record_compose", _c.record(), 0)
 
 
 def derivative(*overloads: str) -> Callable[[F], F]:

@@ -27,9 +27,7 @@ def _like(op: Callable[..., Any], operands: Sequence[Tensor], *settings: tuple[i
 
 
 @functools.lru_cache(maxsize=1024)
-def _like_forms(
-    op: Callable[..., Any], forms: tuple[Form, ...], *settings: tuple[int, ...]
-) -> Any:
+def _like_forms(op: Callable[..., Any], forms: tuple[Form, ...], *settings: tuple[int, ...]) -> Any:
     metas = (torch.empty_strided(n, s, dtype=dtype, device="meta") for n, s, dtype in forms)
     return op(*metas, *settings)
 

@@ -298,17 +298,34 @@ struct Scatter {
         return done == n ? 0 : indices.lead(at, &place);
     }
 
-    template <int mode>
-    int line(const int64_t* offsets, const Space& s, int dim) {
-        const int64_t n = s.sizes[dim], to = s.strides[0][dim], from = s.strides[1][dim];
+    // What is the same for all lines of a space along one dim.
+    struct Line {
+        int64_t n, to, from;
+        int64_t index_steps[max_operands];
+        bool one;    // index for all of a line
+        bool plain;  // y is read and written where it is
+        bool run;    // and its places are of one kind
+    };
+    Line line_of(const Space& s, int dim) const {
         const size_t count = indices.blocks.size();
-        bool one = true;
-        for (size_t k = 0; k < count; ++k) one = one && (n == 1 || s.strides[2 + k][dim] == 0);
-        const bool plain = y.dtype == dtype_of(compute);
+        Line l;
+        l.n = s.sizes[dim], l.to = s.strides[0][dim], l.from = s.strides[1][dim];
+        l.one = true;
+        for (size_t k = 0; k < count; ++k) {
+            l.index_steps[k] = s.strides[2 + k][dim];
+            l.one = l.one && (l.n == 1 || l.index_steps[k] == 0);
+        }
+        l.plain = y.dtype == dtype_of(compute);
+        l.run = l.plain && (l.one || (count == 1 && indices.blocks[0].dtype == DType::i64));
+        return l;
+    }
+    template <int mode>
+    int line(const int64_t* offsets, const Line& l) {
+        const auto& [n, to, from, index_steps, one, plain, run] = l;
+        const size_t count = indices.blocks.size();
         int64_t at[max_operands];
         std::copy_n(offsets + 2, count, at);
-        const int64_t index_step = one ? 0 : s.strides[2][dim];
-        const bool run = plain && (one || (count == 1 && indices.blocks[0].dtype == DType::i64));
+        const int64_t index_step = one ? 0 : index_steps[0];
         T* const out = reinterpret_cast<T*>(y.data);
         if (run && x.dtype == y.dtype)  // read where they are
             return plain_run<mode>(reinterpret_cast<const T*>(x.data) + offsets[1], from,
@@ -331,7 +348,7 @@ struct Scatter {
             for (int64_t j = 0; j < some; ++j) {
                 if (!one) {
                     if (int status = indices.lead(at, &place)) return status;
-                    for (size_t k = 0; k < count; ++k) at[k] += s.strides[2 + k][dim];
+                    for (size_t k = 0; k < count; ++k) at[k] += index_steps[k];
                 }
                 const int64_t target = offsets[0] + place + (first + j) * to;
                 if (plain) {
@@ -362,15 +379,28 @@ struct Scatter {
         const bool inner_is_own =
             cost(own, a, std::abs(own.strides[0][a])) <= cost(more, b, along_table);
         const Space &outer = inner_is_own ? more : own, &inner = inner_is_own ? own : more;
-        Walk first(outer, outer.dims);
+        const int last = inner.dims - 1;
+        const Line own_line = line_of(inner, last);
+        // The last dim of the outer loop is one of its own: lines may be short.
+        const int along = outer.dims - 1;
+        Walk first(outer, along);
         do {
-            Walk second(inner, inner.dims - 1);
-            do {
-                int64_t offsets[max_operands];
+            for (int64_t i = 0; i < outer.sizes[along]; ++i) {
+                int64_t begin[max_operands];
                 for (int k = 0; k < outer.operands; ++k)
-                    offsets[k] = first.offset[k] + second.offset[k];
-                if (int status = line<mode>(offsets, inner, inner.dims - 1)) return status;
-            } while (second.next());
+                    begin[k] = first.offset[k] + i * outer.strides[k][along];
+                if (last == 0) {
+                    if (int status = line<mode>(begin, own_line)) return status;
+                    continue;
+                }
+                Walk second(inner, last);
+                do {
+                    int64_t offsets[max_operands];
+                    for (int k = 0; k < outer.operands; ++k)
+                        offsets[k] = begin[k] + second.offset[k];
+                    if (int status = line<mode>(offsets, own_line)) return status;
+                } while (second.next());
+            }
         } while (first.next());
         return 0;
     }
