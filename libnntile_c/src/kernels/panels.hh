@@ -21,6 +21,14 @@ struct PanelLoops {
                                    const void* all, const void* share, double weight,
                                    const int32_t* own, int32_t of_class, const void* target,
                                    void* dx);
+    // Of softmax: y = exp(x - max), if there is a y, and sum += that
+    void (*exp_shift)(const void* x, int64_t n, const void* max, void* y, double* sum);
+    void (*scale)(int64_t n, const void* factor, void* y);
+    void (*shift)(const void* x, int64_t n, const void* max, const void* log_sum, void* y);
+    void (*dot)(const void* a, const void* b, int64_t n, double* sum);  // b: 1 if null
+    void (*softmax_backward)(const void* dy, const void* y, int64_t n, const void* dot, void* dx);
+    void (*log_softmax_backward)(const void* dy, const void* y, int64_t n, const void* sum,
+                                 void* dx);
     // y = p * a + q * (b - s) + r; without b: p * a + r. each: p, q, s and r have an element for
     // each, else one for all. An element has the same bits wherever it is among the n.
     void (*blend)(const void* a, const void* b, int64_t n, bool each, const void* p, const void* q,

@@ -50,6 +50,57 @@ struct Panel {
         }
     }
 
+    // ---- softmax
+    static void exp_shift(const void* from, int64_t n, const void* highest, void* to, double* sum) {
+        const T *x = in(from), *max = in(highest);
+        T* y = static_cast<T*>(to);
+        if (y) {
+#pragma GCC ivdep
+            for (int64_t j = 0; j < n; ++j) {
+                y[j] = exp_of(x[j] - max[j]);
+                sum[j] += static_cast<double>(y[j]);
+            }
+            return;
+        }
+#pragma GCC ivdep
+        for (int64_t j = 0; j < n; ++j) sum[j] += static_cast<double>(exp_of(x[j] - max[j]));
+    }
+    static void scale(int64_t n, const void* by, void* to) {
+        const T* factor = in(by);
+        T* y = static_cast<T*>(to);
+#pragma GCC ivdep
+        for (int64_t j = 0; j < n; ++j) y[j] *= factor[j];
+    }
+    static void shift(const void* from, int64_t n, const void* highest, const void* log, void* to) {
+        const T *x = in(from), *max = in(highest), *log_sum = in(log);
+        T* y = static_cast<T*>(to);
+#pragma GCC ivdep
+        for (int64_t j = 0; j < n; ++j) y[j] = (x[j] - max[j]) - log_sum[j];
+    }
+    static void dot(const void* left, const void* right, int64_t n, double* sum) {
+        const T *a = in(left), *b = in(right);
+        if (b)
+#pragma GCC ivdep
+            for (int64_t j = 0; j < n; ++j) sum[j] += static_cast<double>(a[j] * b[j]);
+        else
+#pragma GCC ivdep
+            for (int64_t j = 0; j < n; ++j) sum[j] += static_cast<double>(a[j]);
+    }
+    static void softmax_backward(const void* grad, const void* value, int64_t n, const void* of,
+                                 void* to) {
+        const T *dy = in(grad), *y = in(value), *dot = in(of);
+        T* dx = static_cast<T*>(to);
+#pragma GCC ivdep
+        for (int64_t j = 0; j < n; ++j) dx[j] = y[j] * (dy[j] - dot[j]);
+    }
+    static void log_softmax_backward(const void* grad, const void* value, int64_t n, const void* of,
+                                     void* to) {
+        const T *dy = in(grad), *y = in(value), *sum = in(of);
+        T* dx = static_cast<T*>(to);
+#pragma GCC ivdep
+        for (int64_t j = 0; j < n; ++j) dx[j] = dy[j] - exp_of(y[j]) * sum[j];
+    }
+
     // In blocks, the last one filled up: see map_isa.cc.
     static constexpr int64_t block = 16;
     template <bool two, bool each>
@@ -91,7 +142,17 @@ struct Panel {
         else run(each ? blend_of<false, true> : blend_of<false, false>);
     }
 
-    static constexpr PanelLoops loops = {max,  exp_sum, shifted_sum, log, cross_entropy_backward,
+    static constexpr PanelLoops loops = {max,
+                                         exp_sum,
+                                         shifted_sum,
+                                         log,
+                                         cross_entropy_backward,
+                                         exp_shift,
+                                         scale,
+                                         shift,
+                                         dot,
+                                         softmax_backward,
+                                         log_softmax_backward,
                                          blend};
 };
 
