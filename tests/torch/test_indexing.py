@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -112,6 +113,25 @@ def test_writes(name: str, cuts: Any) -> None:
     x, v = numbers(5, 6, 3), numbers(5, 6, 3) - 50
     assert_parity(WRITES[name], [x, v, FIRST, SECOND], cuts=cuts, grad=False, same_bits=True)
     assert_parity(WRITES[name], [x, v, FIRST, SECOND], cuts=cuts)
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(3))), ids=str)
+@pytest.mark.parametrize("index", [[2, 0, 2], [[1, 1], [-1, 0]], []], ids=str)
+def test_tables_whose_dims_lie_in_another_order(order: tuple[int, ...], index: Any) -> None:
+    """Rows, read with the CPU's strides; of each dim, written with and without a broadcast."""
+    generator = torch.Generator().manual_seed(7)
+    sizes = (3, 5, 7)
+    x = torch.rand([sizes[d] for d in order], generator=generator)
+    x = x.permute([order.index(d) for d in range(3)])
+    at = torch.tensor(index, dtype=torch.int64)
+    assert_parity(lambda x, i: x[i], [x, at])
+    for dim in range(3):
+        shape = (*sizes[:dim], *at.shape, *sizes[dim + 1 :])
+        for values in (torch.rand(shape, generator=generator), torch.rand(1)):
+            assert_parity(
+                lambda x, v, i, d=dim: torch.ops.aten.index_put(x, [*[None] * d, i], v, True),
+                [x, values, at],
+            )
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -76,8 +76,29 @@ def index(self: Tensor, indices: Sequence[Tensor | None]) -> Tensor:
     table, found, dims = _resolved(self, indices)
     if not found:
         return table.clone()
+    if dims == [0] and found[0].dim() and not table.is_contiguous() and 1 not in table.shape:
+        laid, order = _laid(table)
+        if order[0] == 0 and laid is not table:  # rows in the order of the table, as on the CPU
+            y = torch.ops.nntile.index(laid, found, dims)
+            own = [k for dims_of in _in_place_of(order, 0, found[0].dim()) for k in dims_of]
+            rows: Tensor = y.permute([own.index(k) for k in range(y.dim())])
+            return rows
     result: Tensor = torch.ops.nntile.index(table, found, dims)
     return result
+
+
+def _laid(table: Tensor) -> tuple[Tensor, list[int]]:
+    """With the dims as they lie in memory, if that is all of it; and their order."""
+    order = sorted(range(table.dim()), key=lambda d: -table.stride(d))
+    laid = table.permute(order)
+    return (laid, order) if laid.is_contiguous() else (table, [*range(table.dim())])
+
+
+def _in_place_of(order: Sequence[int], dim: int, dims: int) -> list[list[int]]:
+    """For each dim of a table in this order, those of a result that has so many in place of `dim`."""
+    return [
+        [*range(dim, dim + dims)] if d == dim else [d if d < dim else d + dims - 1] for d in order
+    ]
 
 
 def _only_mask(self: Tensor, indices: Sequence[Tensor | None]) -> Tensor | None:
@@ -146,8 +167,20 @@ def index_put_impl_(
         return self.add_(values) if accumulate else self.copy_(values)
     if values.dim() > table.dim() + max(index.dim() for index in found) - 1:
         values = values.reshape(values.shape[-table.dim() :])
+    if len(found) == 1 and not table.is_contiguous():
+        table, values, dims = _in_order(table, values, found[0].dim(), dims[0])
     torch.ops.nntile.index_put_(table, values, found, dims, "sum" if accumulate else "put")
     return self
+
+
+def _in_order(
+    table: Tensor, values: Tensor, index_dims: int, dim: int
+) -> tuple[Tensor, Tensor, list[int]]:
+    """The same with the dims as they lie in memory: what is written is then one piece of it."""
+    laid, order = _laid(table)
+    values = values[(None,) * (table.dim() - 1 + index_dims - values.dim())]
+    own = [k for dims in _in_place_of(order, dim, index_dims) for k in dims]
+    return laid, values.permute(own), [order.index(dim)]
 
 
 @composition("take")
