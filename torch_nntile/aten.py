@@ -18,12 +18,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["FOREACH", "RANDOM", "ROWS", "UNIFORM", "Row"]
+__all__ = ["ANY_ORDER", "FOREACH", "RANDOM", "ROWS", "UNIFORM", "Row"]
 
 # Numbers of nntile_stub_row_flag.
 FOREACH = 1  # lists are walked in parallel: one node for each element
 RANDOM = 2  # attributes seed and offset come from the generator
 UNIFORM = 4  # operands of other dtypes are refused, as PyTorch does
+ANY_ORDER = (
+    8  # of one operand, whose dims may be taken as they lie: attributes of integers are dims
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,7 +333,7 @@ ORDER = (
     Row("sort.stable", "sort", "self:x stable:- dim descending"),
     *_same("topk", "self:x k dim largest sorted"),
     _own("kthvalue", "self:x k dim"),
-    *_same("flip", "self:x dims"),
+    Row("flip", "flip", "self:x dims", ANY_ORDER),
     *_same("tril triu", "self:x diagonal"),
     _own(
         "resample",

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -162,3 +163,19 @@ def test_refused_as_on_the_cpu(name: str) -> None:
         REFUSED[name](x)
     with pytest.raises(expected.type):
         REFUSED[name](x.to("nntile"))
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("order", list(itertools.permutations(range(3))), ids=str)
+def test_flips_of_dims_that_lie_in_another_order(
+    order: tuple[int, ...], dtype: torch.dtype
+) -> None:
+    """Runs of two and four elements too, and such that begin beside their alignment."""
+    for sizes in ((5, 3, 7), (2, 5, 3), (5, 4, 2), (1, 2, 6), (3, 0, 2)):
+        numel = torch.Size(sizes).numel()
+        laid = [sizes[d] for d in order]
+        for offset in (0, 1):
+            x = torch.arange(numel + offset).to(dtype)[offset:].view(laid)
+            x = x.permute([order.index(d) for d in range(3)])
+            assert_parity(lambda x: (x.flip(0), x.flip(-1, 1), x.flip(0, 1, 2)), [x], grad=False)
+            assert_parity(lambda x: x.transpose(0, 1).contiguous(), [x], grad=False)

@@ -85,9 +85,7 @@ int channel_sums(const Args& args) {
             }
         } else {
             double found[2] = {0, 0};
-            // Of squares a small difference of large sums may be wanted.
-            if (by && x.data != y.data) loops.norm_sums(left, right, nullptr, count, *by, 1, found);
-            else loops.moments(left, right, count, by ? *by : 0, found);
+            loops.moments(left, right, count, by ? *by : 0, found);
             *to[0] += found[0];
             *to[1] += found[1];
         }

@@ -2,6 +2,7 @@
 // Copies between any two layouts and dtypes, and fills.
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstdlib>
 #include <cstring>
 
@@ -133,6 +134,23 @@ bool choose_long_line(Space& s) {
     return true;
 }
 
+// Short runs, as those of two images that lie innermost, are elements of as many bytes. Returns
+// these.
+int64_t widen(Space& s, const std::byte* from, const std::byte* to, int64_t bytes) {
+    constexpr int64_t widest = 8;
+    const int last = s.dims - 1;
+    const int64_t n = s.sizes[last], wide = n * bytes;
+    if (last == 0 || wide > widest || (wide & (wide - 1)) != 0) return bytes;
+    if ((std::bit_cast<uintptr_t>(from) | std::bit_cast<uintptr_t>(to)) & (wide - 1)) return bytes;
+    for (int d = 0; d < last; ++d)
+        for (int k : {0, 1})
+            if (s.strides[k][d] % n != 0) return bytes;
+    for (int d = 0; d < last; ++d)
+        for (int k : {0, 1}) s.strides[k][d] /= n;
+    --s.dims;
+    return wide;
+}
+
 }  // namespace
 
 DType conversion_type(DType from, DType to) { return dtype_of(between(from, to)); }
@@ -144,9 +162,12 @@ int copy(const Args& args) {
     Space s;
     if (int status = s.make(args, strides, {1, 0})) return status;
     if (s.empty()) return 0;
-    const int64_t bytes = size_of(x.dtype);
+    const auto is_run = [&] {
+        return s.strides[0][s.dims - 1] == 1 && s.strides[1][s.dims - 1] == 1;
+    };
+    const int64_t own = size_of(x.dtype), bytes = is_run() ? widen(s, x.data, y.data, own) : own;
     const int last = s.dims - 1;
-    const bool runs = s.strides[0][last] == 1 && s.strides[1][last] == 1;
+    const bool runs = is_run();
     const bool is_plane = !runs && choose_rows(s) && !choose_long_line(s);
     const CopyPiece piece = piece_of(bytes, !is_plane);
     Walk walk(s, is_plane ? last - 1 : last);

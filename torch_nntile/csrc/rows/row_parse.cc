@@ -317,6 +317,7 @@ RowTable parse_row(const char* aten_name, const char* overload, const char* op,
     row.aten = {aten_name, overload};
     row.foreach = flags & NNTILE_STUB_FOREACH;
     row.uniform = flags & NNTILE_STUB_UNIFORM;
+    row.any_order = flags & NNTILE_STUB_ANY_ORDER;
     const auto handle = c10::Dispatcher::singleton().findSchema(row.aten);
     TORCH_CHECK(handle, "row ", row.name, ": PyTorch has no such overload");
     nntile_error* error = nullptr;

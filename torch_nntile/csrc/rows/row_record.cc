@@ -6,7 +6,11 @@
 #include "device/storage.h"
 #include "rows/rows.h"
 
+#include <ATen/ops/as_strided_native.h>
+
+#include <algorithm>
 #include <limits>
+#include <numeric>
 
 namespace torch_nntile {
 namespace {
@@ -65,8 +69,37 @@ bool is_double(const Number& n) {
     return !c10::isIntegralType(n.type, true) || (-most <= n.i && n.i <= most);
 }
 
-// `type`: dtype of the loop that takes numbers in it, or Undefined.
-void read_argument(const AttrSource& source, const IValue& v, ScalarType type, Attrs& attrs) {
+// Dims as they lie in memory, outermost first; empty: they lie in their own order, or not together.
+using Order = at::DimVector;
+Order order_of(const at::Tensor& x, const at::Tensor& y) {
+    Order order;
+    if (x.is_contiguous() || !x.is_non_overlapping_and_dense() || x.strides() != y.strides() ||
+        x.sizes() != y.sizes())
+        return order;
+    order.resize(static_cast<size_t>(x.dim()));
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(),
+                     [&](int64_t a, int64_t b) { return x.stride(a) > x.stride(b); });
+    return order;
+}
+at::Tensor in_order(const at::Tensor& t, const Order& order) {
+    at::DimVector sizes, strides;
+    for (int64_t d : order) {
+        sizes.push_back(t.size(d));
+        strides.push_back(t.stride(d));
+    }
+    return at::native::as_strided_tensorimpl(t, sizes, strides, t.storage_offset());
+}
+// A dim, of which `rank` PyTorch has checked, in that order.
+int64_t place_of(int64_t dim, const Order& order) {
+    const auto rank = static_cast<int64_t>(order.size());
+    return std::find(order.begin(), order.end(), dim < 0 ? dim + rank : dim) - order.begin();
+}
+
+// `type`: dtype of the loop that takes numbers in it, or Undefined. `order`: of the dims that
+// integers are, or empty.
+void read_argument(const AttrSource& source, const IValue& v, ScalarType type, const Order& order,
+                   Attrs& attrs) {
     if (v.isNone()) {
         attrs.add(NNTILE_ATTR_DEFAULT);
         return;
@@ -88,6 +121,8 @@ void read_argument(const AttrSource& source, const IValue& v, ScalarType type, A
             if (v.isList())
                 for (const IValue& e : v.toListRef()) ints.push_back(integer_of(e));
             else ints.push_back(integer_of(v));
+            if (!order.empty())
+                for (int64_t& dim : ints) dim = place_of(dim, order);
             return attrs.ints(ints);
         }
         case NNTILE_ATTR_TEXT: {
@@ -101,7 +136,10 @@ void read_argument(const AttrSource& source, const IValue& v, ScalarType type, A
             attrs.add(NNTILE_ATTR_TEXT).text = source.words[number].c_str();
             return;
         }
-        default: attrs.add(source.kind).i = integer_of(v);
+        default: {
+            const int64_t i = integer_of(v);
+            attrs.add(source.kind).i = order.empty() ? i : place_of(i, order);
+        }
     }
 }
 
@@ -131,12 +169,18 @@ bool Row::takes_node(const View& view, const Inputs& in, const Results& out) con
 bool Row::record_node(const View& view, const Inputs& in, const Results& out) const {
     const ScalarType type = compute_type(in, out);
     const nntile_dtype compute = dtype_of(type);
+    const Order order = t_.any_order && in.values[0].tensor && out[0].defined()
+                            ? order_of(*in.values[0].tensor, out[0])
+                            : Order();
     Operands operands;
     for (size_t i = 0; i < in.values.size(); ++i) {
         const InputSource& source = source_of(i);
         const Value& v = in.values[i];
         if (v.tensor && source.variable && !holds(type, v.tensor->scalar_type())) {
-            operands.tensor(v.tensor->to(type));
+            const at::Tensor converted = v.tensor->to(type);
+            operands.tensor(order.empty() ? at::Tensor(converted) : in_order(converted, order));
+        } else if (v.tensor && !order.empty()) {
+            operands.tensor(in_order(*v.tensor, order));
         } else if (v.tensor) {
             operands.tensor(*v.tensor);
         } else if (v.number.type == ScalarType::Undefined) {
@@ -157,7 +201,8 @@ bool Row::record_node(const View& view, const Inputs& in, const Results& out) co
         if (t_.map && t.defined() && t_.outputs[o].variable && is_narrow(type) &&
             t.scalar_type() != type)
             rounded[o] = make_tensor(t.sizes(), dense_strides(t.sizes()), type);
-        if (t.defined()) operands.tensor(rounded[o].defined() ? rounded[o] : t);
+        if (t.defined() && !order.empty()) operands.tensor(in_order(t, order));
+        else if (t.defined()) operands.tensor(rounded[o].defined() ? rounded[o] : t);
         else operands.absent();
     }
 
@@ -169,7 +214,7 @@ bool Row::record_node(const View& view, const Inputs& in, const Results& out) co
             case AttrSource::From::initial: attrs.add(NNTILE_ATTR_DEFAULT); break;
             case AttrSource::From::argument:
                 read_argument(source, view[source.argument], t_.map ? type : ScalarType::Undefined,
-                              attrs);
+                              order, attrs);
                 break;
             case AttrSource::From::constant: read_constant(source, attrs); break;
             case AttrSource::From::sizes: attrs.ints(out[0].sizes()); break;
