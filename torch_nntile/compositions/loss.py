@@ -18,8 +18,17 @@ from torch_nntile.compositions.attention import is_batched
 from torch_nntile.compositions.piecewise import MEAN as _MEAN
 from torch_nntile.compositions.piecewise import NONE as _NONE
 from torch_nntile.compositions.piecewise import norm_of, reduced
-from torch_nntile.compositions.registry import composition, gradients, own_op
+from torch_nntile.compositions.registry import composing, composition, gradients, own_op
 from torch_nntile.compositions.train import wide
+
+
+@composition("l1_loss", above_autograd=True)
+def l1_loss(self: Tensor, target: Tensor, reduction: int = _MEAN) -> Tensor:
+    """PyTorch's formula as one graph: where no gradient wants the difference, it is not stored."""
+    with composing():
+        result: Tensor = torch.ops.aten.l1_loss.default.decompose(self, target, reduction)
+    return result
+
 
 # ---- cross entropy
 
