@@ -280,6 +280,22 @@ struct Scatter {
         return n;
     }
 
+    // The same of some rows that have one index, which is read once for all of them.
+    template <int mode, int rows>
+    static bool join_rows(const Indices& all, const int64_t* index, int64_t index_step,
+                          const T* from, int64_t step, int64_t from_row, T* to, int64_t out_step,
+                          int64_t to_row, T by, int64_t n) {
+        const int64_t stride = all.strides[0];
+        if (!all_inside(index, index_step, n, all.sizes[0])) return false;
+        for (int64_t j = 0; j < n; ++j) {
+            const T* x = from + j * step;
+            T* element = to + index[j * index_step] * stride + j * out_step;
+            for (int r = 0; r < rows; ++r)
+                element[r * to_row] = joined<mode>(element[r * to_row], x[r * from_row], by);
+        }
+        return true;
+    }
+
     // n elements of x from `from` on, where the index is one or one for each of them; advances
     // `at`, of the index.
     template <int mode>
@@ -380,17 +396,30 @@ struct Scatter {
             cost(own, a, std::abs(own.strides[0][a])) <= cost(more, b, along_table);
         const Space &outer = inner_is_own ? more : own, &inner = inner_is_own ? own : more;
         const int last = inner.dims - 1;
-        const Line own_line = line_of(inner, last);
+        const Line l = line_of(inner, last);
         // The last dim of the outer loop is one of its own: lines may be short.
         const int along = outer.dims - 1;
+        constexpr int at_once = 4;
+        const bool several = last == 0 && !inner_is_own && l.run && !l.one && x.dtype == y.dtype &&
+                             outer.strides[2][along] == 0;
         Walk first(outer, along);
         do {
             for (int64_t i = 0; i < outer.sizes[along]; ++i) {
                 int64_t begin[max_operands];
                 for (int k = 0; k < outer.operands; ++k)
                     begin[k] = first.offset[k] + i * outer.strides[k][along];
+                if (several && i + at_once <= outer.sizes[along] &&
+                    join_rows<mode, at_once>(
+                        indices,
+                        reinterpret_cast<const int64_t*>(indices.blocks[0].data) + begin[2],
+                        l.index_steps[0], reinterpret_cast<const T*>(x.data) + begin[1], l.from,
+                        outer.strides[1][along], reinterpret_cast<T*>(y.data) + begin[0], l.to,
+                        outer.strides[0][along], alpha, l.n)) {
+                    i += at_once - 1;
+                    continue;
+                }
                 if (last == 0) {
-                    if (int status = line<mode>(begin, own_line)) return status;
+                    if (int status = line<mode>(begin, l)) return status;
                     continue;
                 }
                 Walk second(inner, last);
@@ -398,7 +427,7 @@ struct Scatter {
                     int64_t offsets[max_operands];
                     for (int k = 0; k < outer.operands; ++k)
                         offsets[k] = begin[k] + second.offset[k];
-                    if (int status = line<mode>(offsets, own_line)) return status;
+                    if (int status = line<mode>(offsets, l)) return status;
                 } while (second.next());
             }
         } while (first.next());
