@@ -268,9 +268,8 @@ struct Row {
     }
 
     // ---- sums of channels: in double, for a variance is a small difference of large sums
-    static void moments(const void* left, const void* right, int64_t n, double shift,
-                        double* sums) {
-        const T *x = in(left), *y = in(right);
+    template <bool squares>
+    static void moments_of(const T* x, const T* y, int64_t n, double shift, double* sums) {
         constexpr int64_t lanes = 8, vectors = 4;
         typedef T Narrow
             __attribute__((vector_size(lanes * sizeof(T)), aligned(alignof(T)), may_alias));
@@ -284,9 +283,10 @@ struct Row {
                 const Wide value =
                     __builtin_convertvector(*reinterpret_cast<const Narrow*>(a), Wide);
                 first[v] += value;
-                second[v] +=
-                    value *
-                    (__builtin_convertvector(*reinterpret_cast<const Narrow*>(b), Wide) - shift);
+                Wide other = value;
+                if constexpr (!squares)
+                    other = __builtin_convertvector(*reinterpret_cast<const Narrow*>(b), Wide);
+                second[v] += value * (other - shift);
             }
         sums[0] += sum_of_eight(Wide((first[0] + first[2]) + (first[1] + first[3])));
         sums[1] += sum_of_eight(Wide((second[0] + second[2]) + (second[1] + second[3])));
@@ -296,8 +296,13 @@ struct Row {
             sums[1] += value * (static_cast<double>(y[i]) - shift);
         }
     }
+    static void moments(const void* left, const void* right, int64_t n, double shift,
+                        double* sums) {
+        const T *x = in(left), *y = in(right);
+        (x == y ? moments_of<true> : moments_of<false>)(x, y, n, shift, sums);
+    }
     // Of so many vectors of channels, which stay in registers.
-    template <int vectors>
+    template <int vectors, bool squares>
     static void add_moments(const T* x, const T* y, int64_t rows, int64_t x_step, int64_t y_step,
                             const double* shift, double* first, double* second) {
         constexpr int64_t lanes = vector_bytes / sizeof(double);
@@ -314,8 +319,10 @@ struct Row {
             for (int v = 0; v < vectors; ++v) {
                 const Wide value =
                     __builtin_convertvector(*reinterpret_cast<const Narrow*>(x + v * lanes), Wide);
-                const Wide other =
-                    __builtin_convertvector(*reinterpret_cast<const Narrow*>(y + v * lanes), Wide);
+                Wide other = value;
+                if constexpr (!squares)
+                    other = __builtin_convertvector(*reinterpret_cast<const Narrow*>(y + v * lanes),
+                                                    Wide);
                 sums[v] += value;
                 products[v] += value * (other - by[v]);
             }
@@ -331,10 +338,16 @@ struct Row {
         constexpr int64_t lanes = vector_bytes / sizeof(double);
         int64_t j = 0;
         const auto by = [&] { return shift ? shift + j : nullptr; };
+        // Of squares each element is converted once.
+        const bool squares = x == y && x_step == y_step;
         for (; j + 4 * lanes <= n; j += 4 * lanes)
-            add_moments<4>(x + j, y + j, rows, x_step, y_step, by(), first + j, second + j);
+            (squares ? add_moments<4, true> : add_moments<4, false>)(x + j, y + j, rows, x_step,
+                                                                     y_step, by(), first + j,
+                                                                     second + j);
         for (; j + lanes <= n; j += lanes)
-            add_moments<1>(x + j, y + j, rows, x_step, y_step, by(), first + j, second + j);
+            (squares ? add_moments<1, true> : add_moments<1, false>)(x + j, y + j, rows, x_step,
+                                                                     y_step, by(), first + j,
+                                                                     second + j);
         for (; j < n; ++j) {
             double sum = 0, product = 0;
             for (int64_t r = 0; r < rows; ++r) {
