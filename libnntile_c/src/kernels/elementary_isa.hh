@@ -77,17 +77,20 @@ inline float round_to_int(float x, int32_t& n) {  // |x| < 2^22
 }
 inline float power_of_2(int32_t n) { return float_of(static_cast<uint32_t>(n + 127) << 23); }
 
-// 2^n e^r for |r| <= ln2 / 2; in two factors, so that subnormal results and 2^128 are reached.
-inline float scaled_exp(float r, int32_t n) {
+// e^r for |r| <= ln2 / 2
+inline float exp_small(float r) {
     float p = 1.9875691500e-4f;
     p = p * r + 1.3981999507e-3f;
     p = p * r + 8.3334519073e-3f;
     p = p * r + 4.1665795894e-2f;
     p = p * r + 1.6666665459e-1f;
     p = p * r + 5.0000001201e-1f;
-    p = p * (r * r) + r + 1.0f;
+    return p * (r * r) + r + 1.0f;
+}
+// 2^n e^r; in two factors, so that subnormal results and 2^128 are reached.
+inline float scaled_exp(float r, int32_t n) {
     const int32_t half = n >> 1;
-    return p * power_of_2(half) * power_of_2(n - half);
+    return exp_small(r) * power_of_2(half) * power_of_2(n - half);
 }
 inline float exp_of(float x) {
     x = x < -105.0f ? -105.0f : x;
@@ -107,8 +110,8 @@ inline double round_to_int(double x, int64_t& n) {  // |x| < 2^51
 }
 inline double power_of_2(int64_t n) { return double_of(static_cast<uint64_t>(n + 1023) << 52); }
 
-// e^r - 1 - r for |r| <= ln2 / 2, Taylor's up to r^13, of which the terms that matter least go side
-// by side.
+// e^r - 1 - r for |r| <= ln2 / 2 in double, Taylor's up to r^13, of which the terms that matter
+// least go side by side.
 inline double exp_rest(double r) {
     const double z = r * r, v = z * z;
     const double low = (r * (1.0 / 6) + 0.5) + z * (r * (1.0 / 120) + 1.0 / 24);
