@@ -80,7 +80,7 @@ def index(self: Tensor, indices: Sequence[Tensor | None]) -> Tensor:
         laid, order = _laid(table)
         if order[0] == 0 and laid is not table:  # rows in the order of the table, as on the CPU
             y = torch.ops.nntile.index(laid, found, dims)
-            own = [k for dims_of in _in_place_of(order, 0, found[0].dim()) for k in dims_of]
+            own = _in_place_of(order, 0, found[0].dim())
             rows: Tensor = y.permute([own.index(k) for k in range(y.dim())])
             return rows
     result: Tensor = torch.ops.nntile.index(table, found, dims)
@@ -89,16 +89,16 @@ def index(self: Tensor, indices: Sequence[Tensor | None]) -> Tensor:
 
 def _laid(table: Tensor) -> tuple[Tensor, list[int]]:
     """With the dims as they lie in memory, if that is all of it; and their order."""
-    order = sorted(range(table.dim()), key=lambda d: -table.stride(d))
+    strides = table.stride()
+    order = sorted(range(table.dim()), key=lambda d: strides[d], reverse=True)
     laid = table.permute(order)
     return (laid, order) if laid.is_contiguous() else (table, [*range(table.dim())])
 
 
-def _in_place_of(order: Sequence[int], dim: int, dims: int) -> list[list[int]]:
-    """For each dim of a table in this order, those of a result that has so many in place of `dim`."""
-    return [
-        [*range(dim, dim + dims)] if d == dim else [d if d < dim else d + dims - 1] for d in order
-    ]
+def _in_place_of(order: Sequence[int], dim: int, dims: int) -> list[int]:
+    """Dims of a table in this order, as those of a result that has so many in the place of `dim`."""
+    of = [[*range(dim, dim + dims)] if d == dim else [d + (dims - 1) * (d > dim)] for d in order]
+    return [k for each in of for k in each]
 
 
 def _only_mask(self: Tensor, indices: Sequence[Tensor | None]) -> Tensor | None:
@@ -179,7 +179,7 @@ def _in_order(
     """The same with the dims as they lie in memory: what is written is then one piece of it."""
     laid, order = _laid(table)
     values = values[(None,) * (table.dim() - 1 + index_dims - values.dim())]
-    own = [k for dims in _in_place_of(order, dim, index_dims) for k in dims]
+    own = _in_place_of(order, dim, index_dims)
     return laid, values.permute(own), [order.index(dim)]
 
 

@@ -17,7 +17,6 @@ from torch._prims_common import suggest_memory_format
 
 from torch_nntile.compositions.registry import composition, own_op
 
-
 Form = tuple[tuple[int, ...], tuple[int, ...], torch.dtype]
 
 
