@@ -227,3 +227,19 @@ def test_tensors_with_one_storage_keep_it_when_copied() -> None:
 def test_undefined_data_can_be_read() -> None:
     assert torch.empty(3, 5, device="nntile").cpu().shape == (3, 5)
     assert (torch.empty(3, device="nntile") * 0).cpu().shape == (3,)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.uint8, torch.int64], ids=str)
+def test_copies_between_orders_of_short_dims(dtype: torch.dtype) -> None:
+    """Planes of few elements, and runs of few bytes: both sides walk another dim."""
+    sizes = (2, 3, 70, 2, 4)
+    x = torch.arange(torch.Size(sizes).numel()).to(dtype).view(sizes)
+    for order in itertools.islice(itertools.permutations(range(5)), 0, None, 3):
+        for part in (x, x[:, :, 1:68:2], x[:, 2:, ..., 1:3], x[:0]):
+            y = part.permute(order)
+            on_device = x.to("nntile")[: part.shape[0]]
+            if part.shape[2] != 70:
+                on_device = on_device[:, :, 1:68:2]
+            if part.shape[1] != 3:
+                on_device = on_device[:, 2:, ..., 1:3]
+            assert torch.equal(on_device.permute(order).contiguous().cpu(), y.contiguous())

@@ -150,6 +150,58 @@ bool gather_run(const Indices& indices, const T* x, const int64_t* offsets, cons
     return true;
 }
 
+// One index leads to many elements, which lie in another order in x than in y: they are one copy.
+struct Planes {
+    Space outer;  // what an index varies along
+    SmallVector<int64_t, 6> sizes, x_strides, y_strides;
+
+    explicit Planes(const Space& s) {
+        outer.operands = s.operands;
+        for (int d = 0; d < s.dims; ++d) {
+            bool same = true;
+            for (int k = 2; k < s.operands; ++k) same = same && s.strides[k][d] == 0;
+            if (same) {
+                sizes.push_back(s.sizes[d]);
+                x_strides.push_back(s.strides[1][d]);
+                y_strides.push_back(s.strides[0][d]);
+                continue;
+            }
+            outer.sizes[outer.dims] = s.sizes[d];
+            for (int k = 0; k < s.operands; ++k) outer.strides[k][outer.dims] = s.strides[k][d];
+            ++outer.dims;
+        }
+    }
+    bool worth_it(const Space& s) const {
+        constexpr int64_t least = 256;  // elements: to begin a copy costs more than a loop over few
+        int64_t count = 1;
+        bool nearer = false;
+        for (size_t d = 0; d < sizes.size(); ++d) {
+            count *= sizes[d];
+            nearer = nearer || (sizes[d] > 1 && x_strides[d] != 0 &&
+                                std::abs(x_strides[d]) < std::abs(s.strides[1][s.dims - 1]));
+        }
+        return nearer && count >= least;
+    }
+    int gather(const Args& args, const Indices& indices) const {
+        const Block &x = args.blocks.front(), &y = args.blocks.back();
+        const int64_t bytes = size_of(y.dtype);
+        Block blocks[] = {{nullptr, x.dtype, x_strides.data()},
+                          {nullptr, y.dtype, y_strides.data()}};
+        Args part = args;
+        part.sizes = sizes;
+        part.blocks = blocks;
+        Walk walk(outer, outer.dims);
+        do {
+            int64_t place;
+            if (int status = indices.lead(walk.offset + 2, &place)) return status;
+            blocks[0].data = x.data + (walk.offset[1] + place) * bytes;
+            blocks[1].data = y.data + walk.offset[0] * bytes;
+            if (int status = copy(part)) return status;
+        } while (walk.next());
+        return 0;
+    }
+};
+
 template <class T>
 int gather_of(const Args& args, const Indices& indices, const Space& s) {
     const T* x = reinterpret_cast<const T*>(args.blocks.front().data);
@@ -481,6 +533,7 @@ int gather(const Args& args) {
     Space s;
     if (int status = outer_space(args, 0, rank, strides, true, s)) return status;
     if (s.empty()) return 0;
+    if (const Planes planes(s); planes.worth_it(s)) return planes.gather(args, indices);
     switch (size_of(y.dtype)) {
         case 1: return gather_of<uint8_t>(args, indices, s);
         case 2: return gather_of<uint16_t>(args, indices, s);
