@@ -109,7 +109,8 @@ def main(mbit: str = "1000") -> None:
             }
             command = ["ip", "netns", "exec", name, sys.executable, "-W", "ignore", __file__]
             processes.append(subprocess.Popen([*command, "--measure"], env=environment))
-        if any([process.wait() for process in processes]):
+        codes = [process.wait() for process in processes]  # of all
+        if any(codes):
             sys.exit(1)
 
 

@@ -9,6 +9,7 @@ together. Rank 0 writes medians to OUT as JSON.
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import resource
@@ -47,6 +48,15 @@ def together(run: Callable[[], object], calls: int) -> float:
     return (time.perf_counter() - start) / calls * 1e3
 
 
+def timed_block(run: Callable[[], object], calls: int) -> Callable[[], float]:
+    return lambda: together(run, calls)
+
+
+def all_reduce_and_wait(x: Tensor) -> None:
+    dist.all_reduce(x, dist.ReduceOp.MAX)
+    torch.nntile.synchronize()  # type: ignore[attr-defined]
+
+
 def step_of(name: str, device: str) -> Callable[[], None]:
     work = MODELS[name]
     torch.manual_seed(0)
@@ -76,7 +86,7 @@ def steps() -> dict[str, float]:
         for run in runs.values():
             together(run, 4)  # buckets are arranged, plans made
         calls = MODELS[name].steps
-        blocks = {device: (lambda run=run: together(run, calls)) for device, run in runs.items()}
+        blocks = {device: timed_block(run, calls) for device, run in runs.items()}
         for device, times in timing.interleaved(blocks, timing.repeats(9)).items():
             found[f"{name} {device}"] = statistics.median(times)
     return found
@@ -90,11 +100,10 @@ def transfers() -> dict[str, float]:
         for x in data.values():
             dist.all_reduce(x, dist.ReduceOp.MAX)
 
-        def run(name: str) -> None:
-            dist.all_reduce(data[name], dist.ReduceOp.MAX)
-            torch.nntile.synchronize()  # type: ignore[attr-defined]
-
-        blocks = {name: (lambda name=name: together(lambda: run(name), calls)) for name in data}
+        blocks = {
+            name: timed_block(functools.partial(all_reduce_and_wait, x), calls)
+            for name, x in data.items()
+        }
         for name, times in timing.interleaved(blocks, timing.repeats(15)).items():
             found[f"{size} {name}"] = statistics.median(times)
     return found
