@@ -79,7 +79,9 @@ def collect(begin_ns: int) -> Events:
         raw = _c.ffi.string(pointer)
         return names.setdefault(raw, raw.decode())
 
-    tasks, calls, transfers = [], [], []
+    tasks: list[Task] = []
+    transfers: list[Task] = []
+    calls: list[Call] = []
     for k in range(count):
         e = slot[0][k]
         line, module = place(e.place & _NOT_BACKWARD)
