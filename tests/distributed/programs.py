@@ -233,6 +233,17 @@ for _name, _options in DDP_OPTIONS.items():
     PROGRAMS[f"ddp {_name}"] = (lambda options=_options: ddp_of("gpt", **options)), "gpt"
 
 
+@program("ddp buffers captured", "images")
+def buffers() -> list[float]:
+    """The buffers of the first process are everybody's; a step makes a list of them anew."""
+    model = made("images")
+    model.register_buffer("shift", torch.full((1,), float(RANK)))
+    model = Ddp(model.to(DEVICE))
+    found = loop(model, own("images"), how="captured")
+    assert model.module.shift.item() == 0
+    return found
+
+
 @program("ddp no_sync")
 def no_sync() -> list[float]:
     """Gradients of two halves, of which the first stays here until the second is there."""

@@ -28,7 +28,16 @@ NAMES = [
         for how in ("eager", "graph", "captured", *(("compiled",) if kind == "ddp" else ()))
     ),
     *(f"ddp {option}" for option in ("views", "static", "unused", "small buckets", "device_ids")),
-    *("ddp no_sync", "ddp hook", "ddp join", "fsdp1", "dtensor", "tensor parallel", "pipeline"),
+    *(
+        "ddp no_sync",
+        "ddp hook",
+        "ddp buffers captured",
+        "ddp join",
+        "fsdp1",
+        "dtensor",
+        "tensor parallel",
+        "pipeline",
+    ),
     *(
         "zero",
         "checkpoint",

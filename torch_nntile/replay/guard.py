@@ -26,8 +26,17 @@ def plain(value: Any) -> bool:
 
 
 def _equal(a: Any, b: Any) -> bool:
-    """-0.0 is not 0.0 and True not 1, but nan is nan."""
-    return type(a) is type(b) and plain(a) and repr(a) == repr(b)
+    """-0.0 is not 0.0 and True not 1, but nan is nan. A list or dict may be made anew of the same objects, as
+    DistributedDataParallel does with its buffers."""
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, dict):
+        return list(a) == list(b) and all(
+            x is y for x, y in zip(a.values(), b.values(), strict=True)
+        )
+    if isinstance(a, (list, tuple)):
+        return len(a) == len(b) and all(x is y for x, y in zip(a, b, strict=True))
+    return plain(a) and repr(a) == repr(b)
 
 
 _GONE = object()  # stands for what a place held, where nothing is any more
