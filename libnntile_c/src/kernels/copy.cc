@@ -116,7 +116,7 @@ bool choose_rows(Space& s) {
 // A plane of a few elements is not worth a call: another dim that lies close on both sides becomes
 // the row, and those of the plane are walked next to it. False: there is none.
 bool choose_long_line(Space& s) {
-    constexpr int64_t few = 64, near = 64;
+    constexpr int64_t few = 64, near = 16;
     const int last = s.dims - 1;
     if (last < 2 || s.sizes[last] * s.sizes[last - 1] >= few) return false;
     const auto distance = [&](int d) {
