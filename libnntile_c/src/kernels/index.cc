@@ -78,13 +78,17 @@ constexpr int64_t piece_of_indices = 256;
 
 // None is negative, or beyond the end: most are so, and a loop that need not ask is twice as fast.
 template <class I>
-bool all_inside(const I* index, int64_t step, int64_t n, int64_t size) {
+bool all_inside(const I* index, int64_t n, int64_t size) {
     int64_t signs = 0;
-    if (step == 1)
-        for (int64_t j = 0; j < n; ++j) signs |= index[j] | (size - 1 - index[j]);
-    else
-        for (int64_t j = 0; j < n; ++j) signs |= index[j * step] | (size - 1 - index[j * step]);
+    for (int64_t j = 0; j < n; ++j) signs |= index[j] | (size - 1 - index[j]);
     return signs >= 0;
+}
+// At most a piece of them; those that lie apart are read from there once.
+template <class I>
+const I* beside(const I* index, int64_t step, int64_t n, I* held) {
+    if (step == 1) return index;
+    for (int64_t j = 0; j < n; ++j) held[j] = index[j * step];
+    return held;
 }
 
 // One index: a wrong one reads the first element, and is told of at the end.
@@ -95,14 +99,16 @@ bool gather_by_one(const Indices& indices, const T* x, int64_t offset, int64_t s
     const int64_t size = indices.sizes[0], stride = indices.strides[0],
                   more = indices.wrap ? size : 0;
     uint64_t wrong = 0;
+    I held[piece_of_indices];
     const auto run = [&](int64_t some, int64_t by, int64_t s, int64_t f, int64_t t) {
-        if (all_inside(index, by, some, size)) {
+        const I* own = beside(index, by, some, held);
+        if (all_inside(own, some, size)) {
             for (int64_t j = 0; j < some; ++j)
-                y[j * t] = x[static_cast<int64_t>(index[j * by]) * s + j * f];
+                y[j * t] = x[static_cast<int64_t>(own[j]) * s + j * f];
             return;
         }
         for (int64_t j = 0; j < some; ++j) {
-            const int64_t given = index[j * by], at = given + (given >> 63 & more);
+            const int64_t given = own[j], at = given + (given >> 63 & more);
             const bool inside = static_cast<uint64_t>(at) < static_cast<uint64_t>(size);
             wrong |= !inside;
             y[j * t] = x[(inside ? at : 0) * s + j * f];
@@ -301,16 +307,18 @@ struct Scatter {
                                const T* from, int64_t step, T* to, int64_t out_step, T by,
                                int64_t n) {
         const int64_t size = all.sizes[0], stride = all.strides[0], more = all.wrap ? size : 0;
+        int64_t held[piece_of_indices];
         const auto run = [&](int64_t some, int64_t i, int64_t s, int64_t f, int64_t t) {
-            if (all_inside(index, i, some, size)) {
+            const int64_t* own = beside(index, i, some, held);
+            if (all_inside(own, some, size)) {
                 for (int64_t j = 0; j < some; ++j) {
-                    T& element = to[index[j * i] * s + j * t];
+                    T& element = to[own[j] * s + j * t];
                     element = joined<mode>(element, from[j * f], by);
                 }
                 return some;
             }
             for (int64_t j = 0; j < some; ++j) {
-                const int64_t given = index[j * i], at = given + (given >> 63 & more);
+                const int64_t given = own[j], at = given + (given >> 63 & more);
                 if (static_cast<uint64_t>(at) >= static_cast<uint64_t>(size)) return j;
                 T& element = to[at * s + j * t];
                 element = joined<mode>(element, from[j * f], by);
@@ -338,10 +346,10 @@ struct Scatter {
                           const T* from, int64_t step, int64_t from_row, T* to, int64_t out_step,
                           int64_t to_row, T by, int64_t n) {
         const int64_t stride = all.strides[0];
-        if (!all_inside(index, index_step, n, all.sizes[0])) return false;
+        if (index_step != 1 || !all_inside(index, n, all.sizes[0])) return false;
         for (int64_t j = 0; j < n; ++j) {
             const T* x = from + j * step;
-            T* element = to + index[j * index_step] * stride + j * out_step;
+            T* element = to + index[j] * stride + j * out_step;
             for (int r = 0; r < rows; ++r)
                 element[r * to_row] = joined<mode>(element[r * to_row], x[r * from_row], by);
         }
