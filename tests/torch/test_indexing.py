@@ -134,6 +134,20 @@ def test_tables_whose_dims_lie_in_another_order(order: tuple[int, ...], index: A
             )
 
 
+@pytest.mark.parametrize("shape", [(37, 5), (3, 21, 40), (1, 7), (2, 0)], ids=str)
+def test_indices_that_lie_across_their_lines(shape: tuple[int, ...]) -> None:
+    generator = torch.Generator().manual_seed(3)
+    x, y = (torch.rand(shape, generator=generator) for _ in range(2))
+    at = torch.randint(0, max(shape[-1], 1), shape, generator=generator)
+    at = at.mT.contiguous().mT
+    assert_parity(lambda x, y, i: x.scatter_add(-1, i, y), [x, y, at])
+    assert_parity(lambda x, y, i: x.gather(-1, i) * y, [x, y, at])
+    if shape[-1] > 1:
+        at[..., -1, -2] = shape[-1]
+        with pytest.raises(RuntimeError, match=f"index {shape[-1]} is out of bounds"):
+            x.to("nntile").scatter_add(-1, at.to("nntile"), y.to("nntile")).cpu()
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_writes_of_all_dtypes(dtype: torch.dtype) -> None:
     x = numbers(5, 6, 3, dtype=dtype)

@@ -11,6 +11,7 @@
 #include "kernels/copy_run.hh"
 #include "kernels/functions.hh"
 #include "kernels/space.hh"
+#include "kernels/transpose.hh"
 
 namespace nntile::kernels {
 namespace {
@@ -441,6 +442,25 @@ struct Scatter {
         return 0;
     }
 
+    static constexpr int64_t turned_lines = 16;
+    template <int mode>
+    int turned(const int64_t* begin, const int64_t* steps, int64_t some, const Line& l) {
+        int64_t held[turned_lines * piece_of_indices];
+        const auto* index = reinterpret_cast<const int64_t*>(indices.blocks[0].data) + begin[2];
+        transpose_of(sizeof(int64_t))(index, l.index_steps[0], held, l.n, some, l.n);
+        for (int64_t i = 0; i < some; ++i) {
+            const int64_t done = join_by_one<mode>(
+                indices, held + i * l.n, 1,
+                reinterpret_cast<const T*>(x.data) + begin[1] + i * steps[1], l.from,
+                reinterpret_cast<T*>(y.data) + begin[0] + i * steps[0], l.to, alpha, l.n);
+            int64_t place = 0;
+            const int64_t at = begin[2] + i + done * l.index_steps[0];
+            if (done < l.n)
+                if (int status = indices.lead(&at, &place)) return status;
+        }
+        return 0;
+    }
+
     // The loop over the dim along which x is read, and y read and written, closest is the inner
     // one.
     template <int mode>
@@ -460,8 +480,12 @@ struct Scatter {
         // The last dim of the outer loop is one of its own: lines may be short.
         const int along = outer.dims - 1;
         constexpr int at_once = 4;
-        const bool several = last == 0 && !inner_is_own && l.run && !l.one && x.dtype == y.dtype &&
-                             outer.strides[2][along] == 0;
+        const bool lines = last == 0 && l.run && !l.one && x.dtype == y.dtype;
+        const bool several = lines && !inner_is_own && outer.strides[2][along] == 0;
+        // Indices of neighbouring lines lie beside each other, those of a line apart: they are
+        // turned
+        const bool across = lines && l.index_steps[0] != 1 && outer.strides[2][along] == 1 &&
+                            l.n <= piece_of_indices;
         Walk first(outer, along);
         do {
             for (int64_t i = 0; i < outer.sizes[along]; ++i) {
@@ -476,6 +500,14 @@ struct Scatter {
                         outer.strides[1][along], reinterpret_cast<T*>(y.data) + begin[0], l.to,
                         outer.strides[0][along], alpha, l.n)) {
                     i += at_once - 1;
+                    continue;
+                }
+                if (across) {
+                    const int64_t some = std::min(turned_lines, outer.sizes[along] - i);
+                    int64_t steps[max_operands];
+                    for (int k = 0; k < outer.operands; ++k) steps[k] = outer.strides[k][along];
+                    if (int status = turned<mode>(begin, steps, some, l)) return status;
+                    i += some - 1;
                     continue;
                 }
                 if (last == 0) {
