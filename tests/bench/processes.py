@@ -85,6 +85,11 @@ def steps() -> dict[str, float]:
         runs = {device: step_of(name, device) for device in devices}
         for run in runs.values():
             together(run, 4)  # buckets are arranged, plans made
+        if SIZE > 1:
+            step = step_of(name, "nntile")
+            together(step, 2)
+            runs["captured"] = torch_nntile.capture(step)
+            together(runs["captured"], 4)
         calls = MODELS[name].steps
         blocks = {device: timed_block(run, calls) for device, run in runs.items()}
         for device, times in timing.interleaved(blocks, timing.repeats(9)).items():

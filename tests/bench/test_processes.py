@@ -38,6 +38,10 @@ def test_steps(rows: list[Row], tmp_path: Path) -> None:
             theirs, ("PyTorch's DDP", "one process"), goals, strict=True
         ):
             rows.append(Row(f"DDP, 2 processes: {name}, a step", "ms", ours, other, against, goal))
+        captured = both[f"{name} captured"]
+        rows.append(
+            Row(f"DDP, 2 processes: {name}, captured", "ms", captured, theirs[0], "PyTorch's DDP")
+        )
 
 
 def test_transfers(rows: list[Row], tmp_path: Path) -> None:
