@@ -97,6 +97,7 @@ MODELS: dict[str, Callable[[], nn.Module]] = {
     "gpt": gpt,
     "images": images,
     "batch norm": lambda: images(nn.BatchNorm2d),
+    "head": lambda: nn.Sequential(nn.Linear(16, 32), nn.SiLU(), nn.Linear(32, 4)),
 }
 
 
@@ -110,6 +111,7 @@ def data(name: str) -> tuple[Tensor, Tensor]:
     rows = ROWS * SIZE
     x = {
         "mlp": lambda: torch.randn(rows, 16),
+        "head": lambda: torch.randn(rows, 16),
         "gpt": lambda: torch.randint(11, (rows, 6)),
         "images": lambda: torch.randn(rows, 3, 6, 6),
         "batch norm": lambda: torch.randn(rows, 3, 6, 6),
@@ -214,11 +216,10 @@ for _model in ("mlp", "gpt", "images"):
             (lambda model=_model, how=_how: ddp_of(model, how)),
             _model,
         )
-        if _how != "compiled":
-            PROGRAMS[f"fsdp2 {_model} {_how}"] = (
-                (lambda model=_model, how=_how: loop(sharded(model), own(model), how=how)),
-                _model,
-            )
+        PROGRAMS[f"fsdp2 {_model} {_how}"] = (
+            (lambda model=_model, how=_how: loop(sharded(model), own(model), how=how)),
+            _model,
+        )
 # Its statistics select by a mask, which a captured step cannot.
 for _how in ("eager", "graph"):
     PROGRAMS[f"sync batch norm {_how}"] = (lambda how=_how: ddp_of("batch norm", how)), "batch norm"
@@ -294,8 +295,8 @@ def fsdp1() -> list[float]:
     return loop(whole, own("mlp"))
 
 
-@program("dtensor")
-def dtensor() -> list[float]:
+def dtensor(name: str, how: str) -> list[float]:
+    """Replicated parameters, and a batch that is cut over processes."""
     from torch.distributed.tensor import (
         Shard,
         distribute_module,
@@ -304,13 +305,21 @@ def dtensor() -> list[float]:
     )
 
     mesh = init_device_mesh(DEVICE, (SIZE,))
-    model = distribute_module(made("mlp").to(DEVICE), mesh)
-    x, y = (distribute_tensor(t.to(DEVICE), mesh, [Shard(0)]) for t in data("mlp"))
-    return loop(model, (x, y))
+    model = distribute_module(made(name).to(DEVICE), mesh)
+    x, y = (distribute_tensor(t.to(DEVICE), mesh, [Shard(0)]) for t in data(name))
+    return loop(model, (x, y), how=how)
 
 
-@program("tensor parallel", "gpt")
-def tensor_parallel() -> list[float]:
+TENSOR_PARALLEL = {
+    "mlp": {"3": "columns", "5": "rows"},
+    "gpt": {
+        f"{k}.{part}": cut for k in (1, 2) for part, cut in (("up", "columns"), ("down", "rows"))
+    },
+    "head": {"0": "columns", "2": "rows"},
+}
+
+
+def tensor_parallel(name: str, how: str) -> list[float]:
     from torch.distributed.tensor import init_device_mesh
     from torch.distributed.tensor.parallel import (
         ColwiseParallel,
@@ -318,13 +327,26 @@ def tensor_parallel() -> list[float]:
         parallelize_module,
     )
 
-    model = made("gpt").to(DEVICE)
-    plan = {}
-    for block in ("1", "2"):
-        plan |= {f"{block}.up": ColwiseParallel(), f"{block}.down": RowwiseParallel()}
+    cuts = {"columns": ColwiseParallel, "rows": RowwiseParallel}
+    plan = {part: cuts[cut]() for part, cut in TENSOR_PARALLEL[name].items()}
+    model = made(name).to(DEVICE)
     parallelize_module(model, init_device_mesh(DEVICE, (SIZE,)), plan)
-    x, y = (t.to(DEVICE) for t in data("gpt"))
-    return loop(model, (x, y), sgd(model.parameters(), foreach=False))
+    x, y = (t.to(DEVICE) for t in data(name))
+    return loop(model, (x, y), sgd(model.parameters(), foreach=False), how)
+
+
+for _how in ("eager", "graph", "captured"):
+    # Not of images: PyTorch gives each part of a group norm's gradient the whole batch's size.
+    for _model in ("mlp", "gpt", "head"):
+        PROGRAMS[f"dtensor {_model} {_how}"] = (
+            (lambda model=_model, how=_how: dtensor(model, how)),
+            _model,
+        )
+    for _model in TENSOR_PARALLEL:
+        PROGRAMS[f"tensor parallel {_model} {_how}"] = (
+            (lambda model=_model, how=_how: tensor_parallel(model, how)),
+            _model,
+        )
 
 
 @program("pipeline")

@@ -20,37 +20,36 @@ pytestmark = pytest.mark.multi
 
 FOLDER = Path(__file__).parent
 # All of them, by name, without starting a process group.
+WAYS = ("eager", "graph", "captured")
 NAMES = [
     *(
         f"{kind} {model} {how}"
         for kind in ("ddp", "fsdp2")
         for model in ("mlp", "gpt", "images")
-        for how in ("eager", "graph", "captured", *(("compiled",) if kind == "ddp" else ()))
+        for how in (*WAYS, "compiled")
+    ),
+    *(
+        f"{kind} {model} {how}"
+        for kind in ("dtensor", "tensor parallel")
+        for model in ("mlp", "gpt", "head")
+        for how in WAYS
     ),
     *(f"ddp {option}" for option in ("views", "static", "unused", "small buckets", "device_ids")),
-    *(
-        "ddp no_sync",
-        "ddp hook",
-        "ddp buffers captured",
-        "ddp join",
-        "fsdp1",
-        "dtensor",
-        "tensor parallel",
-        "pipeline",
-    ),
-    *(
-        "zero",
-        "checkpoint",
-        "functional, compiled",
-        "profile",
-        "sync batch norm eager",
-        "sync batch norm graph",
-    ),
+    *("ddp no_sync", "ddp hook", "ddp buffers captured", "ddp join", "fsdp1", "pipeline", "zero"),
+    *("checkpoint", "functional, compiled", "profile"),
+    *("sync batch norm eager", "sync batch norm graph"),
 ]
 SAMPLE = [
-    *(f"ddp gpt {how}" for how in ("eager", "graph", "captured", "compiled")),
+    *(f"ddp gpt {how}" for how in (*WAYS, "compiled")),
     *("fsdp2 gpt eager", "fsdp2 mlp captured", "ddp images eager", "sync batch norm eager"),
-    *("ddp unused", "tensor parallel", "pipeline", "zero", "dtensor", "profile"),
+    *(
+        "ddp unused",
+        "tensor parallel gpt eager",
+        "pipeline",
+        "zero",
+        "dtensor gpt eager",
+        "profile",
+    ),
 ]
 
 

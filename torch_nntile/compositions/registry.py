@@ -78,7 +78,10 @@ def _of_one_process(name: str, function: Function) -> Function:
         module = sys.modules.get("torch.distributed.tensor")
         if module is not None and any(isinstance(x, module.DTensor) for x in args):
             formula = getattr(getattr(torch.ops.aten, packet), kind or "default")
-            return formula.decompose(*args, **kwargs)
+            from torch.distributed.tensor.experimental import implicit_replication
+
+            with implicit_replication():  # of plain tensors that it makes, as a mask
+                return formula.decompose(*args, **kwargs)
         return function(*args, **kwargs)
 
     return call
