@@ -58,7 +58,7 @@ class NntileAccelerator(accelerators.Accelerator):
         count = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
         if devices not in (count, str(count), -1, "-1", "0,", [0]):
             raise InvalidArgumentError(
-                f"devices={devices!r}: there is one device a process, which uses all cores, and "
+                f"devices={devices!r}: there is one device nntile a process, which uses all cores, and "
                 f"{count} processes; start more by torchrun"
             )
         return list(range(count))
