@@ -160,7 +160,9 @@ def _warn_beyond_machine(memory: int | str | None, budget: int) -> None:
     """The system has swap, or others end: so this is allowed."""
     stats = _c.new_struct("nntile_context_stats")
     _c.call("nntile_context_stats_get", stats)
-    total = int(stats.budget_bytes) * 10 // 9  # without a context: 90 % of the machine
+    # Without a context: this process's share of 90 % of the machine
+    shares = max(1, int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
+    total = int(stats.budget_bytes) * 10 // 9 * shares
     if budget > total:
         warnings.warn(
             f"nntile: memory={memory!r} is more than the {total / 2**30:.1f} GiB of this machine: "

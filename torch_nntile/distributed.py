@@ -19,6 +19,8 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from torch_nntile import _c
+
 __all__ = ["register"]
 
 
@@ -92,8 +94,6 @@ def _finish_at_exit() -> None:
 
 
 def _finish() -> None:
-    from torch_nntile import _c
-
     if _c.get("nntile_context_active") and not _c.get("nntile_context_forked"):
         _c.try_call("nntile_record_run", _c.record())
         _c.try_call("nntile_context_wait")

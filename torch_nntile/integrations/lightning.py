@@ -96,7 +96,17 @@ def _for_device(precision: Any) -> Any:
     return precision
 
 
-class NntileStrategy(strategies.SingleDeviceStrategy):
+class _OnDevice(strategies.Strategy):
+    @property
+    def precision_plugin(self) -> Any:
+        return super().precision_plugin
+
+    @precision_plugin.setter
+    def precision_plugin(self, plugin: Any) -> None:
+        self._precision_plugin = _for_device(plugin)
+
+
+class NntileStrategy(_OnDevice, strategies.SingleDeviceStrategy):
     """`Trainer(strategy=NntileStrategy())` brings its accelerator."""
 
     strategy_name = "nntile"
@@ -104,30 +114,14 @@ class NntileStrategy(strategies.SingleDeviceStrategy):
     def __init__(self, **options: Any) -> None:
         super().__init__(**_with_device(options))
 
-    @property
-    def precision_plugin(self) -> Any:
-        return super().precision_plugin
 
-    @precision_plugin.setter
-    def precision_plugin(self, plugin: Any) -> None:
-        self._precision_plugin = _for_device(plugin)
-
-
-class NntileDdpStrategy(strategies.DDPStrategy):
+class NntileDdpStrategy(_OnDevice, strategies.DDPStrategy):
     """DistributedDataParallel in the processes that torchrun has started."""
 
     strategy_name = "nntile_ddp"
 
     def determine_ddp_device_ids(self) -> None:
         """None: Lightning would make a stream of CUDA for them."""
-
-    @property
-    def precision_plugin(self) -> Any:
-        return super().precision_plugin
-
-    @precision_plugin.setter
-    def precision_plugin(self, plugin: Any) -> None:
-        self._precision_plugin = _for_device(plugin)
 
 
 class NntileCallback(Callback):

@@ -134,7 +134,8 @@ public:
     }
     ReduceOp op() const { return op_; }
     uint64_t signature() const {
-        return static_cast<uint64_t>(op_.op_) * 4 + mean_ * 2 + bool(factor_);
+        const uint64_t factor = factor_ ? std::hash<double>()(factor_->to<double>()) | 1 : 0;
+        return (static_cast<uint64_t>(op_.op_) * 2 + mean_) ^ factor;
     }
     // Nothing is to be done before and after.
     bool is_the_hosts() const { return compute_ == dtype_ && !factor_ && !mean_; }
@@ -387,7 +388,6 @@ public:
         batch_.reset();
         if (!batch || batch->lanes.empty()) return done(OpType::COALESCED, {});
         Call call{"batch_isend_irecv", OpType::COALESCED, {}, batch->sent, batch->received};
-        call.signature = batch->signature;
         for (const Lane& lane : batch->lanes) add_lanes(call, lane);
         return issue(
             call, bytes,
@@ -412,7 +412,7 @@ public:
                 });
         }
         const size_t k = batch_->sent.size();
-        batch_->add(lane);
+        batch_->lanes.push_back(lane);
         if (to == rank_) batch_->own[tag].first.push_back(k);
         else
             batch_->posts.push_back([to, tag, k](Host& host, Tensors& x, Tensors&) {
@@ -435,7 +435,7 @@ public:
                 });
         }
         const size_t k = batch_->received.size();
-        batch_->add(lane);
+        batch_->lanes.push_back(lane);
         if (from == rank_) batch_->own[tag].second.push_back(k);
         else
             batch_->posts.push_back([from, tag, k](Host& host, Tensors&, Tensors& y) {
@@ -472,7 +472,6 @@ private:
         Tensors sent, received;
         // What a process sends to itself is a copy: a host has no connection for it. By tag.
         std::map<int, std::pair<std::vector<size_t>, std::vector<size_t>>> own;
-        uint64_t signature = 0;
         std::vector<std::pair<size_t, size_t>> to_itself(const char* name) const {
             std::vector<std::pair<size_t, size_t>> pairs;
             for (const auto& [tag, of_tag] : own) {
@@ -487,11 +486,6 @@ private:
                 }
             }
             return pairs;
-        }
-        void add(const Lane& lane) {
-            lanes.push_back(lane);
-            signature =
-                signature * 31 + static_cast<uint64_t>(lane.peer * 4 + lane.tag * 2 + lane.sends);
         }
     };
     struct Call {
@@ -510,6 +504,8 @@ private:
     // Those of one peer and tag are in order; one from anywhere is behind and before all of its
     // tag.
     void add_lanes(Call& call, const Lane& lane) {
+        for (int n : {lane.peer, lane.tag, int{lane.sends}})
+            call.signature = call.signature * 1000003 + static_cast<uint64_t>(n);
         std::vector<Lane> all{lane};
         if (!lane.sends && lane.peer == any_source)
             for (int peer = 0; peer < size_; ++peer) all.push_back({false, peer, lane.tag});
