@@ -162,7 +162,7 @@ void tell(TraceFunction trace, const RunTask& task, int worker, int64_t begin) {
 Blocks blocks_of(const Run& run, uint32_t index) {
     Blocks blocks;
     for (const Entry& e : run.plan->entries_of(index))
-        blocks.push_back(static_cast<std::byte*>(run.memory[e.memory]->block));
+        blocks.push_back(static_cast<std::byte*>(run.memory[e.memory]->ram.block));
     return blocks;
 }
 
@@ -181,6 +181,16 @@ void execute(void** buffers, void* arg) {
 
 void execute_here(const RunTask& task) {
     execute_task(*task.run, task.index, blocks_of(*task.run, task.index));
+}
+
+void skip_task(const RunTask& task) {
+    mark_lost(*task.run, task.index);
+    if (ends_later(task))
+        function_of(*task.run, task.run->plan->tasks[task.index]).start(nullptr, nullptr);
+}
+
+std::string message_of(const RunTask& task, const char* text) {
+    return message(*task.run, task.index, text);
 }
 
 bool ends_later(const RunTask& task) {

@@ -10,6 +10,7 @@
 #include "base/small_vector.hh"
 #include "runtime/pool.hh"
 #include "runtime/schedule.hh"
+#include "runtime/stager.hh"
 
 namespace nntile::runtime {
 
@@ -17,6 +18,7 @@ namespace nntile::runtime {
 struct Entry {
     uint32_t memory = 0;
     uint8_t mode = STARPU_R;  // R, W or RW
+    bool fresh = false;       // what was there before matters to nobody
     bool defined = false;     // the task reads what an earlier task, or an input, has put there
 };
 using Blocks = SmallVector<std::byte*, 16>;  // where a task's memories lie, by entry
@@ -125,8 +127,15 @@ public:
     size_t temporaries = 0, slots = 0, scalars = 0, host_calls = 0;
     int64_t slot_bytes = 0, need_bytes = 0;
     size_t external = 0;  // memories [0, external) are inputs or outputs
-    // All tasks as one thread may run them; empty: they are for workers
-    std::vector<uint32_t> order;
+    std::vector<uint32_t> order;  // all tasks, as one thread may run them
+    bool for_workers = true;      // and nobody else
+    // Engine's mutex
+    const Sequence& sequence() {
+        if (!sequence_) sequence_ = make_sequence(*this);
+        return *sequence_;
+    }
+    int64_t largest_task_bytes = 0;  // tiles that one task needs at once
+    uint32_t largest_task = 0;
     double work_seconds = 0;      // of the kernels alone
     bool updates_inputs = false;  // some output lies in the memory of an input
 
@@ -141,6 +150,7 @@ public:
     std::vector<uint32_t> slots_read, successors, readers, bound;
 
 private:
+    std::unique_ptr<const Sequence> sequence_;
     template <class T>
     static std::span<const T> list(const std::vector<T>& all, size_t begin, size_t end) {
         return {all.data() + begin, end - begin};
@@ -148,6 +158,8 @@ private:
 };
 
 void execute_here(const RunTask& task);  // by the calling thread, in main memory
+void skip_task(const RunTask& task);     // what it should have written is lost
+std::string message_of(const RunTask& task, const char* text);
 // Of a function of the host that goes on after it has returned: end_task() ends it.
 bool ends_later(const RunTask& task);
 bool start_task(RunTask& task);  // false: it has ended already

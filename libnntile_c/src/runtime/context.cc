@@ -90,6 +90,9 @@ void start_locked(const Config& config) {
     check(left / stack > ncpu && left > memory::spared_address_space, Status::out_of_memory,
           "context: the limit on the address space (ulimit -v) leaves ", left,
           " bytes, too few for ", ncpu, " workers");
+    std::unique_ptr<Disk> disk;
+    if (const char* folder = std::getenv("NNTILE_SWAP"))
+        disk = std::make_unique<Disk>(folder, int64_t{4} << 30);
     starpu_conf conf;
     starpu_conf_init(&conf);
     conf.precedence_over_environment_variables = 1;
@@ -115,6 +118,7 @@ void start_locked(const Config& config) {
     std::lock_guard lock(e.mutex);
     e.pool.budget = config.memory_bytes > 0 ? config.memory_bytes : memory_budget();
     e.pool.workers = c.ncpu;
+    e.stager.open(std::move(disk), c.ncpu);
     e.pool.reset_peaks();
     e.launches = 0;
     e.submitted = e.done = 0;
@@ -176,6 +180,7 @@ void shutdown() {
         e.changed.notify_all();
         e.changed.wait(lock, [&] { return e.active_runs == 0 && e.guests == 0; });
         starpu_task_wait_for_all();  // StarPU's own end of tasks that we have seen end
+        e.stager.close();
         e.pool.end_all();
     }
     e.forget_error();

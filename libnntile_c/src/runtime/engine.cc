@@ -12,12 +12,16 @@ Engine& engine() {
     return *e;
 }
 
-void drop(Physical* tile) {
+void drop(Tile* tile) {
     if (forked()) return;
     Engine& e = engine();
     std::lock_guard lock(e.mutex);
-    if (tile->handle) e.pool.disown(tile);
-    else delete tile;
+    if (!tile->ram.handle) {
+        delete tile;
+        return;
+    }
+    e.pool.disown(tile);
+    e.stager.disown(tile);
 }
 
 void Engine::report(Status status, std::string text) {
@@ -51,20 +55,22 @@ constexpr int64_t task_limit = 500'000;  // in flight: half a second of work, 30
 
 }  // namespace
 
-std::vector<Physical*> Engine::reserve(const std::vector<Pool::Need>& needs, int64_t need_bytes,
-                                       bool prefer_idle, std::unique_lock<std::mutex>& lock) {
-    // A launching thread that never waits must not fill the memory with tasks.
+void Engine::check_fits(int64_t need_bytes, size_t tiles) const {
+    constexpr int64_t small_need = 64 << 10;  // a full memory can still be looked at
+    const int64_t most = pool.budget + (need_bytes <= small_need ? pool.budget / 64 : 0);
+    if (pool.owned_bytes + need_bytes <= most + stager.disk_room()) return;
+    fail(Status::out_of_memory, "out of memory: ", need_bytes, " bytes in ", tiles,
+         " tiles are asked for, the budget is ", pool.budget, " bytes",
+         stager.has_disk() ? text_of(" and ", stager.disk_room(), " on the disk") : "", ", ",
+         pool.owned_bytes, " bytes are in use; the largest holders: ", pool.holders());
+}
+
+void Engine::pace() {
+    if (submitted - done <= task_limit && !stager.crowded.load(std::memory_order_relaxed)) return;
+    std::unique_lock lock(mutex);
     Patience patience;
-    while (submitted - done > task_limit) wait_for_change(patience, lock);
-    std::vector<Physical*> taken;
-    while (!pool.reserve(needs, prefer_idle, active_runs > 0, taken)) {
-        if (need_bytes > pool.budget || active_runs == 0)
-            fail(Status::out_of_memory, "out of memory: ", need_bytes, " bytes in ", needs.size(),
-                 " tiles are asked for, the budget is ", pool.budget, " bytes, ", pool.used_bytes,
-                 " bytes are in use; the largest holders: ", pool.holders());
-        wait_for_change(patience, lock);
-    }
-    return taken;
+    while (open && (submitted - done > task_limit || stager.crowded))
+        if (patience.wait(changed, lock)) fail_interrupted();
 }
 
 void Engine::wait_for_change(Patience& patience, std::unique_lock<std::mutex>& lock) {
@@ -109,11 +115,16 @@ constexpr size_t spare_limit = 4;  // runs of one plan that are kept to be used 
 
 void end_run(Run* run) {
     Engine& e = engine();
-    std::shared_ptr<CompiledPlan> plan = std::move(run->plan);
+    std::shared_ptr<CompiledPlan> plan = run->plan;
     std::vector<HostCall> host_calls = std::move(run->host_calls);  // ended without the lock
     std::lock_guard lock(e.mutex);
     for (size_t m = 0; m < run->memory.size(); ++m)
         if (plan->memories[m].kind == MemoryKind::slot) e.pool.count_end(run->memory[m]);
+    if (run->managed) e.stager.ended(run);
+    for (size_t m = 0; run->held && m < plan->external; ++m)
+        e.stager.let_go(run->memory[m], plan->memories[m].first_writer != tile::none);
+    run->held = false;
+    run->plan = nullptr;
     run->state->run = nullptr;
     run->self = {};
     run->late.clear();
@@ -141,11 +152,23 @@ void completed(void* arg) {
     release_late(task);
     const std::span<const uint32_t> successors = run->plan->successors_of(task.index);
     for (auto s = successors.rbegin(); s != successors.rend(); ++s) release(run->tasks[*s]);
+    if (run->managed) {
+        Stager::Ready ready;
+        {
+            std::lock_guard lock(engine().mutex);
+            engine().stager.finished(task, ready);
+        }
+        carry_on(ready);
+    }
     engine().done.fetch_add(1, std::memory_order_relaxed);
     finish_one(run);
 }
 
 void submit(RunTask& task) {
+    if (task.homeless) {
+        skip_task(task);
+        return completed(&task);
+    }
     if (ends_later(task)) {  // not worth a worker, which it would keep from work
         if (!start_task(task)) completed(&task);
         return;
@@ -173,7 +196,7 @@ void submit(RunTask& task) {
             static_cast<starpu_data_access_mode*>(std::malloc(n * sizeof *modes));
     }
     for (size_t i = 0; i < n; ++i) {
-        handles[i] = run.memory[entries[i].memory]->handle;
+        handles[i] = run.memory[entries[i].memory]->ram.handle;
         modes[i] = static_cast<starpu_data_access_mode>(entries[i].mode);
     }
     if (int result = starpu_task_submit(t); result != 0) [[unlikely]] {
@@ -190,6 +213,19 @@ void submit(RunTask& task) {
 
 void release(RunTask& task) {
     if (task.pending.fetch_sub(1, std::memory_order_acq_rel) == 1) submit(task);
+}
+
+// Tasks that are skipped end at once and make others ready: one after the other, not one inside of
+// the other.
+void carry_on(Stager::Ready& ready) {
+    thread_local Stager::Ready* outer = nullptr;
+    if (outer) {
+        outer->insert(outer->end(), ready.begin(), ready.end());
+        return;
+    }
+    outer = &ready;
+    for (size_t k = 0; k < ready.size(); ++k) release(*ready[k]);
+    outer = nullptr;
 }
 
 void end_task(void* task, Status status, const char* text) {

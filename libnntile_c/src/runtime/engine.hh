@@ -9,6 +9,7 @@
 #include "base/error.hh"
 #include "base/wait.hh"
 #include "runtime/pool.hh"
+#include "runtime/stager.hh"
 
 namespace nntile::runtime {
 
@@ -16,6 +17,7 @@ struct Engine {
     std::mutex mutex;                 // pool, tiles, states of runs, the fields up to `where`
     std::condition_variable changed;  // a run has ended or a guest has left
     Pool pool;
+    Stager stager{pool};
     bool open = false;  // a context is active and takes launches
     int64_t active_runs = 0;
     int64_t guests = 0;  // threads inside read() or write()
@@ -34,17 +36,17 @@ struct Engine {
 
     // Throws invalid_state unless a context is active in this process.
     void check_open() const;
-    // Tiles from the pool; waits for runs to end while the budget is used up. out_of_memory if it
-    // can never fit.
-    std::vector<Physical*> reserve(const std::vector<Pool::Need>& needs, int64_t need_bytes,
-                                   bool prefer_idle, std::unique_lock<std::mutex>& lock);
+    // out_of_memory if so much more than what tensors hold has no place, whatever ends. `lock` holds
+    // the mutex.
+    void check_fits(int64_t need_bytes, size_t tiles) const;
+    // While the program is far ahead of its work, it waits here, where it holds no lock.
+    void pace();
+    // Until something has changed; interrupted, or invalid_state if the context is no longer open.
+    void wait_for_change(Patience& patience, std::unique_lock<std::mutex>& lock);
     // Waits until no run is in flight. `lock` holds the mutex.
     void drain(std::unique_lock<std::mutex>& lock);
 
 private:
-    // Until something has changed; interrupted, or invalid_state if the context is no longer open.
-    void wait_for_change(Patience& patience, std::unique_lock<std::mutex>& lock);
-
     std::mutex error_mutex_;
     std::atomic<bool> failed_{false};
     Status status_ = Status::ok;
@@ -67,6 +69,7 @@ inline void set_float_state([[maybe_unused]] uint32_t state) {
 }
 
 void release(RunTask& task);  // one thing less that it waits for; submits it after the last
+void carry_on(Stager::Ready& ready);  // releases them; without the mutex
 void finish_one(Run* run);    // a task, or the launch; ends the run after the last
 // All tasks, by the calling thread: they wait for nothing outside of the run
 void run_here(Run* run);

@@ -48,6 +48,18 @@ void check_inputs(const CompiledPlan& plan, const Launch& launch) {
     }
 }
 
+// A task that cannot have all that it needs at once is found before anything has happened.
+void check_largest(const CompiledPlan& plan, const Launch& launch) {
+    const Pool& pool = engine().pool;
+    if (plan.largest_task_bytes <= pool.budget || plan.largest_task_bytes <= (64 << 10)) return;
+    const PlanTask& task = plan.tasks[plan.largest_task];
+    const Place place = task.where < launch.places.size() ? launch.places[task.where] : 0;
+    const std::string line = text_of_place(place);
+    fail(Status::out_of_memory, "out of memory: ", task.kind->op, ": one task needs ",
+         plan.largest_task_bytes, " bytes of operands and results at once, the budget is ",
+         pool.budget, " bytes", line.empty() ? "" : " [" + line + "]");
+}
+
 std::unique_ptr<Run> spare_run(CompiledPlan& plan) {
     if (plan.spare.empty()) return std::make_unique<Run>(plan.task_count());
     std::unique_ptr<Run> run = std::move(plan.spare.back());
@@ -70,7 +82,7 @@ void wait_for(Run& run, const TaskRef& earlier, RunTask& later) {
 void link(Run& run, const CompiledPlan& plan) {
     for (size_t m = 0; m < run.memory.size(); ++m) {
         const Memory& a = plan.memories[m];
-        const Physical& tile = *run.memory[m];
+        const Tile& tile = *run.memory[m];
         for (uint32_t head : plan.heads_of(a)) wait_for(run, tile.writer, run.tasks[head]);
         if (a.first_writer == tile::none) continue;
         RunTask& writer = run.tasks[a.first_writer];
@@ -83,7 +95,7 @@ void link(Run& run, const CompiledPlan& plan) {
 void remember(Run& run, const CompiledPlan& plan) {
     for (size_t m = 0; m < run.memory.size(); ++m) {
         const Memory& a = plan.memories[m];
-        Physical& tile = *run.memory[m];
+        Tile& tile = *run.memory[m];
         if (a.last_writer == tile::none) {
             for (uint32_t head : plan.heads_of(a)) tile.add_reader({run.state, head});
             continue;
@@ -104,8 +116,8 @@ void bind_inputs(Run& run, const CompiledPlan& plan, const Launch& launch) {
 
 // An output in the memory of an input shares its tile; all others get an owner.
 void bind_outputs(const Run& run, const CompiledPlan& plan, const Launch& launch,
-                  std::vector<std::vector<PhysicalRef>>& bound) {
-    std::vector<PhysicalRef> owners(plan.external);
+                  std::vector<std::vector<TileRef>>& bound) {
+    std::vector<TileRef> owners(plan.external);
     for (size_t i = 0; i < plan.inputs.size() && plan.updates_inputs; ++i) {
         const std::span<const uint32_t> memory = plan.memory_of(plan.inputs[i]);
         for (size_t t = 0; t < memory.size(); ++t)
@@ -121,7 +133,25 @@ void bind_outputs(const Run& run, const CompiledPlan& plan, const Launch& launch
     }
 }
 
-void prepare(Run& run, std::shared_ptr<CompiledPlan> plan, Launch& launch) {
+// Whether all that it uses can be in main memory from now to its end.
+bool bind_at_once(Run& run, const CompiledPlan& plan, const Launch& launch) {
+    Engine& e = engine();
+    if (!e.stager.idle()) return false;
+    for (size_t i = 0; e.stager.has_disk() && i < plan.inputs.size(); ++i) {
+        const std::span<const uint32_t> memory = plan.memory_of(plan.inputs[i]);
+        for (size_t t = 0; t < memory.size(); ++t)
+            if (memory[t] != tile::none &&
+                !Stager::ready(*launch.inputs[i]->tiles[t],
+                               plan.memories[memory[t]].first_writer != tile::none))
+                return false;
+    }
+    std::vector<Tile*> taken;
+    if (!e.pool.reserve(plan.needs, false, e.active_runs > 0, taken)) return false;
+    for (size_t i = 0; i < plan.needed_by.size(); ++i) run.memory[plan.needed_by[i]] = taken[i];
+    return true;
+}
+
+void prepare(Run& run, std::shared_ptr<CompiledPlan> plan, Launch& launch, bool managed) {
     run.state = new RunState{&run};
     run.self = TaskRef(run.state, 0);
     run.mark = trace_mark;
@@ -135,6 +165,11 @@ void prepare(Run& run, std::shared_ptr<CompiledPlan> plan, Launch& launch) {
         run.tasks[t].late.store(nullptr, std::memory_order_relaxed);
     }
     for (uint32_t t : plan->roots) run.tasks[t].pending.store(1, std::memory_order_relaxed);
+    for (size_t t = 0; t < plan->task_count(); ++t) {
+        run.tasks[t].homeless = false;
+        if (managed && plan->tasks[t].predecessors > 0)
+            run.tasks[t].pending.fetch_add(1, std::memory_order_relaxed);
+    }
     run.plan = std::move(plan);
 }
 
@@ -143,7 +178,7 @@ void prepare(Run& run, std::shared_ptr<CompiledPlan> plan, Launch& launch) {
 // waits for a worker.
 bool runs_here(const CompiledPlan& plan, const Run& run, bool awaited) {
     constexpr double handing_over = 5e-6, awaiting = 1e-4;  // seconds of work
-    return !plan.order.empty() && plan.work_seconds <= (awaited ? awaiting : handing_over) &&
+    return !plan.for_workers && plan.work_seconds <= (awaited ? awaiting : handing_over) &&
            run.late.empty() && starpu_worker_get_id() < 0 &&
            !trace_function.load(std::memory_order_relaxed);
 }
@@ -161,32 +196,43 @@ void CompiledPlan::launch(Launch launch) {
     check_arguments(*this, launch);
     if (!active()) e.check_open();
     define_inputs(launch);
-    std::vector<std::vector<PhysicalRef>> bound(outputs.size());
+    std::vector<std::vector<TileRef>> bound(outputs.size());
     std::unique_ptr<Run> run;
-    bool here = false;
+    bool here = false, managed = false;
+    Stager::Ready ready;
     {
         std::unique_lock lock(e.mutex);
         e.check_open();
         check_inputs(*this, launch);
-        const std::vector<Physical*> taken = e.reserve(needs, need_bytes, false, lock);
+        e.check_fits(need_bytes, needs.size());
+        check_largest(*this, launch);
         run = spare_run(*this);
         run->memory.assign(memories.size(), nullptr);
-        for (size_t i = 0; i < needed_by.size(); ++i) run->memory[needed_by[i]] = taken[i];
+        managed = !bind_at_once(*run, *this, launch);
+        if (managed)
+            for (uint32_t m : needed_by) run->memory[m] = e.pool.bare(memories[m].size_class);
         bind_inputs(*run, *this, launch);
         bind_outputs(*run, *this, launch, bound);
-        prepare(*run, shared_from_this(), launch);
+        prepare(*run, shared_from_this(), launch, managed);
         link(*run, *this);
-        here = runs_here(*this, *run, launch.awaited);
+        here = !managed && runs_here(*this, *run, launch.awaited);
         remember(*run, *this);
         if (noting.load(std::memory_order_relaxed)) note_launch(*this, *run);
         // Slots go back at once: the next run may take them and then waits for this one's tasks.
         for (size_t m = 0; m < memories.size(); ++m)
             if (memories[m].kind == MemoryKind::slot) {
                 e.pool.count_use(run->memory[m]);
-                e.pool.give(run->memory[m]);
+                if (!managed) e.pool.give(run->memory[m]);
             }
+        e.stager.note(this, run->memory, external);
         ++e.active_runs;
         ++e.launches;
+        run->held = !managed && e.stager.has_disk();
+        for (size_t m = 0; run->held && m < external; ++m) e.stager.hold(run->memory[m]);
+        if (managed) {
+            e.stager.add(run.get());
+            e.stager.advance(ready);
+        }
         e.submitted.fetch_add(static_cast<int64_t>(task_count()), std::memory_order_relaxed);
     }
     for (size_t i = 0; i < outputs.size(); ++i) {  // what they held is dropped without the lock
@@ -196,6 +242,7 @@ void CompiledPlan::launch(Launch launch) {
     }
     Run* started = run.release();  // its end gives it back to `spare`
     if (here) run_here(started);
+    else if (managed) carry_on(ready);
     else
         for (uint32_t t : roots) release(started->tasks[t]);
     finish_one(started);

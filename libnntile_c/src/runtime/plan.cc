@@ -141,6 +141,7 @@ public:
             if (plan_.tasks[t].predecessors == 0) plan_.roots.push_back(t);
         add_order(schedule.order, work.seconds);
         plan_.seconds = std::move(work.seconds);
+        find_largest();
         shrink();
     }
 
@@ -278,10 +279,13 @@ private:
             uint8_t mode = STARPU_R;
             if (o.access != Access::read)
                 mode = o.access == Access::write && !written_[o.tile] ? STARPU_W : STARPU_RW;
+            const bool fresh = mode == STARPU_W && !chains_.written[chains_.memory_of[o.tile]] &&
+                               plan_.memories[m].kind != MemoryKind::input;
             size_t e = first;
             while (e < plan_.entries.size() && plan_.entries[e].memory != m) ++e;
-            if (e == plan_.entries.size()) plan_.entries.push_back({m, mode});
+            if (e == plan_.entries.size()) plan_.entries.push_back({m, mode, fresh});
             Entry& entry = plan_.entries[e];
+            entry.fresh = entry.fresh && fresh;
             if (entry.mode != mode) entry.mode = STARPU_RW;
             entry.defined |=
                 (reads || mode == STARPU_RW) && (chains_.written[chains_.memory_of[o.tile]] ||
@@ -344,11 +348,23 @@ private:
     // Functions of the host may wait for locks that a launching thread holds: those are for
     // workers.
     void add_order(const std::vector<uint32_t>& order, const std::vector<float>& seconds) {
-        if (plan_.host_calls > 0 || plan_.task_count() > most_here) return;
+        plan_.order = order;
+        plan_.for_workers = plan_.host_calls > 0 || plan_.task_count() > most_here;
+        if (plan_.for_workers) return;
         for (float s : seconds) plan_.work_seconds += s;
         plan_.work_seconds -=
             tile::cost()->machine.task_seconds * static_cast<double>(plan_.task_count());
-        plan_.order = order;
+    }
+
+    void find_largest() {
+        for (uint32_t t = 0; t < plan_.task_count(); ++t) {
+            int64_t bytes = 0;
+            for (const Entry& e : plan_.entries_of(t))
+                bytes += memory::class_bytes(plan_.memories[e.memory].size_class);
+            if (bytes <= plan_.largest_task_bytes) continue;
+            plan_.largest_task_bytes = bytes;
+            plan_.largest_task = t;
+        }
     }
 
     void shrink() {
@@ -376,6 +392,24 @@ std::vector<uint32_t> CompiledPlan::needed_successors_of(uint32_t task) const {
     for (uint32_t e = tasks[task].first_successor; e < tasks[task + 1].first_successor; ++e)
         if (!by_memory[e]) needed.push_back(successors[e]);
     return needed;
+}
+
+std::unique_ptr<const Sequence> make_sequence(const CompiledPlan& plan) {
+    auto sequence = std::make_unique<Sequence>();
+    sequence->position.resize(plan.task_count());
+    std::vector<uint32_t>& first = sequence->first;
+    first.assign(plan.memories.size() + 1, 0);
+    for (const Entry& e : plan.entries) ++first[e.memory + 1];
+    for (size_t m = 0; m < plan.memories.size(); ++m) first[m + 1] += first[m];
+    std::vector<uint32_t> next(first.begin(), first.end() - 1);
+    sequence->uses.resize(plan.entries.size());
+    for (uint32_t position = 0; position < plan.order.size(); ++position) {
+        const uint32_t task = plan.order[position];
+        sequence->position[task] = position;
+        for (const Entry& e : plan.entries_of(task))
+            sequence->uses[next[e.memory]++] = {position, e.fresh};
+    }
+    return sequence;
 }
 
 std::string CompiledPlan::text() const {

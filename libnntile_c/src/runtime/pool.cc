@@ -19,19 +19,19 @@ const uint32_t large_class = memory::class_of(memory::small_below);
 
 }  // namespace
 
-bool Physical::idle() const {
-    return runs == 0 && !writer.running() &&
+bool Tile::idle() const {
+    return runs == 0 && holds == 0 && ram.pins == 0 && !writer.running() &&
            std::none_of(readers.begin(), readers.end(),
                         [](const TaskRef& r) { return r.running(); });
 }
 
-void Physical::add_reader(const TaskRef& reader) {
+void Tile::add_reader(const TaskRef& reader) {
     if (readers.size() == readers.capacity())  // forget ended ones before growing
         std::erase_if(readers, [](const TaskRef& r) { return !r.running(); });
     readers.push_back(reader);
 }
 
-Physical* Pool::unlink(List& list, Physical* tile) {
+Tile* Pool::unlink(List& list, Tile* tile) {
     (tile->older ? tile->older->newer : list.oldest) = tile->newer;
     (tile->newer ? tile->newer->older : list.newest) = tile->older;
     tile->older = tile->newer = nullptr;
@@ -39,79 +39,124 @@ Physical* Pool::unlink(List& list, Physical* tile) {
     return tile;
 }
 
-Physical* Pool::take_idle(uint32_t size_class) {
+Tile* Pool::take_idle(uint32_t size_class) {
     List& list = lists_[size_class];
     int left = scan_limit;
-    for (Physical* tile = list.oldest; tile && left > 0; tile = tile->newer, --left)
+    for (Tile* tile = list.oldest; tile && left > 0; tile = tile->newer, --left)
         if (tile->idle()) return unlink(list, tile);
     return nullptr;
 }
 
-Physical* Pool::take_oldest(uint32_t size_class) {
+Tile* Pool::take_oldest(uint32_t size_class) {
     List& list = lists_[size_class];
     return list.oldest ? unlink(list, list.oldest) : nullptr;
 }
 
 // The memory of a tile is ours, so StarPU neither allocates nor counts, and a handle may change its
 // memory while no task uses it.
-void Pool::bind(Physical* tile, uint32_t size_class, void* block) {
-    tile->size_class = size_class;
-    tile->block = block;
-    const auto size = static_cast<size_t>(tile->bytes());
-    const auto address = reinterpret_cast<uintptr_t>(block);
-    if (tile->handle) {
-        auto* variable = static_cast<starpu_variable_interface*>(
-            starpu_data_get_interface_on_node(tile->handle, STARPU_MAIN_RAM));
-        variable->ptr = variable->dev_handle = address;
-        variable->elemsize = size;
-    } else {
-        starpu_variable_data_register(&tile->handle, -1, 0, size);
-        starpu_variable_ptr_register(tile->handle, STARPU_MAIN_RAM, address, address, 0);
-        // Acquired once for writing: StarPU takes the tile for initialised, so that a task may read
-        // it whatever was written before (StarPU would abort otherwise).
-        starpu_data_acquire(tile->handle, STARPU_W);
-        starpu_data_release(tile->handle);
-        starpu_data_set_sequential_consistency_flag(tile->handle, 0);  // dependencies are ours
-    }
-    tile->next = all_;
+void Pool::register_handle(Tile* tile) {
+    static std::byte nowhere;  // until the tile has memory
+    const auto address = reinterpret_cast<uintptr_t>(&nowhere);
+    starpu_variable_data_register(&tile->ram.handle, -1, 0,
+                                  static_cast<size_t>(tile->block_bytes()));
+    starpu_variable_ptr_register(tile->ram.handle, STARPU_MAIN_RAM, address, address, 0);
+    // Acquired once for writing: StarPU takes the tile for initialised, so that a task may read
+    // it whatever was written before (StarPU would abort otherwise).
+    starpu_data_acquire(tile->ram.handle, STARPU_W);
+    starpu_data_release(tile->ram.handle);
+    starpu_data_set_sequential_consistency_flag(tile->ram.handle, 0);  // dependencies are ours
+    tile->next_of_all = all_;
     if (all_) all_->previous = tile;
     all_ = tile;
+}
+
+void Pool::bind(Tile* tile, void* block) {
+    tile->ram.block = block;
+    auto* variable = static_cast<starpu_variable_interface*>(
+        starpu_data_get_interface_on_node(tile->ram.handle, STARPU_MAIN_RAM));
+    variable->ptr = variable->dev_handle = reinterpret_cast<uintptr_t>(block);
+    variable->elemsize = static_cast<size_t>(tile->block_bytes());
     ++tiles;
-    bytes += tile->bytes();
+    bytes += tile->block_bytes();
     (void)reserved_peak();
 }
 
-void Pool::strip(Physical* tile) {
-    blocks_.give(tile->block, tile->bytes());
-    tile->block = nullptr;
-    tile->writer = {};
-    tile->readers.clear();
-    (tile->previous ? tile->previous->next : all_) = tile->next;
-    if (tile->next) tile->next->previous = tile->previous;
-    tile->previous = tile->next = nullptr;
+void Pool::detach(Tile* tile) {
+    blocks_.give(tile->ram.block, tile->block_bytes());
+    tile->ram.block = nullptr;
     --tiles;
-    bytes -= tile->bytes();
+    bytes -= tile->block_bytes();
 }
 
-void Pool::end(Physical* tile) {
-    starpu_data_unregister(tile->handle);
-    tile->handle = nullptr;
+void Pool::end(Tile* tile) {
+    starpu_data_unregister(tile->ram.handle);
+    tile->ram.handle = nullptr;
+    (tile->previous ? tile->previous->next_of_all : all_) = tile->next_of_all;
+    if (tile->next_of_all) tile->next_of_all->previous = tile->previous;
+    tile->previous = tile->next_of_all = nullptr;
     if (!tile->owned) delete tile;
+}
+
+Tile* Pool::bare(uint32_t size_class) {
+    Tile* tile = nullptr;
+    if (!bare_.empty()) {
+        tile = bare_.back();
+        bare_.pop_back();
+    } else {
+        tile = new Tile;
+    }
+    tile->size_class = size_class;
+    tile->bytes = tile->block_bytes();
+    tile->lost = false;
+    if (!tile->ram.handle) register_handle(tile);
+    return tile;
+}
+
+void Pool::recycle(Tile* tile) {
+    if (tile->ram.block) return give(tile);
+    tile->writer = {};
+    tile->readers.clear();
+    bare_.push_back(tile);
+}
+
+int64_t Pool::most(int64_t need) const { return budget + (need <= small_need ? budget / 64 : 0); }
+
+bool Pool::attach(Tile* tile) {
+    const int64_t size = tile->block_bytes();
+    if (Tile* idle = take_idle(tile->size_class)) {
+        void* block = idle->ram.block;
+        idle->ram.block = nullptr;
+        --tiles;
+        bytes -= size;
+        recycle(idle);
+        bind(tile, block);
+        return true;
+    }
+    if (!make_room(size)) return false;
+    void* block = block_of(size, false);
+    if (!block) return false;
+    bind(tile, block);
+    if (reserved() > budget) blocks_.release(reserved() - budget);
+    return true;
+}
+
+bool Pool::make_room(int64_t more) {
+    while (bytes + more > most(more) && strip_idle(0, memory::class_count) > 0) {
+    }
+    return bytes + more <= most(more);
 }
 
 // Of each class the oldest is looked at: it is idle first.
 int64_t Pool::strip_idle(uint32_t first_class, uint32_t end_class) {
-    Physical* longest = nullptr;
+    Tile* longest = nullptr;
     for (uint32_t k = first_class; k < end_class; ++k) {
-        Physical* tile = lists_[k].oldest;
+        Tile* tile = lists_[k].oldest;
         if (tile && (!longest || tile->given < longest->given) && tile->idle()) longest = tile;
     }
     if (!longest) return 0;
-    const int64_t size = longest->bytes();
-    strip(unlink(lists_[longest->size_class], longest));
-    if (bare_.size() < bare_limit) bare_.push_back(longest);
-    else end(longest);
-    return size;
+    detach(unlink(lists_[longest->size_class], longest));
+    recycle(longest);
+    return longest->block_bytes();
 }
 
 void* Pool::block_of(int64_t size, bool patient) {
@@ -141,17 +186,11 @@ void* Pool::block_of(int64_t size, bool patient) {
     return block;
 }
 
-Physical* Pool::make(uint32_t size_class, bool patient) {
+Tile* Pool::make(uint32_t size_class, bool patient) {
     void* block = block_of(memory::class_bytes(size_class), patient);
     if (!block) return nullptr;
-    Physical* tile = nullptr;
-    if (bare_.empty()) {
-        tile = new Physical;
-    } else {
-        tile = bare_.back();
-        bare_.pop_back();
-    }
-    bind(tile, size_class, block);
+    Tile* tile = bare(size_class);
+    bind(tile, block);
     return tile;
 }
 
@@ -167,12 +206,12 @@ uint32_t Pool::busy_limit(const Need& need, bool prefer_idle) const {
 }
 
 bool Pool::reserve(const std::vector<Need>& needs, bool prefer_idle, bool patient,
-                   std::vector<Physical*>& out) {
+                   std::vector<Tile*>& out) {
     out.clear();
     std::vector<uint32_t> fresh;
     int64_t fresh_bytes = 0, need_bytes = 0;
     for (const Need& need : needs) {
-        Physical* tile = take_idle(need.size_class);
+        Tile* tile = take_idle(need.size_class);
         if (!tile && lists_[need.size_class].size >= busy_limit(need, prefer_idle))
             tile = take_oldest(need.size_class);
         if (!tile) {
@@ -182,8 +221,7 @@ bool Pool::reserve(const std::vector<Need>& needs, bool prefer_idle, bool patien
         need_bytes += memory::class_bytes(need.size_class);
         out.push_back(tile);
     }
-    // A few numbers may go over it, so that a full memory can still be looked at: a sum, a norm.
-    const int64_t most = budget + (need_bytes <= small_need ? budget / 64 : 0);
+    const int64_t most = this->most(need_bytes);
     while (bytes + fresh_bytes > most && strip_idle(0, memory::class_count) > 0) {
     }
     for (uint32_t i : fresh) {
@@ -199,14 +237,15 @@ bool Pool::reserve(const std::vector<Need>& needs, bool prefer_idle, bool patien
         fits = out[i] != nullptr;
     }
     if (reserved() > budget) blocks_.release(reserved() - budget);
+    if (bare_.size() > bare_limit) end_bare(bare_limit);
     if (fits) return true;
-    for (Physical* tile : out)
+    for (Tile* tile : out)
         if (tile) give(tile);
     out.clear();
     return false;
 }
 
-void Pool::give(Physical* tile) {
+void Pool::give(Tile* tile) {
     List& list = lists_[tile->size_class];
     tile->given = ++gives_;
     tile->older = list.newest;
@@ -215,18 +254,20 @@ void Pool::give(Physical* tile) {
     ++list.size;
 }
 
-PhysicalRef Pool::own(Physical* tile, DType dtype, const Dims& sizes) {
+TileRef Pool::own(Tile* tile, DType dtype, const Dims& sizes) {
     tile->owned = true;
-    if (tile->runs == 0) use(tile->bytes());
+    tile->identity = 0;
+    if (tile->runs == 0) use(tile->block_bytes());
+    owned_bytes += tile->block_bytes();
     tile->dtype = dtype;
     tile->sizes = sizes;
-    return PhysicalRef(tile, drop);
+    return TileRef(tile, drop);
 }
 
-void Pool::disown(Physical* tile) {
+void Pool::disown(Tile* tile) {
     tile->owned = false;
-    if (tile->runs == 0) used_bytes -= tile->bytes();
-    give(tile);
+    if (tile->runs == 0) used_bytes -= tile->block_bytes();
+    owned_bytes -= tile->block_bytes();
 }
 
 void Pool::use(int64_t more) {
@@ -234,38 +275,39 @@ void Pool::use(int64_t more) {
     peak_bytes = std::max(peak_bytes, used_bytes);
 }
 
-void Pool::count_use(Physical* tile) {
-    if (tile->runs++ == 0 && !tile->owned) use(tile->bytes());
+void Pool::count_use(Tile* tile) {
+    if (tile->runs++ == 0 && !tile->owned) use(tile->block_bytes());
 }
 
-void Pool::count_end(Physical* tile) {
-    if (--tile->runs == 0 && !tile->owned) used_bytes -= tile->bytes();
+void Pool::count_end(Tile* tile) {
+    if (--tile->runs == 0 && !tile->owned) used_bytes -= tile->block_bytes();
 }
 
 void Pool::trim() {
     while (strip_idle(0, memory::class_count) > 0) {
     }
-    end_bare();
+    end_bare(0);
     blocks_.release_regions();
     blocks_.release(INT64_MAX);
     needed_ = used_bytes;
 }
 
-void Pool::end_bare() {
-    for (Physical* tile : bare_) end(tile);
-    bare_.clear();
+void Pool::end_bare(size_t kept) {
+    for (; bare_.size() > kept; bare_.pop_back()) end(bare_.back());
 }
 
 void Pool::end_all() {
     for (List& list : lists_) list = {};
+    bare_.clear();
     while (all_) {
-        Physical* tile = all_;
-        strip(tile);
+        Tile* tile = all_;
+        if (tile->ram.block) detach(tile);
+        tile->writer = {};
+        tile->readers.clear();
         end(tile);
     }
-    end_bare();
     blocks_.release_regions();
-    used_bytes = needed_ = 0;
+    used_bytes = owned_bytes = needed_ = 0;
 }
 
 std::string Pool::holders() const {
@@ -273,12 +315,13 @@ std::string Pool::holders() const {
         int64_t bytes = 0, tiles = 0;
     };
     std::map<std::string, Total> totals;
-    for (const Physical* tile = all_; tile; tile = tile->next) {
+    for (const Tile* tile = all_; tile; tile = tile->next_of_all) {
+        if (!tile->ram.block) continue;
         std::string name = "tiles of runs in flight";
         if (tile->owned) name = text_of(name_of(tile->dtype), " ", text_of_dims(tile->sizes));
         else if (tile->idle()) name = "free tiles";
         Total& total = totals[name];
-        total.bytes += tile->bytes();
+        total.bytes += tile->block_bytes();
         ++total.tiles;
     }
     std::vector<std::pair<std::string, Total>> largest(totals.begin(), totals.end());

@@ -20,7 +20,7 @@ namespace nntile::runtime {
 
 class CompiledPlan;
 struct PlanTask;
-class Physical;
+class Tile;
 struct Run;
 
 class Waiter;
@@ -37,6 +37,7 @@ struct RunTask {
     std::atomic<int32_t> pending{0};
     std::atomic<Late*> late{nullptr};
     int64_t begin_ns = 0;  // of one that goes on after its function has returned
+    bool homeless = false;  // staged, but it has no place in main memory: it is skipped
 
     bool done() const { return late.load(std::memory_order_acquire) == closed(); }
     // False: the task has already ended, and its effects are visible to the caller.
@@ -141,7 +142,7 @@ struct Run {
     }
     std::shared_ptr<CompiledPlan> plan;
     std::unique_ptr<RunTask[]> tasks;
-    std::vector<Physical*> memory;  // by memory of the plan
+    std::vector<Tile*> memory;  // by memory of the plan
     std::vector<kernels::Param> scalars;
     std::vector<HostCall> host_calls;
     std::deque<Late> late;  // entries of this run's tasks in lists of earlier runs
@@ -150,6 +151,11 @@ struct Run {
     int64_t mark = 0;           // of the thread that launched it, for a profiler
     int64_t number = 0;         // of the launch
     Place place_of(const PlanTask& task) const;
+    // Of a run that is staged: how many of its tasks are, and by memory how many uses are past
+    bool managed = false;
+    uint32_t staged = 0;
+    std::vector<uint32_t> past;
+    bool held = false;  // its external tiles are, until its end
     TaskRef self;  // keeps the state alive
     RunState* state = nullptr;
 };

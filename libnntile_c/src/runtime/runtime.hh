@@ -48,13 +48,13 @@ std::string describe();  // "key: value" lines
 uint64_t generation();   // counts starts: a Storage of an older one is dead
 
 // ---- stored values (storage.cc)
-class Physical;  // one StarPU handle of some bytes; reference counted; pooled when dropped
-using PhysicalRef = std::shared_ptr<Physical>;
+class Tile;  // one StarPU handle of some bytes; reference counted; pooled when dropped
+using TileRef = std::shared_ptr<Tile>;
 
 class Storage final : public graph::Stored {
 public:
     // Row-major over the grid of the refined shape (all factors of all cuts)
-    std::vector<PhysicalRef> tiles;
+    std::vector<TileRef> tiles;
     uint64_t generation = 0;
     int64_t bytes() const override;
     std::shared_ptr<graph::Stored> as(DType dtype, std::span<const int64_t> sizes) const override;

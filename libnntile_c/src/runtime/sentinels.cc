@@ -19,7 +19,7 @@ Sentinels::Sentinels(const Run& run, uint32_t task, const Blocks& blocks) {
         // Bytes from the start that the task may change.
         const int64_t written = reads ? 0 : plan.written_bytes[plan.tasks[task].first_entry + e];
         const std::byte* block = blocks[e];
-        std::byte* end = const_cast<std::byte*>(block) + run.memory[entry.memory]->bytes();
+        std::byte* end = const_cast<std::byte*>(block) + run.memory[entry.memory]->block_bytes();
         // The rest of the block is nobody's: give it known bytes.
         if (!reads)
             std::memset(const_cast<std::byte*>(block) + written, 0xa5,

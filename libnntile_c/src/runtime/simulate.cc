@@ -43,7 +43,7 @@ public:
             link(plan, plan.memories[m], uses_[run.memory[m]], first);
     }
 
-    void wait_of_host(const Physical* tile) {
+    void wait_of_host(const Tile* tile) {
         const auto known = uses_.find(tile);
         if (known == uses_.end() || known->second.writer == none) return;
         const uint32_t now = host_now();
@@ -97,7 +97,7 @@ private:
     }
 
     std::unique_ptr<Noted> noted_ = std::make_unique<Noted>();
-    std::unordered_map<const Physical*, Uses> uses_;
+    std::unordered_map<const Tile*, Uses> uses_;
     uint32_t host_ = none;
 };
 
@@ -152,7 +152,7 @@ void note_launch(const CompiledPlan& plan, const Run& run) {
     if (collector) collector->launch(plan, run);  // it may have ended since `noting` was read
 }
 
-void note_wait(const Physical* tile) {
+void note_wait(const Tile* tile) {
     if (collector) collector->wait_of_host(tile);
 }
 

@@ -16,7 +16,7 @@
 namespace nntile::runtime {
 
 class CompiledPlan;
-class Physical;
+class Tile;
 struct Run;
 
 // What was launched between begin_estimate() and end_estimate(). Entries of the workload with 0
@@ -43,7 +43,7 @@ Played play(const Noted& noted, int workers);
 // ---- called by launches and waits; the engine's mutex is held, but by `noting`
 inline std::atomic<bool> noting{false};
 void note_launch(const CompiledPlan& plan, const Run& run);
-void note_wait(const Physical* tile);  // the host has waited for the task that writes it
+void note_wait(const Tile* tile);  // the host has waited for the task that writes it
 void note_wait_for_all();
 
 }  // namespace nntile::runtime

@@ -2,6 +2,7 @@
 // Stored values: their tiles, and copies from and to dense host bytes.
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 #include "runtime/copy.hh"
 #include "runtime/engine.hh"
@@ -15,7 +16,7 @@ namespace {
 enum class Direction { to_tiles, to_host };
 
 // Sleeps until the tasks in flight that write these tiles (with_readers: or read them) have ended.
-void wait_for_tiles(const std::vector<PhysicalRef>& tiles, bool with_readers) {
+void wait_for_tiles(const std::vector<TileRef>& tiles, bool with_readers) {
     Engine& e = engine();
     auto waiter = std::make_unique<Waiter>();
     waiter->add();  // this thread
@@ -24,7 +25,7 @@ void wait_for_tiles(const std::vector<PhysicalRef>& tiles, bool with_readers) {
     };
     {
         std::lock_guard lock(e.mutex);
-        for (const PhysicalRef& tile : tiles) {
+        for (const TileRef& tile : tiles) {
             if (noting.load(std::memory_order_relaxed) && !with_readers) note_wait(tile.get());
             enter(tile->writer);
             if (!with_readers) continue;
@@ -37,19 +38,72 @@ void wait_for_tiles(const std::vector<PhysicalRef>& tiles, bool with_readers) {
 
 // Waits until these tiles are computed, then lets `copy` read them; throws the first task error.
 template <class Copy>
-void when_computed(const std::vector<PhysicalRef>& tiles, uint64_t generation, Copy&& copy) {
+void when_computed(const std::vector<TileRef>& tiles, uint64_t generation, Copy&& copy) {
     Engine& e = engine();
     bool lost = false;
     {
         Guest guest(e, generation);
         wait_for_tiles(tiles, false);
-        for (const PhysicalRef& tile : tiles) lost = lost || tile->lost;
+        for (const TileRef& tile : tiles) lost = lost || tile->lost;
         if (!lost) copy();
     }
     e.throw_error();
     check(!lost, Status::runtime,
           "this data was never computed, because an earlier op failed: ", e.last_error());
 }
+
+// A tile in main memory, while this lives. What its tasks write is there already.
+class Pinned {
+public:
+    Pinned(Tile* tile, bool to_write) : tile_(tile), writes_(to_write) {
+        Engine& e = engine();
+        if (!e.stager.has_disk() && tile->ram.block) return;  // it stays anyway
+        std::unique_lock lock(e.mutex);
+        Wanted wanted(e.stager, tile, lock);
+        Patience patience;
+        while (!e.stager.pin(tile, to_write)) {
+            check_hope(tile);
+            e.wait_for_change(patience, lock);
+        }
+        pinned_ = true;
+    }
+    ~Pinned() {
+        if (!pinned_) return;
+        Engine& e = engine();
+        std::lock_guard lock(e.mutex);
+        e.stager.unpin_host(tile_, writes_);
+    }
+    Pinned(const Pinned&) = delete;
+    std::byte* block() const { return static_cast<std::byte*>(tile_->ram.block); }
+
+private:
+    // Tasks are not staged while a thread waits for room; afterwards they go on.
+    struct Wanted {
+        Wanted(Stager& stager, Tile* tile, std::unique_lock<std::mutex>& lock)
+            : stager_(stager), tile_(tile), lock_(lock) {
+            stager_.want(tile_, 1);
+        }
+        ~Wanted() {
+            stager_.want(tile_, -1);
+            Stager::Ready ready;
+            stager_.advance(ready);
+            lock_.unlock();
+            carry_on(ready);
+        }
+        Stager& stager_;
+        Tile* tile_;
+        std::unique_lock<std::mutex>& lock_;
+    };
+    static void check_hope(const Tile* tile) {
+        Engine& e = engine();
+        if (!e.stager.hopeless()) return;
+        fail(Status::out_of_memory, "out of memory: ", tile->block_bytes(),
+             " bytes have no place beside what is in use; the budget is ", e.pool.budget, " bytes",
+             e.stager.why_full(), "; the largest holders: ", e.pool.holders());
+    }
+    Tile* tile_;
+    bool writes_, pinned_ = false;
+};
 
 // A view of more and shorter runs is made dense by tasks.
 constexpr int64_t few_runs = 4096, long_run = 256;  // bytes
@@ -79,13 +133,10 @@ void copy_tiles(const Storage& storage, std::byte* host, Direction direction) {
         for (size_t i = 0; i < at.size(); ++i)
             offset += grid.dims[i].starts[static_cast<size_t>(at[i])] * host_strides[i];
         std::byte* outside = host + offset * bytes;
-        starpu_data_handle_t handle = storage.tiles[static_cast<size_t>(t)]->handle;
-        starpu_data_acquire(handle, direction == Direction::to_tiles ? STARPU_W : STARPU_R);
-        auto* inside = static_cast<std::byte*>(starpu_data_get_local_ptr(handle));
-        if (direction == Direction::to_tiles)
-            copy_block(inside, tile_strides, outside, host_strides, sizes, bytes);
-        else copy_block(outside, host_strides, inside, tile_strides, sizes, bytes);
-        starpu_data_release(handle);
+        const bool in = direction == Direction::to_tiles;
+        const Pinned pinned(storage.tiles[static_cast<size_t>(t)].get(), in);
+        if (in) copy_block(pinned.block(), tile_strides, outside, host_strides, sizes, bytes);
+        else copy_block(outside, host_strides, pinned.block(), tile_strides, sizes, bytes);
     }
 }
 
@@ -116,15 +167,20 @@ void allocate(Storage& storage) {
         needs.push_back({memory::class_of(bytes), 1});
         need_bytes += memory::class_bytes(needs.back().size_class);
     }
-    std::vector<PhysicalRef> tiles;
+    std::vector<TileRef> tiles;
     {
-        std::unique_lock lock(e.mutex);
+        std::lock_guard lock(e.mutex);
         e.check_open();
-        for (Physical* tile : e.reserve(needs, need_bytes, true, lock))
-            tiles.push_back(e.pool.own(tile, storage.dtype, storage.sizes));
+        e.check_fits(need_bytes, needs.size());
+        // Where memory is short, write() and tasks take it tile by tile.
+        std::vector<Tile*> taken;
+        if (!e.stager.idle() || !e.pool.reserve(needs, true, false, taken)) {
+            for (const Pool::Need& need : needs) taken.push_back(e.pool.bare(need.size_class));
+        }
+        for (Tile* tile : taken) tiles.push_back(e.pool.own(tile, storage.dtype, storage.sizes));
         storage.generation = generation();
     }
-    for (const PhysicalRef& tile : tiles) tile->lost = false;
+    for (const TileRef& tile : tiles) tile->lost = false;
     storage.tiles = std::move(tiles);
 }
 
@@ -133,7 +189,7 @@ void write(Storage& storage, const void* host) {
     Engine& e = engine();
     Guest guest(e, storage.generation);
     wait_for_tiles(storage.tiles, true);  // a tile may come from the pool with tasks in flight
-    for (const PhysicalRef& tile : storage.tiles) tile->lost = false;
+    for (const TileRef& tile : storage.tiles) tile->lost = false;
     // Never written through: the direction says so.
     copy_tiles(storage, static_cast<std::byte*>(const_cast<void*>(host)), Direction::to_tiles);
     storage.undefined = false;
@@ -167,21 +223,21 @@ bool read_view(const Storage& storage, DType dtype, const Layout& view, void* ho
     if (pieces.irregular) return false;
     std::vector<bool> touched(storage.tiles.size(), false);
     for (const tile::Piece& p : pieces.list) touched[p.base_tile] = true;
-    std::vector<PhysicalRef> tiles;
+    std::vector<TileRef> tiles;
     for (size_t t = 0; t < touched.size(); ++t)
         if (touched[t]) tiles.push_back(storage.tiles[t]);
     when_computed(tiles, storage.generation, [&] {
-        std::vector<const std::byte*> inside(touched.size(), nullptr);
-        for (size_t t = 0; t < touched.size(); ++t) {
-            if (!touched[t]) continue;
-            starpu_data_handle_t handle = storage.tiles[t]->handle;
-            starpu_data_acquire(handle, STARPU_R);
-            inside[t] = static_cast<const std::byte*>(starpu_data_get_local_ptr(handle));
-        }
-        for (const tile::Piece& p : pieces.list)
+        std::ranges::stable_sort(pieces.list, {}, &tile::Piece::base_tile);
+        std::optional<Pinned> pinned;
+        for (size_t k = 0; k < pieces.list.size(); ++k) {
+            const tile::Piece& p = pieces.list[k];
+            if (k == 0 || p.base_tile != pieces.list[k - 1].base_tile) {
+                pinned.reset();
+                pinned.emplace(storage.tiles[p.base_tile].get(), false);
+            }
             copy_block(static_cast<std::byte*>(host) + p.view_offset * bytes, p.view_strides,
-                       inside[p.base_tile] + p.base_offset * bytes, p.base_strides, p.sizes, bytes);
-        for (const PhysicalRef& tile : tiles) starpu_data_release(tile->handle);
+                       pinned->block() + p.base_offset * bytes, p.base_strides, p.sizes, bytes);
+        }
     });
     return true;
 }

@@ -1,0 +1,394 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "runtime/stager.hh"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/error.hh"
+#include "runtime/compiled_plan.hh"
+#include "runtime/engine.hh"
+
+namespace nntile::runtime {
+
+namespace {
+
+constexpr int64_t mib = 1 << 20;
+
+}  // namespace
+
+void Stager::open(std::unique_ptr<Disk> disk, int workers) {
+    disk_ = std::move(disk);
+    workers_ = workers;
+    counts = {};
+    full_ = false;
+    trouble_.clear();
+    habit_.clear();
+}
+
+void Stager::close() {
+    residency_.clear();
+    disk_ = nullptr;
+}
+
+// So much is kept free, or free to drop, before it is asked for.
+int64_t Stager::ahead() const { return std::min(pool_.budget / 8, 64 * mib); }
+
+// ---- tiles
+
+// Whether nobody needs what is there; else when it is needed next.
+bool Stager::dead(const Tile& tile, When& next) const {
+    next = tile.wanted ? 0 : never;
+    if (tile.wanted) return false;
+    for (const auto& [run, memory] : tile.uses) {
+        const Sequence& sequence = run->plan->sequence();
+        uint32_t& past = run->past[memory];
+        const uint32_t end = sequence.first[memory + 1];
+        while (past < end && sequence.uses[past].position < run->staged) ++past;
+        if (past == end) continue;
+        next = when(run->number, sequence.uses[past].position);
+        return sequence.uses[past].fresh;
+    }
+    next = tile.expected;
+    return !tile.owned;
+}
+
+void Stager::leave(Tile* tile) {
+    residency_.leave(*tile);
+    pool_.detach(tile);
+}
+
+void Stager::forget_disk(Tile* tile) {
+    if (!tile->disk.there()) return;
+    disk_->free(tile->disk.at, tile->block_bytes());
+    tile->disk.at = -1;
+    full_ = false;
+}
+
+void Stager::settle(Tile* tile) {
+    if (tile->ram.pins > 0 || tile->ram.writing || tile->ram.loading) return;
+    if (!tile->owned && tile->holds == 0) return recycle(tile);
+    When next = never;
+    const bool none = dead(*tile, next);
+    if (none) forget_disk(tile);
+    if (!tile->ram.block) return;
+    if (none) leave(tile);
+    else if (disk_) residency_.enter(*tile, next, tile->disk.there());
+}
+
+void Stager::recycle(Tile* tile) {
+    residency_.leave(*tile);
+    forget_disk(tile);
+    tile->expected = never;
+    full_ = false;
+    pool_.recycle(tile);
+}
+
+void Stager::disown(Tile* tile) { settle(tile); }
+
+void Stager::take(Tile* tile) {
+    residency_.leave(*tile);
+    if (tile->ram.pins++ == 0) pinned_bytes_ += tile->block_bytes();
+}
+
+void Stager::hold(Tile* tile) {
+    if (!disk_) return;
+    ++tile->holds;
+    take(tile);
+}
+
+void Stager::let_go(Tile* tile, bool written) {
+    --tile->holds;
+    unpin(tile, written);
+}
+
+void Stager::unpin(Tile* tile, bool written) {
+    if (written) forget_disk(tile);
+    if (--tile->ram.pins > 0) return;
+    pinned_bytes_ -= tile->block_bytes();
+    settle(tile);
+}
+
+void Stager::note(const void* plan, const std::vector<Tile*>& memory, size_t external) {
+    if (!disk_) return;
+    std::vector<uint64_t> identities;
+    identities.reserve(external);
+    for (size_t m = 0; m < external; ++m) {
+        if (memory[m]->identity == 0) memory[m]->identity = ++identities_;
+        identities.push_back(memory[m]->identity);
+    }
+    const int64_t now = habit_.launch(reinterpret_cast<uintptr_t>(plan), identities);
+    for (size_t m = 0; m < external; ++m) {
+        const int64_t next = habit_.expected(m);
+        memory[m]->expected = next > now ? when(next, 0) : never;
+    }
+}
+
+// ---- the disk
+
+bool Stager::spill(Tile* tile, bool leaves) {
+    if (!disk_ || full_) return false;
+    const int64_t at = disk_->reserve(tile->block_bytes());
+    if (at < 0) {
+        full_ = true;
+        trouble_ = text_of("; the disk holds ", disk_->used_bytes(), " of the ",
+                           disk_->most_bytes(), " bytes that it may hold in ", disk_->folder());
+        return false;
+    }
+    counts.used_peak = std::max(counts.used_peak, disk_->used_bytes());
+    residency_.leave(*tile);
+    tile->disk.at = at;
+    tile->ram.writing = true;
+    tile->ram.leaves = leaves;
+    if (leaves) leaving_bytes_ += tile->block_bytes();
+    ++transfers_;
+    tile->disk.transfer = {at, tile->ram.block, tile->block_bytes(), true, on_done};
+    disk_->start(tile->disk.transfer);
+    return true;
+}
+
+void Stager::load(Tile* tile) {
+    tile->ram.loading = true;
+    ++transfers_;
+    tile->disk.transfer = {tile->disk.at, tile->ram.block, tile->block_bytes(), false, on_done};
+    disk_->start(tile->disk.transfer);
+}
+
+void Stager::on_done(Transfer& transfer, int error) {
+    auto* disk = reinterpret_cast<Spilled*>(&transfer);  // its first member
+    Engine& e = engine();
+    Ready ready;
+    {
+        std::lock_guard lock(e.mutex);
+        e.stager.transferred(disk->of, error, ready);
+        e.stager.advance(ready);
+    }
+    carry_on(ready);
+}
+
+void Stager::transferred(Tile* tile, int error, Ready& ready) {
+    --transfers_;
+    Replica& ram = tile->ram;
+    const bool written = ram.writing;
+    if (error) {
+        trouble_ = text_of("; ", written ? "writing to" : "reading from", " the disk failed in ",
+                           disk_->folder(), ": ", std::strerror(error));
+        forget_disk(tile);
+        if (written) full_ = true;
+    }
+    if (written) {
+        ram.writing = false;
+        if (ram.leaves) leaving_bytes_ -= tile->block_bytes();
+        if (!error) counts.written_bytes += tile->block_bytes();
+        if (ram.pins == 0 && ram.leaves && !error && (tile->owned || tile->holds > 0)) {
+            ++counts.evictions;
+            leave(tile);
+        } else {
+            settle(tile);
+        }
+        ram.leaves = false;
+    } else {
+        ram.loading = false;
+        if (error) {
+            tile->lost = true;
+            engine().report(Status::out_of_memory, "out of memory" + trouble_);
+        } else {
+            counts.read_bytes += tile->block_bytes();
+        }
+        if (ram.pins == 0) settle(tile);
+    }
+    for (RunTask* task : tile->waiting) ready.push_back(task);
+    tile->waiting.clear();
+    tell_hosts();
+}
+
+bool Stager::room(int64_t bytes) {
+    while (!pool_.make_room(bytes)) {
+        if (residency_.size() == 0 || pool_.budget - pool_.bytes + leaving_bytes_ >= bytes + ahead())
+            return false;
+        Tile* tile = static_cast<Tile*>(*residency_.begin());
+        if (!tile->clean) {
+            if (!spill(tile, true)) {  // what is on the disk already can still leave
+                Tile* other = nullptr;
+                for (Resident* r : residency_)
+                    if (r->clean) {
+                        other = static_cast<Tile*>(r);
+                        break;
+                    }
+                if (!other) return false;
+                tile = other;
+            } else {
+                continue;
+            }
+        }
+        ++counts.evictions;
+        ++counts.dropped;
+        leave(tile);
+    }
+    return true;
+}
+
+// Writes what will leave soon, so that nobody waits for it then.
+void Stager::clean_ahead() {
+    const int64_t free = pool_.budget - pool_.bytes;
+    int64_t ready = free + leaving_bytes_;
+    if (!disk_ || full_ || ready >= ahead()) return;
+    std::vector<Tile*> dirty;
+    for (Resident* r : residency_) {
+        if (ready >= ahead()) break;
+        ready += r->bytes;
+        if (!r->clean) dirty.push_back(static_cast<Tile*>(r));
+    }
+    for (Tile* tile : dirty)
+        if (!spill(tile, false)) return;
+}
+
+// ---- tasks
+
+void Stager::add(Run* run) {
+    const CompiledPlan& plan = *run->plan;
+    const Sequence& sequence = run->plan->sequence();
+    run->managed = true;
+    run->staged = 0;
+    run->past.assign(sequence.first.begin(), sequence.first.end() - 1);
+    for (uint32_t m = 0; m < run->memory.size(); ++m) {
+        Tile* tile = run->memory[m];
+        ++tile->holds;
+        tile->uses.emplace_back(run, m);
+        if (tile->uses.size() == 1 && residency_.has(*tile)) settle(tile);  // used sooner now
+    }
+    ++managed_;
+    waiting_bytes_ += plan.need_bytes;
+    runs_.push_back(run);
+    crowded = runs_.size() > 1 && waiting_bytes_ > pool_.budget / 2;
+}
+
+Stager::Staging Stager::stage(RunTask& task) {
+    const Run& run = *task.run;
+    const std::span<const Entry> entries = run.plan->entries_of(task.index);
+    int64_t need = 0;
+    for (const Entry& e : entries) {
+        Tile* tile = run.memory[e.memory];
+        take(tile);
+        if (!tile->ram.block) need += tile->block_bytes();
+    }
+    bool got = need == 0 || room(need);
+    SmallVector<Tile*, 16> fresh;
+    for (const Entry& e : entries) {
+        Tile* tile = run.memory[e.memory];
+        if (!got || tile->ram.block) continue;
+        got = pool_.attach(tile);
+        if (got) fresh.push_back(tile);
+    }
+    if (!got) {
+        for (Tile* tile : fresh) pool_.detach(tile);
+        for (const Entry& e : entries) unpin(run.memory[e.memory], false);
+        return hopeless() ? Staging::never : Staging::later;
+    }
+    for (const Entry& e : entries) {
+        Tile* tile = run.memory[e.memory];
+        const bool empty = std::find(fresh.begin(), fresh.end(), tile) != fresh.end();
+        if (empty && !e.fresh && tile->disk.there()) load(tile);
+        if (!tile->ram.loading && !(e.mode != STARPU_R && tile->ram.writing)) continue;
+        task.pending.fetch_add(1, std::memory_order_relaxed);
+        tile->waiting.push_back(&task);
+    }
+    return Staging::done;
+}
+
+bool Stager::hopeless() const {
+    return staged_ == 0 && transfers_ == 0 && host_pins_ == 0 &&
+           engine().active_runs == managed_;
+}
+
+std::string Stager::why_full() const { return full_ ? trouble_ : ""; }
+
+void Stager::fail_task(RunTask& task) {
+    const Run& run = *task.run;
+    int64_t bytes = 0;
+    for (const Entry& e : run.plan->entries_of(task.index))
+        bytes += run.memory[e.memory]->block_bytes();
+    task.homeless = true;
+    engine().report(Status::out_of_memory,
+                    message_of(task, text_of("out of memory: ", bytes,
+                                             " bytes of operands and results have no place beside "
+                                             "what is in use; the budget is ",
+                                             pool_.budget, " bytes", why_full(),
+                                             "; the largest holders: ", pool_.holders())
+                                         .c_str()));
+}
+
+void Stager::advance(Ready& ready) {
+    while (!runs_.empty() && hosts_ == 0) {
+        Run* run = runs_.front();
+        if (run->staged == run->plan->task_count()) {
+            runs_.pop_front();
+            waiting_bytes_ -= run->plan->need_bytes;
+            const bool was = crowded;
+            crowded = runs_.size() > 1 && waiting_bytes_ > pool_.budget / 2;
+            if (was && !crowded) engine().changed.notify_all();
+            continue;
+        }
+        if (staged_ >= 2 * workers_ && pinned_bytes_ > pool_.budget / 2) break;
+        RunTask& task = run->tasks[run->plan->order[run->staged]];
+        task.homeless = engine().abandon.load(std::memory_order_relaxed);
+        const Staging staging = task.homeless ? Staging::done : stage(task);
+        if (staging == Staging::later) break;
+        if (staging == Staging::never) fail_task(task);
+        ++run->staged;
+        ++staged_;
+        ready.push_back(&task);
+    }
+    if (hosts_ == 0) clean_ahead();
+}
+
+void Stager::finished(RunTask& task, Ready& ready) {
+    --staged_;
+    if (!task.homeless)
+        for (const Entry& e : task.run->plan->entries_of(task.index))
+            unpin(task.run->memory[e.memory], e.mode != STARPU_R);
+    tell_hosts();
+    advance(ready);
+}
+
+void Stager::ended(Run* run) {
+    --managed_;
+    for (uint32_t m = 0; m < run->memory.size(); ++m) {
+        Tile* tile = run->memory[m];
+        --tile->holds;
+        std::erase(tile->uses, std::pair(run, m));
+        settle(tile);
+    }
+    run->managed = false;
+}
+
+// ---- threads of the program
+
+void Stager::want(Tile* tile, int more) {
+    hosts_ += more;
+    if (tile) tile->wanted += static_cast<uint32_t>(more);
+}
+
+bool Stager::pin(Tile* tile, bool to_write) {
+    if (!tile->ram.block) {
+        take(tile);
+        const bool got = room(tile->block_bytes()) && pool_.attach(tile);
+        if (got && tile->disk.there()) load(tile);
+        unpin(tile, false);
+    }
+    if (!ready(*tile, to_write)) return false;
+    take(tile);
+    ++host_pins_;
+    return true;
+}
+
+void Stager::unpin_host(Tile* tile, bool written) {
+    --host_pins_;
+    unpin(tile, written);
+    tell_hosts();
+}
+
+void Stager::tell_hosts() {
+    if (hosts_ > 0) engine().changed.notify_all();
+}
+
+}  // namespace nntile::runtime

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Runs that main memory cannot take as a whole, task by task.
+//
+// Each plan has a sequence: an order of its tasks that its edges allow. Tasks are staged in this
+// order, one run after the other: what a task needs gets memory and is read from the disk, and
+// stays there (is pinned) until the task has ended. A staged task runs when those before it in the
+// graph have ended, in whatever order the policy likes. All tasks that the first one of those that
+// are staged waits for have ended, so something can always run. What nobody has staged may leave,
+// and leaves in the order that residency.hh gives.
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/pool.hh"
+
+namespace nntile::runtime {
+
+class CompiledPlan;
+
+class Stager {
+public:
+    explicit Stager(Pool& pool) : pool_(pool) {}
+
+    // Tasks that wait for one thing less: to be told so without the engine's mutex.
+    using Ready = std::vector<RunTask*>;  // see carry_on()
+
+    // All members need the engine's mutex.
+    void open(std::unique_ptr<Disk> disk, int workers);
+    void close();  // no run is in flight
+    bool has_disk() const { return disk_ != nullptr; }
+    const Disk* disk() const { return disk_.get(); }
+    int64_t disk_room() const { return disk_ ? disk_->most_bytes() : 0; }
+
+    // Whether there are so many bytes now. If not, what should leave first does, or begins to.
+    bool room(int64_t bytes);
+    // A run that is bound as a whole may begin at once: nobody is staged before it, and its tiles
+    // are in main memory.
+    bool idle() const { return runs_.empty(); }
+    static bool ready(const Tile& tile, bool to_write) {
+        return tile.ram.current() && !(to_write && tile.ram.writing);
+    }
+    // By a run that is bound as a whole, until its end; only where there is a disk.
+    void hold(Tile* tile);
+    void let_go(Tile* tile, bool written);
+    // Follows what is used when, so that later uses are expected. `external`: tiles of a launch
+    // that are no temporaries.
+    void note(const void* plan, const std::vector<Tile*>& memory, size_t external);
+
+    void add(Run* run);
+    void advance(Ready& ready);
+    void finished(RunTask& task, Ready& ready);
+    void ended(Run* run);  // all tasks of it
+    int64_t waiting_bytes() const { return waiting_bytes_; }  // of runs that are not staged yet
+
+    // Nobody owns it any more.
+    void disown(Tile* tile);
+    // Threads of the program, between want() and the end of it. True: the tile is in main memory,
+    // and stays until unpin(). False: something will change; later() or hopeless.
+    void want(Tile* tile, int more);
+    bool pin(Tile* tile, bool to_write);
+    void unpin_host(Tile* tile, bool written);
+    // Nothing is on its way that could make room.
+    bool hopeless() const;
+    void settle(Tile* tile);  // nobody uses it now: it may leave
+    std::string why_full() const;  // "; the disk ...": what stands in the way, for a message
+
+    struct Counts {
+        int64_t evictions = 0, dropped = 0, read_bytes = 0, written_bytes = 0, used_peak = 0;
+    } counts;
+    std::atomic<bool> crowded{false};  // more waits than should
+
+private:
+    enum class Staging { done, later, never };
+    Staging stage(RunTask& task);
+    void take(Tile* tile);
+    void unpin(Tile* tile, bool written);
+    void clean_ahead();
+    bool spill(Tile* tile, bool leaves);
+    void load(Tile* tile);
+    void forget_disk(Tile* tile);
+    void transferred(Tile* tile, int error, Ready& ready);
+    static void on_done(Transfer& transfer, int error);
+    bool dead(const Tile& tile, When& next) const;
+    void leave(Tile* tile);  // its memory is free
+    void recycle(Tile* tile);
+    void tell_hosts();
+    void fail_task(RunTask& task);
+    int64_t ahead() const;
+
+    Pool& pool_;
+    std::unique_ptr<Disk> disk_;
+    Residency residency_;
+    Habit habit_;
+    std::deque<Run*> runs_;  // not all of their tasks are staged
+    int workers_ = 1;
+    int64_t managed_ = 0, staged_ = 0, pinned_bytes_ = 0, waiting_bytes_ = 0;
+    int64_t transfers_ = 0, leaving_bytes_ = 0, hosts_ = 0, host_pins_ = 0;
+    uint64_t identities_ = 0;
+    bool full_ = false;  // the disk took no more: until something is freed
+    std::string trouble_;
+};
+
+// Of a plan, for the stager: made when it is first needed.
+struct Sequence {
+    struct Use {
+        uint32_t position;
+        bool fresh;  // what was there before does not matter any more
+    };
+    std::vector<uint32_t> position;  // by task: its place in the plan's order
+    std::vector<Use> uses;           // by memory, then by position
+    std::vector<uint32_t> first;     // by memory, into `uses`; one more than there are
+};
+std::unique_ptr<const Sequence> make_sequence(const CompiledPlan& plan);
+
+}  // namespace nntile::runtime
