@@ -108,7 +108,7 @@ nntile_status nntile_capture_replay(nntile_capture* capture, const nntile_captur
                                     size_t n_numbers, int64_t seed, int64_t offset,
                                     nntile_error** error) {
     constexpr const char* self = "nntile_capture_replay";
-    return guard(error, [&] {
+    return paced(error, [&] {
         record::Capture& c = capture_of(capture, self);
         if (n_bindings) need(bindings, self, "bindings");
         if (n_numbers) need(numbers, self, "numbers");

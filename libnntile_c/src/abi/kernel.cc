@@ -49,7 +49,7 @@ nntile_status nntile_record_kernel(nntile_record* record, const char* name, uint
                                    size_t n_inputs, size_t n_outputs, size_t n_changed,
                                    const int64_t* axes, const char* where, nntile_error** error) {
     constexpr const char* self = "nntile_record_kernel";
-    return guard(error, [&] {
+    return paced(error, [&] {
         need(name, self, "name");
         check(function, Status::invalid_argument, self, ": function is NULL");
         if (n_numbers) need(numbers, self, "numbers");

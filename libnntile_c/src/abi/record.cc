@@ -112,7 +112,7 @@ nntile_status nntile_record_op(nntile_record* record, uint32_t op, const nntile_
                                size_t n_inputs, size_t n_outputs, const nntile_attr* attrs,
                                size_t n_attrs, nntile_dtype compute, const char* where,
                                nntile_error** error) {
-    return guard(error, [&] {
+    return paced(error, [&] {
         record::Recorder& recorder = recorder_of(record, "nntile_record_op");
         const schema::OpRow& row = row_of(op);
         const auto own = operands_of(operands, n_inputs + n_outputs, row.name.c_str());
@@ -125,7 +125,7 @@ nntile_status nntile_record_function(nntile_record* record, const nntile_functio
                                      const nntile_operand* operands, size_t n_inputs,
                                      size_t n_outputs, const char* where, nntile_error** error) {
     constexpr const char* self = "nntile_record_function";
-    return guard(error, [&] {
+    return paced(error, [&] {
         const nntile_function f = complete(function, self);
         const std::shared_ptr<void> user = own(f.user, f.destroy);
         need(f.name, self, "name");
@@ -191,11 +191,11 @@ nntile_status nntile_record_compile(nntile_record* record, nntile_error** error)
 }
 
 nntile_status nntile_record_run(nntile_record* record, nntile_error** error) {
-    return guard(error, [&] { recorder_of(record, "nntile_record_run").run(); });
+    return paced(error, [&] { recorder_of(record, "nntile_record_run").run(); });
 }
 
 nntile_status nntile_record_submit(nntile_record* record, nntile_error** error) {
-    return guard(error, [&] { recorder_of(record, "nntile_record_submit").submit(); });
+    return paced(error, [&] { recorder_of(record, "nntile_record_submit").submit(); });
 }
 
 nntile_status nntile_record_window(nntile_record* record, int open, nntile_error** error) {

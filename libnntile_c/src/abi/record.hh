@@ -2,6 +2,7 @@
 // What stands behind nntile_record and nntile_buffer.
 #pragma once
 
+#include "abi/guard.hh"
 #include "base/error.hh"
 #include "executor.hh"
 #include "nntile/record.h"
@@ -18,6 +19,15 @@ inline record::Recorder& recorder_of(nntile_record* record, const char* function
     check(record, Status::invalid_argument, function, ": record is NULL");
     runtime::check_not_forked();
     return *record->recorder;
+}
+
+// Of calls that begin work: afterwards the caller waits, without a lock, if it is far ahead.
+template <class Body>
+nntile_status paced(nntile_error** error, Body&& body) noexcept {
+    return guard(error, [&] {
+        body();
+        runtime::pace();
+    });
 }
 
 Place place_given(const char* where);  // nullptr: the caller's own

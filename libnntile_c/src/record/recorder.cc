@@ -160,10 +160,12 @@ void Recorder::write(const Operand& target, const void* host, size_t bytes) {
     check_operand("write", target, this);
     check_bytes("write", target, bytes);
     if (bytes == 0) return;
+    forget_dead();
+    // Without the mutex: it may wait for memory.
+    auto stored = executor_->write(target.dtype, target.sizes, host);
     std::lock_guard lock(mutex_);
     bury();
     graph_.place = current_place;
-    auto stored = executor_->write(target.dtype, target.sizes, host);
     Buffer& buffer = *target.buffer;
     if (target.dense() && target.fills_buffer() && !capturing()) {
         if (buffer.stored && buffer.stored->sizes == stored->sizes)

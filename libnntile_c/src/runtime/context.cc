@@ -190,6 +190,10 @@ void shutdown() {
     if (c.verbose) std::fprintf(stderr, "nntile: stopped\n");
 }
 
+void pace() {
+    if (active()) engine().pace();
+}
+
 void wait() {
     check_not_forked();
     if (!active()) return;

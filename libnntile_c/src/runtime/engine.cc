@@ -67,6 +67,7 @@ void Engine::check_fits(int64_t need_bytes, size_t tiles) const {
 
 void Engine::pace() {
     if (submitted - done <= task_limit && !stager.crowded.load(std::memory_order_relaxed)) return;
+    const Outside outside;  // tasks may need the interpreter
     std::unique_lock lock(mutex);
     Patience patience;
     while (open && (submitted - done > task_limit || stager.crowded))
@@ -117,7 +118,8 @@ void end_run(Run* run) {
     Engine& e = engine();
     std::shared_ptr<CompiledPlan> plan = run->plan;
     std::vector<HostCall> host_calls = std::move(run->host_calls);  // ended without the lock
-    std::lock_guard lock(e.mutex);
+    Stager::Ready ready;
+    std::unique_lock lock(e.mutex);
     for (size_t m = 0; m < run->memory.size(); ++m)
         if (plan->memories[m].kind == MemoryKind::slot) e.pool.count_end(run->memory[m]);
     if (run->managed) e.stager.ended(run);
@@ -132,6 +134,10 @@ void end_run(Run* run) {
     if (plan->spare.size() > spare_limit) plan->spare.pop_back();
     --e.active_runs;
     e.changed.notify_all();
+    if (e.stager.idle()) return;
+    e.stager.advance(ready);  // it has made room
+    lock.unlock();
+    carry_on(ready);
 }
 
 // Lets go what waits in the list of a task that has ended.

@@ -38,6 +38,7 @@ bool idle();    // a context, and no task in flight
 bool traced();  // somebody is told of each task
 bool forked();
 void check_not_forked();  // throws invalid_state in a forked child
+void pace();              // waits while the program is far ahead of its work
 void wait();              // all submitted tasks; throws and forgets the first task error
 void abandon();      // until the next start, tasks that have not begun are skipped, their data lost
 void reset_peaks();  // to what is in use now
