@@ -29,6 +29,7 @@ struct Context {
     bool hooked = false;
     bool verbose = false;
     int ncpu = 0;
+    Swap swap;  // under the engine's mutex
 };
 
 Context& context() {
@@ -64,7 +65,8 @@ void at_exit() {
 // Said once, by the first of them.
 bool shares(const Config& config, const Settings& given) {
     static bool said = false;
-    const bool divided = (config.ncpu < 0 && given.ncpu < 0) || config.memory_bytes == 0;
+    const bool divided = (config.ncpu < 0 && given.ncpu < 0) ||
+                         (config.memory_bytes == 0 && given.memory_bytes == 0);
     return given.local_processes > 1 && given.local_rank == 0 && divided &&
            !std::exchange(said, true);
 }
@@ -90,6 +92,10 @@ void start_locked(const Config& config) {
     check(left / stack > ncpu && left > memory::spared_address_space, Status::out_of_memory,
           "context: the limit on the address space (ulimit -v) leaves ", left,
           " bytes, too few for ", ncpu, " workers");
+    check(config.swap_bytes >= 0, Status::invalid_argument, "context: swap of ", config.swap_bytes,
+          " bytes");
+    Swap swap = swap_of(config);
+    // the disk is opened here
     starpu_conf conf;
     starpu_conf_init(&conf);
     conf.precedence_over_environment_variables = 1;
@@ -115,6 +121,7 @@ void start_locked(const Config& config) {
     std::lock_guard lock(e.mutex);
     e.pool.budget = config.memory_bytes > 0 ? config.memory_bytes : memory_budget();
     e.pool.workers = c.ncpu;
+    c.swap = std::move(swap);
     e.pool.reset_peaks();
     e.launches = 0;
     e.submitted = e.done = 0;
@@ -130,8 +137,11 @@ void start_locked(const Config& config) {
                      "%.1f GiB for each; ncpu and memory of init_context() say otherwise\n",
                      given.local_processes, c.ncpu, static_cast<double>(e.pool.budget) / (1 << 30));
     if (config.verbose)
-        std::fprintf(stderr, "nntile: %d CPU workers, %lld bytes for tiles\n", c.ncpu,
-                     static_cast<long long>(e.pool.budget));
+        std::fprintf(stderr, "nntile: %d CPU workers, %lld bytes for tiles%s\n", c.ncpu,
+                     static_cast<long long>(e.pool.budget),
+                     c.swap.folder.empty()
+                         ? ""
+                         : text_of(", ", c.swap.bytes, " bytes in ", c.swap.folder).c_str());
 }
 
 }  // namespace
@@ -223,6 +233,7 @@ void reset_peaks() {
 
 Stats stats() {
     Stats s;
+    s.machine_bytes = memory_of_machine();
     if (!active()) {
         s.budget_bytes = memory_budget();
         return s;
@@ -239,6 +250,8 @@ Stats stats() {
     s.reserved_peak_bytes = e.pool.reserved_peak();
     s.ncpu = context().ncpu;
     s.budget_bytes = e.pool.budget;
+    s.swap_bytes = context().swap.bytes;
+    s.idle_bytes = s.pool_bytes;
     return s;
 }
 
@@ -250,11 +263,16 @@ std::string describe() {
     if (forked()) return text + "context: lost by fork\n";
     if (!active()) return text + "context: none\n";
     const Stats s = stats();
+    std::string swap = "none";
+    if (s.swap_bytes > 0) {
+        std::lock_guard lock(engine().mutex);
+        swap = text_of(s.swap_bytes, " bytes in ", context().swap.folder,
+                       "\nswap in use: ", s.swap_used_bytes, " bytes");
+    }
     return text + text_of("context: active\ncpu workers: ", s.ncpu,
                           "\nmemory budget: ", s.budget_bytes,
                           " bytes\nmemory in use: ", s.tile_bytes - s.pool_bytes,
-                          " bytes\npolicy: depth "
-                          "first, sleeping\n");
+                          " bytes\nswap: ", swap, "\npolicy: depth first, sleeping\n");
 }
 
 }  // namespace nntile::runtime
