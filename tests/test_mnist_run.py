@@ -263,6 +263,8 @@ WRONG_FLAGS = {
     "data": (["--data", "cifar"], "invalid choice: 'cifar'"),
     "two ways": (["--capture", "--compile"], "not allowed with argument --capture"),
     "going on beside": (["--resume", "a", "--compare-torch"], "not with --compare-torch"),
+    "size": (["--memory", "8 parsecs"], "argument --memory: it must be a positive size"),
+    "small": (["--swap-size", "8"], "argument --swap-size: it must be at least 1MiB, got '8'"),
     "flag": (["--layers", "3"], "unrecognized arguments: --layers"),
 }
 
@@ -273,6 +275,25 @@ def test_wrong_flags(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="2"):
         train_mnist.main(arguments)
     assert message in capsys.readouterr().err
+
+
+def test_memory_and_a_disk(train: Run, tmp_path: Path) -> None:
+    disk = ["--swap", str(tmp_path), "--swap-size", "2GiB"]
+    done = train("--memory", "200MiB", *disk, "--verbose")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"memory budget: {200 << 20} bytes" in done.stdout
+    assert f"swap: {2 << 30} bytes in {tmp_path}" in done.stdout
+
+
+def test_a_disk_that_is_not_there(train: Run, tmp_path: Path) -> None:
+    for flags, message in (
+        (["--swap", str(tmp_path / "missing")], "swap must be a folder where files can be made"),
+        (["--swap-size", "2GiB"], "swap: a size is given without a folder"),
+    ):
+        done = train(*flags)
+        assert done.returncode == 2
+        assert "train_mnist: error: " in done.stderr and "Traceback" not in done.stderr
+        assert message in done.stderr
 
 
 def test_a_verbose_run_shows_where_an_error_came_from(train: Run) -> None:
@@ -290,7 +311,7 @@ def test_restrict_cuda_without_one(train: Run) -> None:
 FLAGS = """
     data data-dir epochs lr seed hidden-dim depth batch-size runtime-mode ncpu ncuda axis-tiling
     print-axis-groups restrict-cuda compare-torch output-dir verbose optimizer capture compile
-    profile resume
+    profile resume memory swap swap-size
 """
 
 

@@ -11,6 +11,9 @@ cannot be):
 | STARPU_NCPU | CPU workers | one per core that the process may use |
 | LOCAL_WORLD_SIZE | processes that divide cores and memory of this machine; torchrun sets it | 1 |
 | STARPU_NCUDA | CUDA workers | 0 |
+| NNTILE_MEMORY | budget for data in main memory, such as `8GiB` | 90 % of the machine |
+| NNTILE_SWAP | folder on a disk for data that memory has no room for | no disk |
+| NNTILE_SWAP_SIZE | how much goes there at most, such as `100GiB` | what is free, at most 8 times memory |
 | NNTILE_RUNTIME_MODE | `eager` or `graph` | `eager` |
 | NNTILE_CPU_FALLBACK | 0: an op without a row raises NotImplementedError | 1 |
 | NNTILE_AUTOMATIC_CUTS | 0: axes without a cut of the user's stay whole | 1 |
@@ -27,7 +30,6 @@ cannot be):
 from __future__ import annotations
 
 import os
-import re
 import warnings
 
 from torch_nntile import _c, fallback, modes, places
@@ -42,10 +44,6 @@ __all__ = [
     "wait",
 ]
 
-_LEAST = 2**20  # a budget that nothing fits in is a mistake of units
-_UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
-_UNITS |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
-
 
 def init_context(
     ncpu: int = -1,
@@ -54,6 +52,8 @@ def init_context(
     runtime_mode: str = "eager",
     verbose: int = 0,
     memory: int | str | None = None,
+    swap: str | os.PathLike[str] | None = None,
+    swap_size: int | str | None = None,
 ) -> None:
     """Start the runtime with settings of your own; call it before the first op.
 
@@ -63,15 +63,27 @@ def init_context(
         cpu_fallback: whether an op without a row runs on PyTorch's CPU kernel.
         runtime_mode: "eager" runs each op at once, "graph" waits for `run()` or a host read.
         verbose: 1 prints a line at start and stop.
-        memory: budget for data in main memory, bytes or "8GiB"; None: 90 % of the machine,
+        memory: budget for data in main memory; None: NNTILE_MEMORY, else 90 % of the machine,
             at most half of what `ulimit -v` leaves; processes of torchrun divide it.
+        swap: folder on a disk: data that has no room in memory goes there, and comes back when
+            an op needs it; "": no disk; None: NNTILE_SWAP, else no disk.
+        swap_size: how much goes there at most; None: NNTILE_SWAP_SIZE, else what is free in the
+            folder at the start, at most 8 times the machine's memory; processes of torchrun
+            divide it.
+
+    A size is a number of bytes or a text: "200MiB", "1.5GB". Units are B, KB, MB, GB, TB, KiB, MiB,
+    GiB and TiB, in any case. It is at least 1 MiB and at most 2^62 bytes.
 
     Raises:
         RuntimeError: a runtime is already running, or this is a forked child.
-        ValueError: a setting that cannot be used.
+        TypeError: a count that is no int, or a folder that is no path.
+        ValueError: a setting that cannot be used: no such size, a folder where no file can be made,
+            a size for the disk without a folder.
     """
     mode = modes.number_of(runtime_mode)
-    budget = 0 if memory is None else parse_bytes(memory)
+    budget = 0 if memory is None else parse_bytes("memory", memory)
+    swap_bytes = 0 if swap_size is None else parse_bytes("swap_size", swap_size)
+    folder = _c.ffi.NULL if swap is None else _c.ffi.new("char[]", _path("swap", swap))
     for name, value in (("ncpu", ncpu), ("ncuda", ncuda)):
         if isinstance(value, bool) or not hasattr(value, "__index__"):
             raise DtypeError(
@@ -90,6 +102,7 @@ def init_context(
     config = _c.new_struct("nntile_context_config")
     config.ncpu, config.ncuda, config.memory_bytes = ncpu, ncuda, budget
     config.spin_seconds, config.verbose = -1.0, int(verbose)
+    config.swap, config.swap_bytes = folder, swap_bytes
     _c.call("nntile_context_create", config)
     fallback.set_cpu_fallback(cpu_fallback)
     modes.set_mode(mode)
@@ -142,27 +155,32 @@ def _restrict(where: str) -> None:
     _c.call("nntile_context_restrict", where.encode())
 
 
-def parse_bytes(size: int | str) -> int:
-    """8589934592 for "8GiB". Units: B, KB, KiB, ... TiB; a number alone is bytes, at least 1 MiB."""
-    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", str(size))
-    unit = _UNITS.get(found[2].upper()) if found else None
-    nbytes = int(float(found[1]) * unit) if found and unit else 0
-    if nbytes <= 0:
-        raise InvalidArgumentError(f'memory must be a positive size such as "8GiB", got {size!r}')
-    if nbytes < _LEAST:
-        raise InvalidArgumentError(
-            f"memory must be at least 1MiB, got {size!r}; a number without a unit is bytes"
-        )
-    return nbytes
+def parse_bytes(what: str, size: int | str) -> int:
+    """8589934592 for "8GiB", by the rule of the environment (base/settings.cc); `what` names the
+    argument in an error."""
+    text = str(size).encode(errors="backslashreplace").replace(b"\0", b"\\0")
+    nbytes = _c.new("int64_t *")
+    _c.call("nntile_context_parse_size", what.encode(), text, nbytes)
+    return int(nbytes[0])
+
+
+def _path(what: str, path: str | os.PathLike[str]) -> bytes:
+    try:
+        name = os.fsencode(path)
+    except TypeError:
+        raise DtypeError(
+            f"init_context: {what} must be a path, got {path!r} ({type(path).__name__})"
+        ) from None
+    if b"\0" in name:
+        raise InvalidArgumentError(f"init_context: {what} must be a path, got {path!r}")
+    return name
 
 
 def _warn_beyond_machine(memory: int | str | None, budget: int) -> None:
     """The system has swap, or others end: so this is allowed."""
     stats = _c.new_struct("nntile_context_stats")
     _c.call("nntile_context_stats_get", stats)
-    # Without a context: this process's share of 90 % of the machine
-    shares = max(1, int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
-    total = int(stats.budget_bytes) * 10 // 9 * shares
+    total = int(stats.machine_bytes)
     if budget > total:
         warnings.warn(
             f"nntile: memory={memory!r} is more than the {total / 2**30:.1f} GiB of this machine: "

@@ -76,6 +76,11 @@ def _compute() -> str:
     return "relu(x @ x.T).sum() is right"
 
 
+def _runtime() -> str:
+    """Workers, memory and the disk of the runtime that has just computed."""
+    return _core().partition("context: active\n")[2]
+
+
 def _report() -> str:
     fallback = importlib.import_module("torch_nntile.fallback")
     rows = fallback.fallback_report()
@@ -104,6 +109,7 @@ STEPS: tuple[tuple[str, Callable[[], str], str], ...] = (
     ),
     ("device", _device, "Another backend may have taken the name privateuse1: import only one."),
     ("compute", _compute, "Set STARPU_NCPU=1 and try again; then report this output."),
+    ("runtime", _runtime, ""),
     ("ran on the host", _report, ""),
 )
 

@@ -23,6 +23,28 @@ __all__ = [
     "reset_peak_memory_stats",
 ]
 
+# Fields of nntile_context_stats, which says what they are (nntile/context.h).
+_COUNTERS = (
+    "tiles",
+    "tile_bytes",
+    "pool_bytes",
+    "peak_bytes",
+    "reserved_peak_bytes",
+    "tasks",
+    "launches",
+    "in_flight",
+    "tensor_bytes",
+    "run_bytes",
+    "idle_bytes",
+    "swap_bytes",
+    "swap_used_bytes",
+    "swap_used_peak_bytes",
+    "read_bytes",
+    "written_bytes",
+    "evictions",
+    "dropped",
+)
+
 
 def _totals() -> tuple[int, int, int]:
     slots = [_c.new("int64_t *") for _ in range(3)]
@@ -35,8 +57,7 @@ def _context_stats() -> dict[str, int]:
     counters = _c.new_struct("nntile_context_stats")
     if _c.get("nntile_context_active"):
         _c.call("nntile_context_stats_get", counters)
-    names = ("tiles", "tile_bytes", "pool_bytes", "peak_bytes", "reserved_peak_bytes", "tasks")
-    return {name: int(getattr(counters, name)) for name in (*names, "launches", "in_flight")}
+    return {name: int(getattr(counters, name)) for name in _COUNTERS}
 
 
 def memory_allocated(device: Any = None) -> int:
@@ -69,7 +90,13 @@ def max_memory_reserved(device: Any = None) -> int:
 
 
 def memory_stats(device: Any = None) -> dict[str, int]:
-    """Counters by the names of torch.cuda, then those of tiles, pools and plans."""
+    """Counters by the names of torch.cuda, then those of tiles, pools, the disk and plans.
+
+    Of the bytes of data, `tensor_bytes` are held by tensors, `run_bytes` by runs in flight, and
+    `idle_bytes` are kept for reuse. `swap_bytes` is the limit on the disk, 0 without one;
+    `swap_used_bytes` and `swap_used_peak_bytes` are what data takes there. `evictions` counts tiles
+    that left memory, `dropped` those of them that needed no write.
+    """
     count, nbytes, peak = _totals()
     runtime = _context_stats()
     plans = _c.new_struct("nntile_record_stats")

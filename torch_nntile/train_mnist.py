@@ -30,6 +30,7 @@ from tqdm import tqdm
 
 import torch_nntile
 from torch_nntile import mnist_data, train_report
+from torch_nntile.context import parse_bytes
 from torch_nntile.models import DeepReLU
 from torch_nntile.train_report import Run
 from torch_nntile.training import (
@@ -69,6 +70,13 @@ def positive(text: str) -> int:
     return value
 
 
+def size(text: str) -> int:
+    try:
+        return parse_bytes("it", text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
 def make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m torch_nntile.train_mnist", description=__doc__.splitlines()[0]
@@ -101,6 +109,24 @@ def make_parser() -> argparse.ArgumentParser:
     how.add_argument("--compile", action="store_true", help="torch.compile the model")
     add("--ncpu", type=int, default=-1, help="CPU workers (default: STARPU_NCPU, else one a core)")
     add("--ncuda", type=int, default=-1, help="CUDA workers (default: STARPU_NCUDA, else none)")
+    add(
+        "--memory",
+        type=size,
+        metavar="SIZE",
+        help="budget for data in main memory, such as 200MiB (default: NNTILE_MEMORY, else 90 %% of the "
+        "machine)",
+    )
+    add(
+        "--swap",
+        metavar="DIR",
+        help="folder on a disk for data that memory has no room for (default: NNTILE_SWAP, else none)",
+    )
+    add(
+        "--swap-size",
+        type=size,
+        metavar="SIZE",
+        help="how much goes there at most, such as 2GiB (default: NNTILE_SWAP_SIZE, else what is free)",
+    )
     add(
         "--axis-tiling",
         type=parse_tiling,
@@ -365,6 +391,9 @@ def run_all(options: argparse.Namespace) -> int:
         cpu_fallback=False,
         runtime_mode=options.runtime_mode,
         verbose=options.verbose,
+        memory=options.memory,
+        swap=options.swap,
+        swap_size=options.swap_size,
     )
     try:
         if options.restrict_cuda:

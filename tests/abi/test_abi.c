@@ -232,6 +232,59 @@ static void context(void) {
     CHECK(!nntile_context_active());
 }
 
+/* A caller of before `swap`, and one that knows fields after it. */
+static void settings_of_other_versions(void) {
+    struct {
+        nntile_context_config known;
+        int64_t more;
+    } newer = {.known = {.struct_size = sizeof newer, .ncpu = 1, .swap = "/tmp"}, .more = 0};
+    const size_t old_stats = offsetof(nntile_context_stats, swap_bytes);
+    nntile_context_config config = {.struct_size = offsetof(nntile_context_config, swap),
+                                    .ncpu = 1,
+                                    .swap = "/nowhere", /* not looked at */
+                                    .swap_bytes = -1};
+    nntile_context_stats stats = {.struct_size = sizeof stats};
+    OK(nntile_context_create(&config, &error));
+    memset(&stats, 0x55, sizeof stats);
+    stats.struct_size = old_stats;
+    OK(nntile_context_stats_get(&stats, &error));
+    CHECK(stats.ncpu == 1 && stats.swap_bytes == 0x5555555555555555);
+    stats.struct_size = sizeof stats;
+    OK(nntile_context_stats_get(&stats, &error));
+    CHECK(stats.swap_bytes == 0 && stats.machine_bytes > stats.budget_bytes);
+    OK(nntile_context_shutdown(&error));
+    config.struct_size = sizeof config;
+    FAILS(NNTILE_INVALID_ARGUMENT, "swap_bytes -1", nntile_context_create(&config, &error));
+    config.swap_bytes = 0;
+    FAILS(NNTILE_INVALID_ARGUMENT,
+          "swap must be a folder where files can be made, got '/nowhere': No such file",
+          nntile_context_create(&config, &error));
+    config.swap = "";
+    config.swap_bytes = 1;
+    FAILS(NNTILE_INVALID_ARGUMENT, "a size is given without a folder",
+          nntile_context_create(&config, &error));
+    newer.known.swap_bytes = 1 << 20;
+    OK(nntile_context_create(&newer.known, &error));
+    OK(nntile_context_stats_get(&stats, &error));
+    CHECK(stats.swap_bytes == 1 << 20 && stats.swap_used_bytes == 0);
+    CHECK(strstr(nntile_context_describe(), "\nswap: 1048576 bytes in /tmp\n"));
+    OK(nntile_context_shutdown(&error));
+    newer.known.swap_bytes = 0;
+    newer.more = 1;
+    FAILS(NNTILE_UNSUPPORTED, "does not know", nntile_context_create(&newer.known, &error));
+}
+
+static void sizes(void) {
+    int64_t bytes = 0;
+    OK(nntile_context_parse_size("memory", "1.5 GiB", &bytes, &error));
+    CHECK(bytes == (int64_t)3 << 29);
+    FAILS(NNTILE_INVALID_ARGUMENT, "memory must be a positive size such as \"8GiB\", got '-1'",
+          nntile_context_parse_size("memory", "-1", &bytes, &error));
+    FAILS(NNTILE_INVALID_ARGUMENT, "text is NULL",
+          nntile_context_parse_size("memory", NULL, &bytes, &error));
+    CHECK(bytes == (int64_t)3 << 29);
+}
+
 /* An input without use, and outputs that are an input, a view and one value twice. */
 static void run(void) {
     const char* text =
@@ -294,6 +347,8 @@ int main(void) {
     op_table();
     graphs();
     context();
+    settings_of_other_versions();
+    sizes();
     run();
     REPORT;
 }

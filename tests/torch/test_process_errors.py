@@ -89,7 +89,7 @@ def test_pending_at_shutdown() -> None:
         ("memory='much'", "positive size"),
         ("memory=0", "positive size"),
         ("memory='8 parsecs'", "positive size"),
-        ("memory=8", "at least 1MiB, got 8; a number without a unit is bytes"),
+        ("memory=8", "at least 1MiB, got '8'; a number without a unit is bytes"),
     ],
 )
 def test_bad_settings(arguments: str, words: str) -> None:
@@ -158,12 +158,12 @@ def test_an_unknown_setting_is_named_once() -> None:
         for _ in range(3): torch.ones(3, device="nntile").sum().item()
         """,
         NNTILE_MODE="graph",
-        NNTILE_MEMORY="8GiB",
+        NNTILE_MEMROY="8GiB",
         NNTILE_FUSE="",
     )
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("UserWarning") == 1 and "NNTILE_FUSE" not in done.stderr, done.stderr
-    assert "NNTILE_MODE" in done.stderr and "NNTILE_MEMORY" in done.stderr
+    assert "NNTILE_MODE" in done.stderr and "NNTILE_MEMROY" in done.stderr
 
 
 def test_cuda_workers_of_the_environment() -> None:

@@ -18,13 +18,18 @@ typedef struct nntile_context_config {
     size_t struct_size;
     int32_t ncpu;  /**< CPU workers; -1: STARPU_NCPU, else one per core of the process's affinity */
     int32_t ncuda; /**< CUDA workers; -1: STARPU_NCUDA, else 0 */
-    int64_t memory_bytes; /**< budget for tiles in main memory; 0: 90 % of the machine's memory */
+    int64_t memory_bytes; /**< budget for tiles in main memory; 0: NNTILE_MEMORY, else 90 % of the
+                             machine's memory */
     double spin_seconds;  /**< how long an idle worker polls before it sleeps; < 0: 100e-6 */
     int32_t verbose;      /**< 1: one line on stderr at start and stop */
+    const char* swap;     /**< folder on a disk for tiles that memory has no room for; "": none;
+                             NULL: NNTILE_SWAP, else none */
+    int64_t swap_bytes;   /**< how many bytes it takes there at most; 0: NNTILE_SWAP_SIZE, else what
+                             is free there, at most 8 times the machine's memory */
 } nntile_context_config;
 
 /** What a context counts. All totals since its start, bytes in bytes. Without a context all are
- * zero but budget_bytes. Fields are only appended. Since 0.1. */
+ * zero but budget_bytes and machine_bytes. Fields are only appended. Since 0.1. */
 typedef struct nntile_context_stats {
     size_t struct_size;
     int64_t tasks;      /**< tasks that have run */
@@ -39,11 +44,23 @@ typedef struct nntile_context_stats {
     int64_t budget_bytes; /**< budget for tiles; without a context: what one with defaults would
                              take now */
     int64_t reserved_peak_bytes; /**< highest tile_bytes */
+    int64_t swap_bytes;          /**< how many bytes tiles may take on the disk; 0: no disk */
+    int64_t swap_used_bytes;     /**< how many they take there */
+    int64_t swap_used_peak_bytes;
+    int64_t read_bytes;    /**< from the disk */
+    int64_t written_bytes; /**< to the disk */
+    int64_t evictions;     /**< tiles that left memory */
+    int64_t dropped;       /**< of these: without a write, the disk had their data already */
+    int64_t tensor_bytes;  /**< what tensors hold, in memory or on the disk */
+    int64_t run_bytes;     /**< what runs in flight hold */
+    int64_t idle_bytes;    /**< kept for reuse */
+    int64_t machine_bytes; /**< memory of the machine, or the limit of its control group */
 } nntile_context_stats;
 
 /** Starts the runtime. At most one context lives at a time (INVALID_STATE otherwise); INVALID_STATE
  * in a forked child; UNSUPPORTED for ncuda > 0 in a build without CUDA; INVALID_ARGUMENT for no
- * worker at all. config  NULL or settings, copied.   Since 0.1. */
+ * worker at all, for a folder `swap` where no file can be made, and for swap_bytes without a
+ * folder. config  NULL or settings, copied.   Since 0.1. */
 nntile_status nntile_context_create(const nntile_context_config* config, nntile_error** error);
 
 /** Waits for all tasks, then stops the runtime. Stored values of buffers are dropped: reading them
@@ -85,6 +102,13 @@ void nntile_context_reset_peaks(void);
 /** INVALID_ARGUMENT for a variable of the environment with a value that it cannot have. Called when
  * a recorder is made and when a runtime starts. Since 0.1. */
 nntile_status nntile_context_check_settings(nntile_error** error);
+
+/** Bytes of a size as users write it: "8GiB", "1.5 GB", "4194304"; the environment has the same
+ * rule. Units are B, KB, MB, GB, TB, KiB, MiB, GiB and TiB, in any case; a number alone is bytes.
+ * what  names the setting in an error. INVALID_ARGUMENT for another text, and for less than 1 MiB
+ * or more than 2^62 bytes. Since 0.1. */
+nntile_status nntile_context_parse_size(const char* what, const char* text, int64_t* bytes,
+                                        nntile_error** error);
 
 /** Names of variables that begin with NNTILE_ and have no effect, "A, B". The caller ends the text
  * with nntile_text_free(). Since 0.1. */

@@ -35,15 +35,18 @@ nntile_context_config config_of(const nntile_context_config* given) {
 nntile_status nntile_context_create(const nntile_context_config* config, nntile_error** error) {
     return guard(error, [&] {
         const nntile_context_config c = config_of(config);
-        check(c.ncpu >= -1 && c.ncuda >= -1 && c.memory_bytes >= 0, Status::invalid_argument,
-              "nntile_context_create: ncpu ", c.ncpu, ", ncuda ", c.ncuda, ", memory_bytes ",
-              c.memory_bytes, ": a setting is negative");
+        check(c.ncpu >= -1 && c.ncuda >= -1 && c.memory_bytes >= 0 && c.swap_bytes >= 0,
+              Status::invalid_argument, "nntile_context_create: ncpu ", c.ncpu, ", ncuda ", c.ncuda,
+              ", memory_bytes ", c.memory_bytes, ", swap_bytes ", c.swap_bytes,
+              ": a setting is negative");
         runtime::Config settings;
         if (c.ncpu != 0) settings.ncpu = c.ncpu;
         if (c.ncuda != 0) settings.ncuda = c.ncuda;
         settings.memory_bytes = c.memory_bytes;
         if (c.spin_seconds > 0) settings.spin_seconds = c.spin_seconds;
         settings.verbose = c.verbose != 0;
+        if (c.swap) settings.swap = c.swap;
+        settings.swap_bytes = c.swap_bytes;
         runtime::start(settings);
     });
 }
@@ -90,10 +93,31 @@ nntile_status nntile_context_stats_get(nntile_context_stats* stats, nntile_error
               "nntile_context_stats_get: struct_size is ", size,
               "; set it to sizeof(nntile_context_stats)");
         const runtime::Stats s = runtime::stats();
-        const nntile_context_stats now{size,         s.tasks,        s.launches,
-                                       s.in_flight,  s.tiles,        s.tile_bytes,
-                                       s.pool_bytes, s.peak_bytes,   s.ncpu,
-                                       s.ncuda,      s.budget_bytes, s.reserved_peak_bytes};
+        const nntile_context_stats now{
+            .struct_size = size,
+            .tasks = s.tasks,
+            .launches = s.launches,
+            .in_flight = s.in_flight,
+            .tiles = s.tiles,
+            .tile_bytes = s.tile_bytes,
+            .pool_bytes = s.pool_bytes,
+            .peak_bytes = s.peak_bytes,
+            .ncpu = s.ncpu,
+            .ncuda = s.ncuda,
+            .budget_bytes = s.budget_bytes,
+            .reserved_peak_bytes = s.reserved_peak_bytes,
+            .swap_bytes = s.swap_bytes,
+            .swap_used_bytes = s.swap_used_bytes,
+            .swap_used_peak_bytes = s.swap_used_peak_bytes,
+            .read_bytes = s.read_bytes,
+            .written_bytes = s.written_bytes,
+            .evictions = s.evictions,
+            .dropped = s.dropped,
+            .tensor_bytes = s.tensor_bytes,
+            .run_bytes = s.run_bytes,
+            .idle_bytes = s.idle_bytes,
+            .machine_bytes = s.machine_bytes,
+        };
         std::memcpy(stats, &now, std::min(size, sizeof now));
     });
 }
@@ -104,6 +128,16 @@ void nntile_context_reset_peaks(void) {
 
 nntile_status nntile_context_check_settings(nntile_error** error) {
     return guard(error, [] { read_settings(); });
+}
+
+nntile_status nntile_context_parse_size(const char* what, const char* text, int64_t* bytes,
+                                        nntile_error** error) {
+    return guard(error, [&] {
+        need(what, "nntile_context_parse_size", "what");
+        need(text, "nntile_context_parse_size", "text");
+        need(bytes, "nntile_context_parse_size", "bytes");
+        *bytes = size_of(what, text);
+    });
 }
 
 nntile_status nntile_context_unknown_settings(char** text, nntile_error** error) {

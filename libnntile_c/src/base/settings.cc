@@ -5,8 +5,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <charconv>
 #include <cstdlib>
-#include <string_view>
 
 #include "base/error.hh"
 
@@ -33,6 +33,12 @@ bool number_of(const std::string& value, int& to) {
 template <auto Member>
 bool count(Settings& to, const std::string& value) {
     return number_of(value, to.*Member);
+}
+
+template <auto Member>
+bool text(Settings& to, const std::string& value) {
+    to.*Member = value;
+    return true;
 }
 
 bool any(Settings&, const std::string&) { return true; }
@@ -65,9 +71,16 @@ constexpr struct Variable {
          to.print_passes = value == "passes";
          return to.print_passes;
      }},
-    {"NNTILE_COST", "a file",
+    {"NNTILE_COST", "a file", text<&Settings::cost>},
+    {"NNTILE_MEMORY", "a size",
      [](Settings& to, const std::string& value) {
-         to.cost = value;
+         to.memory_bytes = size_of("the environment variable NNTILE_MEMORY", value);
+         return true;
+     }},
+    {"NNTILE_SWAP", "a folder", text<&Settings::swap>},
+    {"NNTILE_SWAP_SIZE", "a size",
+     [](Settings& to, const std::string& value) {
+         to.swap_bytes = size_of("the environment variable NNTILE_SWAP_SIZE", value);
          return true;
      }},
     {"NNTILE_DATA_DIR", "a folder", any},  // torch_nntile.train_mnist
@@ -99,7 +112,78 @@ Settings from_environment() {
 
 std::atomic<const Settings*> current{nullptr};
 
+constexpr int64_t least_size = int64_t{1} << 20;  // a budget that nothing fits in has a wrong unit
+constexpr int64_t most_size = int64_t{1} << 62;
+
+constexpr struct Unit {
+    std::string_view name;
+    int64_t bytes;
+} units[] = {
+    {"", 1},
+    {"B", 1},
+    {"KB", 1'000},
+    {"MB", 1'000'000},
+    {"GB", 1'000'000'000},
+    {"TB", 1'000'000'000'000},
+    {"KIB", int64_t{1} << 10},
+    {"MIB", int64_t{1} << 20},
+    {"GIB", int64_t{1} << 30},
+    {"TIB", int64_t{1} << 40},
+};
+
+// Whatever the locale is.
+bool is_blank(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+bool is_letter(char c) { return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z'); }
+
+// The characters at the start of `text` that are of a kind; they leave it.
+std::string_view take(std::string_view& text, bool (*of_kind)(char)) {
+    const auto end = std::find_if_not(text.begin(), text.end(), of_kind);
+    const std::string_view taken = text.substr(0, static_cast<size_t>(end - text.begin()));
+    text.remove_prefix(taken.size());
+    return taken;
+}
+
+// -1: no size; most_size + 1: more than that.
+int64_t bytes_of(std::string_view text) {
+    take(text, is_blank);
+    const std::string_view whole = take(text, is_digit);
+    std::string part = "0.";
+    if (text.starts_with('.')) {
+        text.remove_prefix(1);
+        const std::string_view digits = take(text, is_digit);
+        if (digits.empty()) return -1;
+        part += digits;
+    }
+    take(text, is_blank);
+    std::string name(take(text, is_letter));
+    for (char& c : name)
+        if (c >= 'a') c = static_cast<char>(c - 'a' + 'A');
+    take(text, is_blank);
+    const auto* const unit = std::find_if(std::begin(units), std::end(units),
+                                          [&](const Unit& u) { return u.name == name; });
+    if (whole.empty() || !text.empty() || unit == std::end(units)) return -1;
+    int64_t count = 0;
+    const auto read = std::from_chars(whole.data(), whole.data() + whole.size(), count);
+    if (read.ec != std::errc{} || count > most_size / unit->bytes) return most_size + 1;
+    double rest = 0;  // of one unit
+    std::from_chars(part.data(), part.data() + part.size(), rest);
+    return count * unit->bytes +
+           static_cast<int64_t>(rest * static_cast<double>(unit->bytes) + 0.5);
+}
+
 }  // namespace
+
+int64_t size_of(std::string_view what, std::string_view text) {
+    const int64_t bytes = bytes_of(text);
+    check(bytes > 0, Status::invalid_argument, what,
+          " must be a positive size such as \"8GiB\", got '", text, "'");
+    check(bytes >= least_size, Status::invalid_argument, what, " must be at least 1MiB, got '",
+          text, "'; a number without a unit is bytes");
+    check(bytes <= most_size, Status::invalid_argument, what, " must be at most 2^62 bytes, got '",
+          text, "'");
+    return bytes;
+}
 
 const Settings& read_settings() {
     const Settings* const before = current.load(std::memory_order_acquire);

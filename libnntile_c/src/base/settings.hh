@@ -3,7 +3,9 @@
 // first time, and again when a runtime starts.
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <string_view>
 
 namespace nntile {
 
@@ -11,6 +13,9 @@ struct Settings {
     int ncpu = -1, ncuda = -1;  // STARPU_NCPU, STARPU_NCUDA; -1: not set
     // LOCAL_WORLD_SIZE and LOCAL_RANK, as torchrun sets them: processes that share this machine
     int local_processes = 1, local_rank = 0;
+    int64_t memory_bytes = 0;    // NNTILE_MEMORY; 0: not set
+    std::string swap;            // NNTILE_SWAP, a folder; "": not set
+    int64_t swap_bytes = 0;      // NNTILE_SWAP_SIZE; 0: not set
     bool graph_mode = false;     // NNTILE_RUNTIME_MODE
     bool cpu_fallback = true;    // NNTILE_CPU_FALLBACK, which torch_nntile looks at
     bool blocking = false;       // NNTILE_BLOCKING, likewise
@@ -22,6 +27,11 @@ struct Settings {
     std::string cost;            // NNTILE_COST, a file
     friend bool operator==(const Settings&, const Settings&) = default;
 };
+
+// The bytes that a user means by "8GiB", "1.5 GB" or "4194304": the one rule for arguments and for
+// the environment. `what` says who gives the text. invalid_argument: it is no size, or is less than
+// 1 MiB or more than 2^62 bytes.
+int64_t size_of(std::string_view what, std::string_view text);
 
 // invalid_argument: a variable has a value that it cannot have.
 const Settings& settings();

@@ -29,6 +29,7 @@ struct Context {
     bool hooked = false;
     bool verbose = false;
     int ncpu = 0;
+    Swap swap;  // under the engine's mutex
 };
 
 Context& context() {
@@ -64,7 +65,8 @@ void at_exit() {
 // Said once, by the first of them.
 bool shares(const Config& config, const Settings& given) {
     static bool said = false;
-    const bool divided = (config.ncpu < 0 && given.ncpu < 0) || config.memory_bytes == 0;
+    const bool divided = (config.ncpu < 0 && given.ncpu < 0) ||
+                         (config.memory_bytes == 0 && given.memory_bytes == 0);
     return given.local_processes > 1 && given.local_rank == 0 && divided &&
            !std::exchange(said, true);
 }
@@ -90,9 +92,11 @@ void start_locked(const Config& config) {
     check(left / stack > ncpu && left > memory::spared_address_space, Status::out_of_memory,
           "context: the limit on the address space (ulimit -v) leaves ", left,
           " bytes, too few for ", ncpu, " workers");
+    check(config.swap_bytes >= 0, Status::invalid_argument, "context: swap of ", config.swap_bytes,
+          " bytes");
+    Swap swap = swap_of(config);
     std::unique_ptr<Disk> disk;
-    if (const char* folder = std::getenv("NNTILE_SWAP"))
-        disk = std::make_unique<Disk>(folder, int64_t{4} << 30);
+    if (!swap.folder.empty()) disk = std::make_unique<Disk>(swap.folder, swap.bytes);
     starpu_conf conf;
     starpu_conf_init(&conf);
     conf.precedence_over_environment_variables = 1;
@@ -118,7 +122,11 @@ void start_locked(const Config& config) {
     std::lock_guard lock(e.mutex);
     e.pool.budget = config.memory_bytes > 0 ? config.memory_bytes : memory_budget();
     e.pool.workers = c.ncpu;
+<<<<<<< HEAD
     e.stager.open(std::move(disk), c.ncpu);
+=======
+    c.swap = std::move(swap);
+>>>>>>> 039e951f966cbb64eff6d411cee962516af8c6c2
     e.pool.reset_peaks();
     e.launches = 0;
     e.submitted = e.done = 0;
@@ -134,8 +142,11 @@ void start_locked(const Config& config) {
                      "%.1f GiB for each; ncpu and memory of init_context() say otherwise\n",
                      given.local_processes, c.ncpu, static_cast<double>(e.pool.budget) / (1 << 30));
     if (config.verbose)
-        std::fprintf(stderr, "nntile: %d CPU workers, %lld bytes for tiles\n", c.ncpu,
-                     static_cast<long long>(e.pool.budget));
+        std::fprintf(stderr, "nntile: %d CPU workers, %lld bytes for tiles%s\n", c.ncpu,
+                     static_cast<long long>(e.pool.budget),
+                     c.swap.folder.empty()
+                         ? ""
+                         : text_of(", ", c.swap.bytes, " bytes in ", c.swap.folder).c_str());
 }
 
 }  // namespace
@@ -228,10 +239,12 @@ void reset_peaks() {
     Engine& e = engine();
     std::lock_guard lock(e.mutex);
     e.pool.reset_peaks();
+    if (e.stager.has_disk()) e.stager.counts.used_peak = e.stager.disk()->used_bytes();
 }
 
 Stats stats() {
     Stats s;
+    s.machine_bytes = memory_of_machine();
     if (!active()) {
         s.budget_bytes = memory_budget();
         return s;
@@ -248,6 +261,17 @@ Stats stats() {
     s.reserved_peak_bytes = e.pool.reserved_peak();
     s.ncpu = context().ncpu;
     s.budget_bytes = e.pool.budget;
+    s.tensor_bytes = e.pool.owned_bytes;
+    s.run_bytes = e.pool.used_bytes - e.pool.owned_bytes;
+    s.swap_bytes = context().swap.bytes;
+    const Stager::Counts& counts = e.stager.counts;
+    if (e.stager.has_disk()) s.swap_used_bytes = e.stager.disk()->used_bytes();
+    s.swap_used_peak_bytes = counts.used_peak;
+    s.read_bytes = counts.read_bytes;
+    s.written_bytes = counts.written_bytes;
+    s.evictions = counts.evictions;
+    s.dropped = counts.dropped;
+    s.idle_bytes = s.pool_bytes;
     return s;
 }
 
@@ -259,11 +283,16 @@ std::string describe() {
     if (forked()) return text + "context: lost by fork\n";
     if (!active()) return text + "context: none\n";
     const Stats s = stats();
+    std::string swap = "none";
+    if (s.swap_bytes > 0) {
+        std::lock_guard lock(engine().mutex);
+        swap = text_of(s.swap_bytes, " bytes in ", context().swap.folder,
+                       "\nswap in use: ", s.swap_used_bytes, " bytes");
+    }
     return text + text_of("context: active\ncpu workers: ", s.ncpu,
                           "\nmemory budget: ", s.budget_bytes,
                           " bytes\nmemory in use: ", s.tile_bytes - s.pool_bytes,
-                          " bytes\npolicy: depth "
-                          "first, sleeping\n");
+                          " bytes\nswap: ", swap, "\npolicy: depth first, sleeping\n");
 }
 
 }  // namespace nntile::runtime

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "runtime/environment.hh"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <system_error>
 
 #include "base/environment.hh"
 #include "base/settings.hh"
@@ -35,6 +38,16 @@ std::string fresh_folder() {
     return "";
 }
 
+// 0, or the errno with which the system refuses a new file.
+int problem_of_files_in(const std::string& folder) {
+    std::string name = folder + "/nntile-XXXXXX";
+    const int file = mkostemp(name.data(), O_CLOEXEC);
+    if (file < 0) return errno;
+    unlink(name.c_str());
+    close(file);
+    return 0;
+}
+
 }  // namespace
 
 int cpu_workers() {
@@ -42,10 +55,36 @@ int cpu_workers() {
     return n >= 0 ? n : std::max(1, available_cores() / settings().local_processes);
 }
 
+int64_t memory_of_machine() {
+    return std::min(int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE), group_limit());
+}
+
 int64_t memory_budget() {
-    const int64_t physical = int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
-    return std::min(std::min(physical, group_limit()) / 10 * 9 / settings().local_processes,
+    if (settings().memory_bytes > 0) return settings().memory_bytes;
+    return std::min(memory_of_machine() / 10 * 9 / settings().local_processes,
                     memory::address_space_left() / 2);
+}
+
+Swap swap_of(const Config& config) {
+    const Settings& given = settings();
+    const std::string folder = config.swap.value_or(given.swap);
+    const char* const what = config.swap ? "swap" : "the environment variable NNTILE_SWAP";
+    check(!folder.empty() || config.swap_bytes == 0, Status::invalid_argument,
+          "swap: a size is given without a folder; name the folder by swap or by NNTILE_SWAP");
+    if (folder.empty()) return {};
+    if (const int problem = problem_of_files_in(folder))
+        fail(Status::invalid_argument, what, " must be a folder where files can be made, got '",
+             folder, "': ", std::generic_category().message(problem));
+    Swap swap{std::filesystem::canonical(folder).string(),
+              config.swap_bytes > 0 ? config.swap_bytes : given.swap_bytes};
+    if (swap.bytes == 0) {
+        const std::uintmax_t free = std::filesystem::space(folder).available;
+        const auto most = static_cast<std::uintmax_t>(8 * memory_of_machine());
+        swap.bytes = static_cast<int64_t>(std::min(free, most)) / given.local_processes;
+        check(swap.bytes > 0, Status::invalid_argument, what, ": nothing is free in '", folder,
+              "'; give the size by swap_size or by NNTILE_SWAP_SIZE, or another folder");
+    }
+    return swap;
 }
 
 StartEnvironment::StartEnvironment(bool verbose) : folder_(fresh_folder()) {

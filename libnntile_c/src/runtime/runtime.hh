@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -17,10 +18,12 @@ namespace nntile::runtime {
 
 // ---- context (context.cc): at most one per process, any number of times
 struct Config {
-    int ncpu = -1;             // -1: STARPU_NCPU, else the process's cores
-    int ncuda = -1;            // -1: STARPU_NCUDA, else 0
-    int64_t memory_bytes = 0;  // 0: 90 % of physical memory
-    double spin_seconds = -1;  // < 0: 100e-6
+    int ncpu = -1;                         // -1: STARPU_NCPU, else the process's cores
+    int ncuda = -1;                        // -1: STARPU_NCUDA, else 0
+    int64_t memory_bytes = 0;              // 0: NNTILE_MEMORY, else 90 % of physical memory
+    std::optional<std::string> swap = {};  // a folder, "": no disk; none: NNTILE_SWAP
+    int64_t swap_bytes = 0;                // 0: NNTILE_SWAP_SIZE, else what is free there
+    double spin_seconds = -1;              // < 0: 100e-6
     bool verbose = false;
 };
 struct Stats {
@@ -29,6 +32,14 @@ struct Stats {
     int ncpu = 0, ncuda = 0;
     int64_t reserved_peak_bytes = 0;
     int64_t budget_bytes = 0;  // without a context: what start({}) would take now
+    int64_t swap_bytes = 0;    // limit on the disk; 0: there is no disk
+    int64_t swap_used_bytes = 0, swap_used_peak_bytes = 0;
+    int64_t read_bytes = 0, written_bytes = 0;  // from and to the disk
+    int64_t evictions = 0, dropped = 0;         // tiles that left memory; of these, without a write
+    int64_t tensor_bytes = 0;                   // held by tensors, in memory or on the disk
+    int64_t run_bytes = 0;                      // held by runs in flight
+    int64_t idle_bytes = 0;                     // kept for reuse
+    int64_t machine_bytes = 0;                  // memory_of_machine(); without a context too
 };
 void start(const Config& config);  // invalid_state if running or forked
 void ensure_started();             // start({}) if there is no context; invalid_state after a fork
