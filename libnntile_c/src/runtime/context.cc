@@ -122,11 +122,8 @@ void start_locked(const Config& config) {
     std::lock_guard lock(e.mutex);
     e.pool.budget = config.memory_bytes > 0 ? config.memory_bytes : memory_budget();
     e.pool.workers = c.ncpu;
-<<<<<<< HEAD
     e.stager.open(std::move(disk), c.ncpu);
-=======
     c.swap = std::move(swap);
->>>>>>> 039e951f966cbb64eff6d411cee962516af8c6c2
     e.pool.reset_peaks();
     e.launches = 0;
     e.submitted = e.done = 0;

@@ -115,10 +115,12 @@ void Disk::start_threads() {
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     int error = 0;
-    while (threads_ < max_threads && error == 0) {
+    while (threads_ < max_threads) {
         Lane& lane = lanes_[static_cast<size_t>(threads_)];
         error = pthread_create(&lane.thread, nullptr, thread, &lane);
-        threads_ += error == 0;
+        if (error != 0) break;
+        pthread_setname_np(lane.thread, "nntile-disk");
+        ++threads_;
     }
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
     check(threads_ > 0, Status::out_of_memory, "cannot start a thread for tiles in folder '",
@@ -227,7 +229,6 @@ void Disk::start(Transfer& transfer) {
 }
 
 void* Disk::thread(void* lane) {
-    pthread_setname_np(pthread_self(), "nntile-disk");
     auto& mine = *static_cast<Lane*>(lane);
     mine.disk->run(mine);
     return nullptr;
