@@ -91,7 +91,10 @@ int64_t PlanExecutor::most_waiting_bytes() {
     constexpr int64_t parts = 64;  // of the budget
     if (budget_of_ != runtime::generation()) {
         budget_of_ = runtime::generation();
-        budget_ = runtime::stats().budget_bytes;
+        // With a disk behind it, what fits in memory must not change what is one graph: fused
+        // otherwise, sums have other last bits.
+        const runtime::Stats stats = runtime::stats();
+        budget_ = stats.swap_bytes > 0 ? stats.machine_bytes / 10 * 9 : stats.budget_bytes;
     }
     return runtime::traced() ? -1 : budget_ / parts;  // a profiler wants each op by itself
 }

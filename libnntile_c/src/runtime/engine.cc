@@ -61,7 +61,10 @@ void Engine::check_fits(int64_t need_bytes, size_t tiles) const {
     if (pool.owned_bytes + need_bytes <= most + stager.disk_room()) return;
     fail(Status::out_of_memory, "out of memory: ", need_bytes, " bytes in ", tiles,
          " tiles are asked for, the budget is ", pool.budget, " bytes",
-         stager.has_disk() ? text_of(" and ", stager.disk_room(), " on the disk") : "", ", ",
+         stager.has_disk() ? text_of(" and ", stager.disk_room(), " on the disk in ",
+                                     stager.disk()->folder())
+                           : "",
+         ", ",
          pool.owned_bytes, " bytes are in use; the largest holders: ", pool.holders());
 }
 

@@ -204,6 +204,7 @@ void CompiledPlan::launch(Launch launch) {
         std::unique_lock lock(e.mutex);
         e.check_open();
         check_inputs(*this, launch);
+        e.stager.want_at_once(largest_task_bytes);
         e.check_fits(need_bytes, needs.size());
         check_largest(*this, launch);
         run = spare_run(*this);

@@ -20,6 +20,7 @@ void Stager::open(std::unique_ptr<Disk> disk, int workers) {
     disk_ = std::move(disk);
     workers_ = workers;
     counts = {};
+    spare_ = 0;
     full_ = false;
     trouble_.clear();
     habit_.clear();

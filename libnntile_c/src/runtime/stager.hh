@@ -33,7 +33,10 @@ public:
     void close();  // no run is in flight
     bool has_disk() const { return disk_ != nullptr; }
     const Disk* disk() const { return disk_.get(); }
-    int64_t disk_room() const { return disk_ ? disk_->most_bytes() : 0; }
+    // What tensors may hold beyond main memory. A part of the disk stays free, of what a task or a
+    // thread may want in memory at once: else nothing could leave for it.
+    int64_t disk_room() const { return disk_ ? disk_->most_bytes() - spare_ : 0; }
+    void want_at_once(int64_t bytes) { spare_ = std::max(spare_, bytes); }
 
     // Whether there are so many bytes now. If not, what should leave first does, or begins to.
     bool room(int64_t bytes);
@@ -97,6 +100,7 @@ private:
     Habit habit_;
     std::deque<Run*> runs_;  // not all of their tasks are staged
     int workers_ = 1;
+    int64_t spare_ = 0;
     int64_t managed_ = 0, staged_ = 0, pinned_bytes_ = 0, waiting_bytes_ = 0;
     int64_t transfers_ = 0, leaving_bytes_ = 0, hosts_ = 0, host_pins_ = 0;
     uint64_t identities_ = 0;

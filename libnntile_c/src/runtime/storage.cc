@@ -161,16 +161,18 @@ void allocate(Storage& storage) {
     Engine& e = engine();
     const tile::Grid grid = tile::grid_of(storage.sizes, storage.cuts);
     std::vector<Pool::Need> needs;
-    int64_t need_bytes = 0;
+    int64_t need_bytes = 0, largest = 0;
     for (int64_t t = 0; t < grid.tiles(); ++t) {
         const int64_t bytes = product(grid.sizes_of(grid.segments_of(t))) * size_of(storage.dtype);
         needs.push_back({memory::class_of(bytes), 1});
         need_bytes += memory::class_bytes(needs.back().size_class);
+        largest = std::max(largest, memory::class_bytes(needs.back().size_class));
     }
     std::vector<TileRef> tiles;
     {
         std::lock_guard lock(e.mutex);
         e.check_open();
+        e.stager.want_at_once(largest);
         e.check_fits(need_bytes, needs.size());
         // Where memory is short, write() and tasks take it tile by tile.
         std::vector<Tile*> taken;
