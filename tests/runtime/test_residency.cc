@@ -100,7 +100,8 @@ void beside_all_choices() {
     std::mt19937 random(7);
     int ours = 0, best = 0, worst = 0;
     for (int k = 0; k < 400; ++k) {
-        const int tiles = 4 + static_cast<int>(random() % 4), room = 2 + static_cast<int>(random() % 2);
+        const int tiles = 4 + static_cast<int>(random() % 4),
+                  room = 2 + static_cast<int>(random() % 2);
         Trace trace;
         const bool clean = k % 2;
         for (int t = 0; t < tiles; ++t) trace.push_back({t, true});

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A budget of memory and a disk behind it: the same numbers, bit for bit, and what goes wrong."""
 
+from __future__ import annotations
+
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -159,7 +160,9 @@ while True:
 
 
 def test_nothing_is_left_of_a_killed_process(tmp_path):
-    with subprocess.Popen([sys.executable, "-c", KILLED, tmp_path], stdout=subprocess.PIPE) as process:
+    with subprocess.Popen(
+        [sys.executable, "-c", KILLED, tmp_path], stdout=subprocess.PIPE
+    ) as process:
         assert process.stdout.readline() == b"ready\n"
         time.sleep(0.2)
         process.send_signal(signal.SIGKILL)

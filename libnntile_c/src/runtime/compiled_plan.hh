@@ -10,7 +10,6 @@
 #include "base/small_vector.hh"
 #include "runtime/pool.hh"
 #include "runtime/schedule.hh"
-#include "runtime/stager.hh"
 
 namespace nntile::runtime {
 
@@ -83,6 +82,19 @@ struct Binding {
     uint32_t first = 0, count = 0;  // into CompiledPlan::bound
 };
 
+class CompiledPlan;
+// Of a plan, for the stager: made when it is first needed.
+struct Sequence {
+    struct Use {
+        uint32_t position;
+        bool fresh;  // what was there before does not matter any more
+    };
+    std::vector<uint32_t> position;  // by task: its place in the plan's order
+    std::vector<Use> uses;           // by memory, then by position
+    std::vector<uint32_t> first;     // by memory, into `uses`; one more than there are
+};
+std::unique_ptr<const Sequence> make_sequence(const CompiledPlan& plan);
+
 class CompiledPlan final : public Plan, public std::enable_shared_from_this<CompiledPlan> {
 public:
     void launch(Launch launch) override;
@@ -126,7 +138,7 @@ public:
     std::vector<uint32_t> needed_by;  // their memories
     size_t temporaries = 0, slots = 0, scalars = 0, host_calls = 0;
     int64_t slot_bytes = 0, need_bytes = 0;
-    size_t external = 0;  // memories [0, external) are inputs or outputs
+    size_t external = 0;          // memories [0, external) are inputs or outputs
     std::vector<uint32_t> order;  // all tasks, as one thread may run them
     bool for_workers = true;      // and nobody else
     // Engine's mutex

@@ -32,6 +32,16 @@ void Engine::report(Status status, std::string text) {
     failed_.store(true, std::memory_order_release);
 }
 
+void Engine::moved(Tile* tile, int error) {
+    Stager::Ready ready;
+    {
+        std::lock_guard lock(mutex);
+        stager.moved(tile, error, ready);
+        stager.advance(ready);
+    }
+    carry_on(ready);
+}
+
 void Engine::throw_error() {
     if (!failed_.load(std::memory_order_acquire)) return;
     std::lock_guard lock(error_mutex_);
@@ -61,11 +71,10 @@ void Engine::check_fits(int64_t need_bytes, size_t tiles) const {
     if (pool.owned_bytes + need_bytes <= most + stager.disk_room()) return;
     fail(Status::out_of_memory, "out of memory: ", need_bytes, " bytes in ", tiles,
          " tiles are asked for, the budget is ", pool.budget, " bytes",
-         stager.has_disk() ? text_of(" and ", stager.disk_room(), " on the disk in ",
-                                     stager.disk()->folder())
-                           : "",
-         ", ",
-         pool.owned_bytes, " bytes are in use; the largest holders: ", pool.holders());
+         stager.has_disk()
+             ? text_of(" and ", stager.disk_room(), " on the disk in ", stager.disk()->folder())
+             : "",
+         ", ", pool.owned_bytes, " bytes are in use; the largest holders: ", pool.holders());
 }
 
 void Engine::pace() {

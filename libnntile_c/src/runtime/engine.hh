@@ -13,11 +13,11 @@
 
 namespace nntile::runtime {
 
-struct Engine {
+struct Engine final : Stager::Around {
     std::mutex mutex;                 // pool, tiles, states of runs, the fields up to `where`
     std::condition_variable changed;  // a run has ended or a guest has left
     Pool pool;
-    Stager stager{pool};
+    Stager stager{pool, *this};
     bool open = false;  // a context is active and takes launches
     int64_t active_runs = 0;
     int64_t guests = 0;  // threads inside read() or write()
@@ -29,15 +29,19 @@ struct Engine {
     uint32_t float_state = 0;                    // of the workers' threads
 
     // The first error of a task is kept until somebody asks.
-    void report(Status status, std::string text);
+    void report(Status status, std::string text) override;
+    void moved(Tile* tile, int error) override;
+    bool others_run(int64_t managed) const override { return active_runs > managed; }
+    bool abandoned() const override { return abandon.load(std::memory_order_relaxed); }
+    void notify() override { changed.notify_all(); }
     void throw_error();  // throws and forgets it
     void forget_error() { failed_ = false; }
     std::string last_error();  // also one that was thrown before
 
     // Throws invalid_state unless a context is active in this process.
     void check_open() const;
-    // out_of_memory if so much more than what tensors hold has no place, whatever ends. `lock` holds
-    // the mutex.
+    // out_of_memory if so much more than what tensors hold has no place, whatever ends. `lock`
+    // holds the mutex.
     void check_fits(int64_t need_bytes, size_t tiles) const;
     // While the program is far ahead of its work, it waits here, where it holds no lock.
     void pace();
@@ -68,9 +72,9 @@ inline void set_float_state([[maybe_unused]] uint32_t state) {
 #endif
 }
 
-void release(RunTask& task);  // one thing less that it waits for; submits it after the last
+void release(RunTask& task);          // one thing less that it waits for; submits it after the last
 void carry_on(Stager::Ready& ready);  // releases them; without the mutex
-void finish_one(Run* run);    // a task, or the launch; ends the run after the last
+void finish_one(Run* run);            // a task, or the launch; ends the run after the last
 // All tasks, by the calling thread: they wait for nothing outside of the run
 void run_here(Run* run);
 

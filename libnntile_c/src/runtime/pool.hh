@@ -30,8 +30,8 @@ public:
     Tile* bare(uint32_t size_class);
     // Gives it memory: of an idle tile, or fresh. False: over the budget, or the system has none.
     bool attach(Tile* tile);
-    void detach(Tile* tile);    // takes its memory
-    void recycle(Tile* tile);   // nobody owns it, and no run counts on it
+    void detach(Tile* tile);       // takes its memory
+    void recycle(Tile* tile);      // nobody owns it, and no run counts on it
     bool make_room(int64_t more);  // strips idle tiles; false: the budget does not allow so many
 
     // Takes one tile per need, or nothing (false: over the budget, now). prefer_idle: for the host,
@@ -42,8 +42,8 @@ public:
     void give(Tile* tile);  // back into the pool
     TileRef own(Tile* tile, DType dtype, const Dims& sizes);
     void disown(Tile* tile);  // back into the pool from its last owner
-    void trim();                  // gives what is idle back to the system
-    void end_all();               // at shutdown, when no task is left
+    void trim();              // gives what is idle back to the system
+    void end_all();           // at shutdown, when no task is left
 
     void count_use(Tile* tile);  // a run in flight uses it as a slot
     void count_end(Tile* tile);

@@ -32,7 +32,9 @@ Habit::Launch* Habit::of(int64_t launch) {
     return &ring_[static_cast<size_t>(launch % most_launches)];
 }
 
-const Habit::Launch* Habit::of(int64_t launch) const { return const_cast<Habit*>(this)->of(launch); }
+const Habit::Launch* Habit::of(int64_t launch) const {
+    return const_cast<Habit*>(this)->of(launch);
+}
 
 int64_t Habit::launch(uint64_t plan, const std::vector<uint64_t>& tiles) {
     const int64_t now = count_;

@@ -26,7 +26,7 @@ inline When when(int64_t launch, uint64_t position) {
 struct Resident {
     int64_t bytes = 0;
     When next = never;
-    bool clean = false;  // leaves without a write
+    bool clean = false;    // leaves without a write
     uint64_t entered = 0;  // 0: not in the set
 };
 

@@ -36,7 +36,7 @@ struct RunTask {
     uint32_t index = 0;
     std::atomic<int32_t> pending{0};
     std::atomic<Late*> late{nullptr};
-    int64_t begin_ns = 0;  // of one that goes on after its function has returned
+    int64_t begin_ns = 0;   // of one that goes on after its function has returned
     bool homeless = false;  // staged, but it has no place in main memory: it is skipped
 
     bool done() const { return late.load(std::memory_order_acquire) == closed(); }
@@ -156,7 +156,7 @@ struct Run {
     uint32_t staged = 0;
     std::vector<uint32_t> past;
     bool held = false;  // its external tiles are, until its end
-    TaskRef self;  // keeps the state alive
+    TaskRef self;       // keeps the state alive
     RunState* state = nullptr;
 };
 

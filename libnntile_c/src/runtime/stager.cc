@@ -6,7 +6,6 @@
 
 #include "base/error.hh"
 #include "runtime/compiled_plan.hh"
-#include "runtime/engine.hh"
 
 namespace nntile::runtime {
 
@@ -142,6 +141,7 @@ bool Stager::spill(Tile* tile, bool leaves) {
     tile->ram.leaves = leaves;
     if (leaves) leaving_bytes_ += tile->block_bytes();
     ++transfers_;
+    tile->disk.by = this;
     tile->disk.transfer = {at, tile->ram.block, tile->block_bytes(), true, on_done};
     disk_->start(tile->disk.transfer);
     return true;
@@ -150,23 +150,17 @@ bool Stager::spill(Tile* tile, bool leaves) {
 void Stager::load(Tile* tile) {
     tile->ram.loading = true;
     ++transfers_;
+    tile->disk.by = this;
     tile->disk.transfer = {tile->disk.at, tile->ram.block, tile->block_bytes(), false, on_done};
     disk_->start(tile->disk.transfer);
 }
 
 void Stager::on_done(Transfer& transfer, int error) {
-    auto* disk = reinterpret_cast<Spilled*>(&transfer);  // its first member
-    Engine& e = engine();
-    Ready ready;
-    {
-        std::lock_guard lock(e.mutex);
-        e.stager.transferred(disk->of, error, ready);
-        e.stager.advance(ready);
-    }
-    carry_on(ready);
+    const auto* disk = reinterpret_cast<const Spilled*>(&transfer);  // its first member
+    disk->by->around_.moved(disk->of, error);
 }
 
-void Stager::transferred(Tile* tile, int error, Ready& ready) {
+void Stager::moved(Tile* tile, int error, Ready& ready) {
     --transfers_;
     Replica& ram = tile->ram;
     const bool written = ram.writing;
@@ -191,7 +185,7 @@ void Stager::transferred(Tile* tile, int error, Ready& ready) {
         ram.loading = false;
         if (error) {
             tile->lost = true;
-            engine().report(Status::out_of_memory, "out of memory" + trouble_);
+            around_.report(Status::out_of_memory, "out of memory" + trouble_);
         } else {
             counts.read_bytes += tile->block_bytes();
         }
@@ -204,7 +198,8 @@ void Stager::transferred(Tile* tile, int error, Ready& ready) {
 
 bool Stager::room(int64_t bytes) {
     while (!pool_.make_room(bytes)) {
-        if (residency_.size() == 0 || pool_.budget - pool_.bytes + leaving_bytes_ >= bytes + ahead())
+        if (residency_.size() == 0 ||
+            pool_.budget - pool_.bytes + leaving_bytes_ >= bytes + ahead())
             return false;
         Tile* tile = static_cast<Tile*>(*residency_.begin());
         if (!tile->clean) {
@@ -297,8 +292,7 @@ Stager::Staging Stager::stage(RunTask& task) {
 }
 
 bool Stager::hopeless() const {
-    return staged_ == 0 && transfers_ == 0 && host_pins_ == 0 &&
-           engine().active_runs == managed_;
+    return staged_ == 0 && transfers_ == 0 && host_pins_ == 0 && !around_.others_run(managed_);
 }
 
 std::string Stager::why_full() const { return full_ ? trouble_ : ""; }
@@ -309,13 +303,13 @@ void Stager::fail_task(RunTask& task) {
     for (const Entry& e : run.plan->entries_of(task.index))
         bytes += run.memory[e.memory]->block_bytes();
     task.homeless = true;
-    engine().report(Status::out_of_memory,
-                    message_of(task, text_of("out of memory: ", bytes,
-                                             " bytes of operands and results have no place beside "
-                                             "what is in use; the budget is ",
-                                             pool_.budget, " bytes", why_full(),
-                                             "; the largest holders: ", pool_.holders())
-                                         .c_str()));
+    around_.report(Status::out_of_memory,
+                   message_of(task, text_of("out of memory: ", bytes,
+                                            " bytes of operands and results have no place beside "
+                                            "what is in use; the budget is ",
+                                            pool_.budget, " bytes", why_full(),
+                                            "; the largest holders: ", pool_.holders())
+                                        .c_str()));
 }
 
 void Stager::advance(Ready& ready) {
@@ -326,12 +320,12 @@ void Stager::advance(Ready& ready) {
             waiting_bytes_ -= run->plan->need_bytes;
             const bool was = crowded;
             crowded = runs_.size() > 1 && waiting_bytes_ > pool_.budget / 2;
-            if (was && !crowded) engine().changed.notify_all();
+            if (was && !crowded) around_.notify();
             continue;
         }
         if (staged_ >= 2 * workers_ && pinned_bytes_ > pool_.budget / 2) break;
         RunTask& task = run->tasks[run->plan->order[run->staged]];
-        task.homeless = engine().abandon.load(std::memory_order_relaxed);
+        task.homeless = around_.abandoned();
         const Staging staging = task.homeless ? Staging::done : stage(task);
         if (staging == Staging::later) break;
         if (staging == Staging::never) fail_task(task);
@@ -389,7 +383,7 @@ void Stager::unpin_host(Tile* tile, bool written) {
 }
 
 void Stager::tell_hosts() {
-    if (hosts_ > 0) engine().changed.notify_all();
+    if (hosts_ > 0) around_.notify();
 }
 
 }  // namespace nntile::runtime

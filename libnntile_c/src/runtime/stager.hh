@@ -9,21 +9,33 @@
 // and leaves in the order that residency.hh gives.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <deque>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "base/error.hh"
 #include "runtime/pool.hh"
 
 namespace nntile::runtime {
 
-class CompiledPlan;
-
 class Stager {
 public:
-    explicit Stager(Pool& pool) : pool_(pool) {}
+    // What it needs of the engine, which owns it.
+    class Around {
+    public:
+        virtual void report(Status status, std::string text) = 0;
+        virtual void moved(Tile* tile, int error) = 0;  // on a thread of the disk
+        virtual bool others_run(int64_t managed) const = 0;
+        virtual bool abandoned() const = 0;
+        virtual void notify() = 0;  // threads of the program that wait
+
+    protected:
+        ~Around() = default;
+    };
+    Stager(Pool& pool, Around& around) : pool_(pool), around_(around) {}
 
     // Tasks that wait for one thing less: to be told so without the engine's mutex.
     using Ready = std::vector<RunTask*>;  // see carry_on()
@@ -56,7 +68,8 @@ public:
     void add(Run* run);
     void advance(Ready& ready);
     void finished(RunTask& task, Ready& ready);
-    void ended(Run* run);  // all tasks of it
+    void ended(Run* run);                                     // all tasks of it
+    void moved(Tile* tile, int error, Ready& ready);          // to or from the disk
     int64_t waiting_bytes() const { return waiting_bytes_; }  // of runs that are not staged yet
 
     // Nobody owns it any more.
@@ -68,7 +81,7 @@ public:
     void unpin_host(Tile* tile, bool written);
     // Nothing is on its way that could make room.
     bool hopeless() const;
-    void settle(Tile* tile);  // nobody uses it now: it may leave
+    void settle(Tile* tile);       // nobody uses it now: it may leave
     std::string why_full() const;  // "; the disk ...": what stands in the way, for a message
 
     struct Counts {
@@ -85,7 +98,6 @@ private:
     bool spill(Tile* tile, bool leaves);
     void load(Tile* tile);
     void forget_disk(Tile* tile);
-    void transferred(Tile* tile, int error, Ready& ready);
     static void on_done(Transfer& transfer, int error);
     bool dead(const Tile& tile, When& next) const;
     void leave(Tile* tile);  // its memory is free
@@ -95,6 +107,7 @@ private:
     int64_t ahead() const;
 
     Pool& pool_;
+    Around& around_;
     std::unique_ptr<Disk> disk_;
     Residency residency_;
     Habit habit_;
@@ -107,17 +120,5 @@ private:
     bool full_ = false;  // the disk took no more: until something is freed
     std::string trouble_;
 };
-
-// Of a plan, for the stager: made when it is first needed.
-struct Sequence {
-    struct Use {
-        uint32_t position;
-        bool fresh;  // what was there before does not matter any more
-    };
-    std::vector<uint32_t> position;  // by task: its place in the plan's order
-    std::vector<Use> uses;           // by memory, then by position
-    std::vector<uint32_t> first;     // by memory, into `uses`; one more than there are
-};
-std::unique_ptr<const Sequence> make_sequence(const CompiledPlan& plan);
 
 }  // namespace nntile::runtime

@@ -16,16 +16,18 @@
 
 namespace nntile::runtime {
 
+class Stager;
 class Tile;
 
-// The copy in main memory. StarPU knows it by the handle, which stays when the block is another one.
+// The copy in main memory. StarPU knows it by the handle, which stays when the block is another
+// one.
 struct Replica {
     starpu_data_handle_t handle = nullptr;  // nullptr: its context has been shut down
     void* block = nullptr;                  // nullptr: no copy here
-    uint32_t pins = 0;      // staged tasks and threads that use the block, or wait for its data
-    bool loading = false;   // being read from the disk
-    bool writing = false;   // being written to the disk
-    bool leaves = false;    // when that has been done
+    uint32_t pins = 0;     // staged tasks and threads that use the block, or wait for its data
+    bool loading = false;  // being read from the disk
+    bool writing = false;  // being written to the disk
+    bool leaves = false;   // when that has been done
     bool current() const { return block && !loading; }
 };
 
@@ -33,6 +35,7 @@ struct Replica {
 struct Spilled {
     Transfer transfer;  // between the two
     Tile* of = nullptr;
+    Stager* by = nullptr;  // who moves it
     int64_t at = -1;
     bool there() const { return at >= 0; }
 };
@@ -45,7 +48,7 @@ public:
     DType dtype = DType::none;  // of the value it holds, for messages
     Dims sizes;
     uint32_t size_class = 0;
-    bool owned = false;  // by a TileRef
+    bool owned = false;     // by a TileRef
     uint64_t identity = 0;  // of the value: the object is used again
     uint32_t runs = 0;      // runs in flight that use it as a slot
     uint32_t holds = 0;     // runs in flight that it must not be taken from
