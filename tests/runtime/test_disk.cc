@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A disk gives back what it was given, keeps to its limit, says what went wrong, and leaves nothing
 // in its folder.
-#include <dirent.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
@@ -172,7 +172,8 @@ void random_transfers() {
                     places.emplace(at, at + in_units(bytes));
                 }
                 used += in_units(bytes);
-                const int64_t shift = even ? 0 : static_cast<int64_t>(random() % 4096);
+                const int64_t shift =
+                    even || i % 3 == 0 ? 0 : static_cast<int64_t>(random() % 4096);
                 held.push_back({at, random(), std::make_unique<Block>(bytes, shift)});
                 held.back().block->fill(held.back().seed);
                 moves.start(disk, *held.back().move, at, *held.back().block, true);
@@ -258,6 +259,14 @@ void limit() {
     disk.free(unit, unit);
     CHECK(disk.used_bytes() == 0);
     CHECK(disk.reserve(64 * unit) == 0);  // neighbours have joined
+
+    // A hole at the end of the file is the start of a longer place.
+    Disk another(folder, mib);
+    const int64_t first = another.reserve(unit), last = another.reserve(unit);
+    another.free(last, unit);
+    CHECK(another.reserve(2 * unit) == last);
+    another.free(first, unit);
+    CHECK(another.reserve(2 * unit) == last + 2 * unit && another.used_bytes() == 4 * unit);
 }
 
 void folders() {
@@ -346,7 +355,7 @@ int in_child(Work&& work) {
 // A file that may not grow: the error says so, and what it holds stays.
 void full() {
     CHECK(in_child([] {
-              rlimit small{4 * mib, 4 * mib};
+              rlimit small{5 * mib + 512 * 1024, 5 * mib + 512 * 1024};
               setrlimit(RLIMIT_FSIZE, &small);
               Disk disk(folder, 64 * mib);
               Block block(3 * mib);
@@ -357,21 +366,21 @@ void full() {
               block.clear();
               CHECK(move(disk, first, block, false) == 0 && block.holds(2));
           }) == 0);
-    // A filesystem of 2 MiB, where this process may mount one.
+    // A filesystem of 2 MiB, where this process may mount one; others do not see it.
     const std::string small = folder + "/small";
     mkdir(small.c_str(), 0700);
-    if (mount("none", small.c_str(), "tmpfs", 0, "size=2m") == 0) {
-        {
-            Disk disk(small, 64 * mib);
-            const Block block(mib), large(3 * mib);
-            const int64_t first = disk.reserve(mib), second = disk.reserve(3 * mib);
-            CHECK(move(disk, first, block, true) == 0);
-            CHECK(move(disk, second, large, true) == ENOSPC);
-            std::ofstream(small + "/rest") << std::string(static_cast<size_t>(2 * mib), 'x');
-            CHECK_ERROR(out_of_memory, "'" + small + "': No space left", Disk(small, mib));
-        }
-        umount(small.c_str());
-    }
+    CHECK(in_child([&] {
+              if (unshare(CLONE_NEWNS) != 0) return;
+              if (mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) return;
+              if (mount("none", small.c_str(), "tmpfs", 0, "size=2m") != 0) return;
+              Disk disk(small, 64 * mib);
+              const Block block(mib), large(3 * mib);
+              const int64_t first = disk.reserve(mib), second = disk.reserve(3 * mib);
+              CHECK(move(disk, first, block, true) == 0);
+              CHECK(move(disk, second, large, true) == ENOSPC);
+              std::ofstream(small + "/rest") << std::string(static_cast<size_t>(2 * mib), 'x');
+              CHECK_ERROR(out_of_memory, "'" + small + "': No space left", Disk(small, mib));
+          }) == 0);
     rmdir(small.c_str());
 }
 

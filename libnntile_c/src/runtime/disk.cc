@@ -80,9 +80,6 @@ Disk::Disk(std::string folder, int64_t most_bytes)
 }
 
 void Disk::open() {
-    struct stat folder{};
-    if (stat(folder_.c_str(), &folder) != 0) fail_folder(folder_, errno);
-    if (!S_ISDIR(folder.st_mode)) fail_folder(folder_, ENOTDIR);
     remove_leftovers(folder_);
     file_.fd = ::open(folder_.c_str(), O_TMPFILE | O_EXCL | O_RDWR | O_CLOEXEC, 0600);
     if (file_.fd >= 0) return;
@@ -94,7 +91,7 @@ void Disk::open() {
     unlink(path.c_str());
 }
 
-// Some filesystems refuse to go past the page cache at once, others with the first transfer.
+// Some filesystems refuse to go past the page cache at once, others at the first transfer.
 void Disk::try_file() {
     char* const block = lanes_[0].bounce.get();
     std::memset(block, 0, static_cast<size_t>(unit));
@@ -105,6 +102,7 @@ void Disk::try_file() {
         fcntl(file_.fd, F_SETFL, 0);
         error = move_all(true, block, unit, 0);
     }
+    punches_ = punch(0, unit);
     if (error == 0 && ftruncate(file_.fd, 0) != 0) error = errno;
     if (error != 0) fail_folder(folder_, error);
 }
@@ -152,9 +150,9 @@ int64_t Disk::reserve(int64_t bytes) {
         const auto last = std::prev(hole);
         if (last->first + last->second.bytes == end_) hole = last;
     }
-    int64_t at = end_;
+    const int64_t at = hole == holes_.end() ? end_ : hole->first;
+    if (at + bytes > most_bytes_ && !punches_) return -1;
     if (hole != holes_.end()) {
-        at = hole->first;
         const Hole whole = hole->second;
         holes_.erase(hole);
         backed_ -= whole.backed;
@@ -202,13 +200,16 @@ bool Disk::punch_holes() {
     for (auto it = holes_.rbegin(); used_ + backed_ > most_bytes_ && it != holes_.rend(); ++it) {
         auto& [at, hole] = *it;
         if (hole.backed == 0) continue;
-        int result;
-        do result = fallocate(file_.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, at, hole.bytes);
-        while (result != 0 && errno == EINTR);
-        if (result != 0) return false;
+        if (!punch(at, hole.bytes)) return false;
         backed_ -= hole.backed;
         hole.backed = 0;
     }
+    return true;
+}
+
+bool Disk::punch(int64_t at, int64_t bytes) {
+    while (fallocate(file_.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, at, bytes) != 0)
+        if (errno != EINTR) return false;
     return true;
 }
 

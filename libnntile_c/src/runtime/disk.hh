@@ -85,6 +85,7 @@ private:
     void start_threads();
     void add_hole(int64_t at, int64_t bytes);
     bool punch_holes();
+    bool punch(int64_t at, int64_t bytes);
     static void* thread(void* lane);
     void run(Lane& lane);
     Transfer* take(int64_t& from, int64_t& bytes);
@@ -95,13 +96,14 @@ private:
     const int64_t most_bytes_;
     const pid_t process_;
     File file_;
-    bool direct_ = false;  // past the page cache
+    bool direct_ = false;   // past the page cache
+    bool punches_ = false;  // the file gives up space
 
     mutable std::mutex space_;
     std::map<int64_t, Hole> holes_;
     int64_t end_ = 0;
     int64_t used_ = 0;
-    int64_t backed_ = 0;  // of the holes; used_ + backed_ stays below most_bytes_
+    int64_t backed_ = 0;  // of the holes; with used_ at most most_bytes_
 
     std::mutex mutex_;
     Queue reads_, writes_;
