@@ -92,8 +92,10 @@ def run(*arguments, program=PROGRAM, **options):
 
 
 MODELS = {"deep": 12, "transformer": 12, "images": 10, "recurrent": 6}
-MODES = [("deep", mode) for mode in ("eager", "graph", "capture", "compile")]
-MODES += [(name, mode) for name in list(MODELS)[1:] for mode in ("eager", "capture")]
+SHORT = [("deep", "eager"), ("deep", "capture"), ("images", "eager")]
+LONG = [("deep", "graph"), ("deep", "compile"), ("images", "capture")]
+LONG += [(name, mode) for name in ("transformer", "recurrent") for mode in ("eager", "capture")]
+MODES = [*SHORT, *(pytest.param(*case, marks=pytest.mark.slow) for case in LONG)]
 
 
 @pytest.mark.parametrize(("name", "mode"), MODES)
