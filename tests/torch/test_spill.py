@@ -147,6 +147,23 @@ def test_a_full_disk_is_one_error(tmp_path):
     assert "on the disk" in text
 
 
+SHUT = r"""
+import json, sys
+import torch, torch_nntile as nt
+
+for _ in range(20):  # while data is on its way to the disk
+    nt.init_context(ncpu=2, memory="8MiB", swap=sys.argv[1], swap_size="1GiB")
+    held = [torch.full((1 << 19,), float(k), device="nntile") for k in range(12)]
+    nt.shutdown_context()
+print(json.dumps(True))
+"""
+
+
+def test_a_shutdown_waits_for_the_disk(tmp_path):
+    assert run(tmp_path, program=SHUT)
+    assert not list(tmp_path.iterdir())
+
+
 KILLED = r"""
 import sys
 import torch, torch_nntile as nt

@@ -186,7 +186,8 @@ void shutdown() {
         std::unique_lock lock(e.mutex);
         e.open = false;  // launches that wait for memory give up
         e.changed.notify_all();
-        e.changed.wait(lock, [&] { return e.active_runs == 0 && e.guests == 0; });
+        e.changed.wait(lock,
+                       [&] { return e.active_runs == 0 && e.guests == 0 && !e.stager.moving(); });
         starpu_task_wait_for_all();  // StarPU's own end of tasks that we have seen end
         e.stager.close();
         e.pool.end_all();

@@ -49,15 +49,13 @@ void check_inputs(const CompiledPlan& plan, const Launch& launch) {
 }
 
 // A task that cannot have all that it needs at once is found before anything has happened.
-void check_largest(const CompiledPlan& plan, const Launch& launch) {
+void check_largest(const CompiledPlan& plan) {
     const Pool& pool = engine().pool;
     if (plan.largest_task_bytes <= pool.budget || plan.largest_task_bytes <= (64 << 10)) return;
     const PlanTask& task = plan.tasks[plan.largest_task];
-    const Place place = task.where < launch.places.size() ? launch.places[task.where] : 0;
-    const std::string line = text_of_place(place);
     fail(Status::out_of_memory, "out of memory: ", task.kind->op, ": one task needs ",
          plan.largest_task_bytes, " bytes of operands and results at once, the budget is ",
-         pool.budget, " bytes", line.empty() ? "" : " [" + line + "]");
+         pool.budget, " bytes");
 }
 
 std::unique_ptr<Run> spare_run(CompiledPlan& plan) {
@@ -206,7 +204,7 @@ void CompiledPlan::launch(Launch launch) {
         check_inputs(*this, launch);
         e.stager.want_at_once(largest_task_bytes);
         e.check_fits(need_bytes, needs.size());
-        check_largest(*this, launch);
+        check_largest(*this);
         run = spare_run(*this);
         run->memory.assign(memories.size(), nullptr);
         managed = !bind_at_once(*run, *this, launch);

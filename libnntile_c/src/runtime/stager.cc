@@ -193,7 +193,7 @@ void Stager::moved(Tile* tile, int error, Ready& ready) {
     }
     for (RunTask* task : tile->waiting) ready.push_back(task);
     tile->waiting.clear();
-    tell_hosts();
+    around_.notify();
 }
 
 bool Stager::room(int64_t bytes) {

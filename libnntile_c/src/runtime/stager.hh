@@ -81,6 +81,7 @@ public:
     void unpin_host(Tile* tile, bool written);
     // Nothing is on its way that could make room.
     bool hopeless() const;
+    bool moving() const { return transfers_ > 0; }
     void settle(Tile* tile);       // nobody uses it now: it may leave
     std::string why_full() const;  // "; the disk ...": what stands in the way, for a message
 
