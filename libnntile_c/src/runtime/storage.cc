@@ -70,8 +70,13 @@ public:
     ~Pinned() {
         if (!pinned_) return;
         Engine& e = engine();
-        std::lock_guard lock(e.mutex);
-        e.stager.unpin_host(tile_, writes_);
+        Stager::Ready ready;
+        {
+            std::lock_guard lock(e.mutex);
+            e.stager.unpin_host(tile_, writes_);
+            e.stager.advance(ready);  // a task may have waited for this block to be free
+        }
+        carry_on(ready);
     }
     Pinned(const Pinned&) = delete;
     std::byte* block() const { return static_cast<std::byte*>(tile_->ram.block); }
