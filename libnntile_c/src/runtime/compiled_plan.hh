@@ -83,15 +83,14 @@ struct Binding {
 };
 
 class CompiledPlan;
-// Of a plan, for the stager: made when it is first needed.
+// Which task of a plan uses a memory next. Made when the plan is first staged.
 struct Sequence {
     struct Use {
         uint32_t position;
         bool fresh;  // what was there before does not matter any more
     };
-    std::vector<uint32_t> position;  // by task: its place in the plan's order
-    std::vector<Use> uses;           // by memory, then by position
-    std::vector<uint32_t> first;     // by memory, into `uses`; one more than there are
+    std::vector<Use> uses;        // by memory, then by position in the plan's order
+    std::vector<uint32_t> first;  // by memory, into `uses`; one more than there are
 };
 std::unique_ptr<const Sequence> make_sequence(const CompiledPlan& plan);
 

@@ -21,7 +21,7 @@ void drop(Tile* tile) {
         return;
     }
     e.pool.disown(tile);
-    e.stager.disown(tile);
+    e.stager.settle(tile);
 }
 
 void Engine::report(Status status, std::string text) {
@@ -66,9 +66,7 @@ constexpr int64_t task_limit = 500'000;  // in flight: half a second of work, 30
 }  // namespace
 
 void Engine::check_fits(int64_t need_bytes, size_t tiles) const {
-    constexpr int64_t small_need = 64 << 10;  // a full memory can still be looked at
-    const int64_t most = pool.budget + (need_bytes <= small_need ? pool.budget / 64 : 0);
-    if (pool.owned_bytes + need_bytes <= most + stager.disk_room()) return;
+    if (pool.owned_bytes + need_bytes <= pool.most(need_bytes) + stager.disk_room()) return;
     fail(Status::out_of_memory, "out of memory: ", need_bytes, " bytes in ", tiles,
          " tiles are asked for, the budget is ", pool.budget, " bytes",
          stager.has_disk()

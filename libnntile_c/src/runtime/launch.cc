@@ -159,14 +159,11 @@ void prepare(Run& run, std::shared_ptr<CompiledPlan> plan, Launch& launch, bool 
     run.number = engine().launches;
     run.left.store(plan->task_count() + 1, std::memory_order_relaxed);  // + 1: the launch itself
     for (size_t t = 0; t < plan->task_count(); ++t) {
-        run.tasks[t].pending.store(plan->tasks[t].predecessors, std::memory_order_relaxed);
+        // One more: of a task that is staged, that; of a root, the launch
+        const int32_t before = plan->tasks[t].predecessors;
+        run.tasks[t].pending.store(before + (managed || before == 0), std::memory_order_relaxed);
         run.tasks[t].late.store(nullptr, std::memory_order_relaxed);
-    }
-    for (uint32_t t : plan->roots) run.tasks[t].pending.store(1, std::memory_order_relaxed);
-    for (size_t t = 0; t < plan->task_count(); ++t) {
         run.tasks[t].homeless = false;
-        if (managed && plan->tasks[t].predecessors > 0)
-            run.tasks[t].pending.fetch_add(1, std::memory_order_relaxed);
     }
     run.plan = std::move(plan);
 }

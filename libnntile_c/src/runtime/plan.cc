@@ -396,7 +396,6 @@ std::vector<uint32_t> CompiledPlan::needed_successors_of(uint32_t task) const {
 
 std::unique_ptr<const Sequence> make_sequence(const CompiledPlan& plan) {
     auto sequence = std::make_unique<Sequence>();
-    sequence->position.resize(plan.task_count());
     std::vector<uint32_t>& first = sequence->first;
     first.assign(plan.memories.size() + 1, 0);
     for (const Entry& e : plan.entries) ++first[e.memory + 1];
@@ -404,9 +403,7 @@ std::unique_ptr<const Sequence> make_sequence(const CompiledPlan& plan) {
     std::vector<uint32_t> next(first.begin(), first.end() - 1);
     sequence->uses.resize(plan.entries.size());
     for (uint32_t position = 0; position < plan.order.size(); ++position) {
-        const uint32_t task = plan.order[position];
-        sequence->position[task] = position;
-        for (const Entry& e : plan.entries_of(task))
+        for (const Entry& e : plan.entries_of(plan.order[position]))
             sequence->uses[next[e.memory]++] = {position, e.fresh};
     }
     return sequence;

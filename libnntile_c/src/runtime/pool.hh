@@ -30,8 +30,10 @@ public:
     Tile* bare(uint32_t size_class);
     // Gives it memory: of an idle tile, or fresh. False: over the budget, or the system has none.
     bool attach(Tile* tile);
-    void detach(Tile* tile);       // takes its memory
-    void recycle(Tile* tile);      // nobody owns it, and no run counts on it
+    void detach(Tile* tile);   // takes its memory
+    void recycle(Tile* tile);  // nobody owns it, and no run counts on it
+    // A few numbers may go over the budget, so that a full memory can still be looked at.
+    int64_t most(int64_t need) const;
     bool make_room(int64_t more);  // strips idle tiles; false: the budget does not allow so many
 
     // Takes one tile per need, or nothing (false: over the budget, now). prefer_idle: for the host,
@@ -70,8 +72,6 @@ private:
     Tile* take_idle(uint32_t size_class);
     Tile* take_oldest(uint32_t size_class);
     Tile* unlink(List& list, Tile* tile);
-    // A few numbers may go over the budget, so that a full memory can still be looked at.
-    int64_t most(int64_t need) const;
     void register_handle(Tile* tile);
     void bind(Tile* tile, void* block);
     // Strips the tile of these classes that has been idle for longest; its bytes, 0: there is none.

@@ -8,8 +8,6 @@ void Residency::enter(Resident& resident, When next, bool clean) {
     resident.next = next;
     resident.clean = clean;
     resident.entered = ++entries_;
-    bytes_ += resident.bytes;
-    if (clean) clean_bytes_ += resident.bytes;
     set_.insert(&resident);
 }
 
@@ -17,14 +15,11 @@ void Residency::leave(Resident& resident) {
     if (resident.entered == 0) return;
     set_.erase(&resident);
     resident.entered = 0;
-    bytes_ -= resident.bytes;
-    if (resident.clean) clean_bytes_ -= resident.bytes;
 }
 
 void Residency::clear() {
     for (Resident* resident : set_) resident->entered = 0;
     set_.clear();
-    bytes_ = clean_bytes_ = 0;
 }
 
 Habit::Launch* Habit::of(int64_t launch) {

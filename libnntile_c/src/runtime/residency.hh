@@ -35,8 +35,6 @@ public:
     void enter(Resident& resident, When next, bool clean);
     void leave(Resident& resident);  // no-op if it is not there
     bool has(const Resident& resident) const { return resident.entered != 0; }
-    int64_t bytes() const { return bytes_; }
-    int64_t clean_bytes() const { return clean_bytes_; }
     size_t size() const { return set_.size(); }
     void clear();
 
@@ -53,7 +51,6 @@ private:
         }
     };
     std::set<Resident*, Before> set_;
-    int64_t bytes_ = 0, clean_bytes_ = 0;
     uint64_t entries_ = 0;
 };
 

@@ -105,8 +105,8 @@ struct Launch {
 class Plan {
 public:
     virtual ~Plan() = default;
-    // Submits all tasks; does not wait for them. Blocks only while the memory budget is used up by
-    // runs in flight; throws out_of_memory (nothing submitted) if this plan can never fit.
+    // Submits all tasks and waits for nothing: what has no room in memory is staged task by task.
+    // Throws out_of_memory (nothing submitted) if this plan can never fit.
     virtual void launch(Launch launch) = 0;
     virtual size_t task_count() const = 0;
     virtual size_t edge_count() const = 0;

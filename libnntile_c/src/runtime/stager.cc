@@ -30,9 +30,6 @@ void Stager::close() {
     disk_ = nullptr;
 }
 
-// So much is kept free, or free to drop, before it is asked for.
-int64_t Stager::ahead() const { return std::min(pool_.budget / 8, 64 * mib); }
-
 // ---- tiles
 
 // Whether nobody needs what is there; else when it is needed next.
@@ -83,8 +80,6 @@ void Stager::recycle(Tile* tile) {
     pool_.recycle(tile);
 }
 
-void Stager::disown(Tile* tile) { settle(tile); }
-
 void Stager::take(Tile* tile) {
     residency_.leave(*tile);
     if (tile->ram.pins++ == 0) pinned_bytes_ += tile->block_bytes();
@@ -125,8 +120,7 @@ void Stager::note(const void* plan, const std::vector<Tile*>& memory, size_t ext
 
 // ---- the disk
 
-bool Stager::spill(Tile* tile, bool leaves) {
-    if (!disk_ || full_) return false;
+bool Stager::spill(Tile* tile) {
     const int64_t at = disk_->reserve(tile->block_bytes());
     if (at < 0) {
         full_ = true;
@@ -138,8 +132,7 @@ bool Stager::spill(Tile* tile, bool leaves) {
     residency_.leave(*tile);
     tile->disk.at = at;
     tile->ram.writing = true;
-    tile->ram.leaves = leaves;
-    if (leaves) leaving_bytes_ += tile->block_bytes();
+    writing_bytes_ += tile->block_bytes();
     ++transfers_;
     tile->disk.by = this;
     tile->disk.transfer = {at, tile->ram.block, tile->block_bytes(), true, on_done};
@@ -172,25 +165,20 @@ void Stager::moved(Tile* tile, int error, Ready& ready) {
     }
     if (written) {
         ram.writing = false;
-        if (ram.leaves) leaving_bytes_ -= tile->block_bytes();
+        writing_bytes_ -= tile->block_bytes();
+        tile->disk.new_here = true;
         if (!error) counts.written_bytes += tile->block_bytes();
-        if (ram.pins == 0 && ram.leaves && !error && (tile->owned || tile->holds > 0)) {
-            ++counts.evictions;
-            leave(tile);
-        } else {
-            settle(tile);
-        }
-        ram.leaves = false;
     } else {
         ram.loading = false;
+        tile->disk.new_here = false;
         if (error) {
             tile->lost = true;
             around_.report(Status::out_of_memory, "out of memory" + trouble_);
         } else {
             counts.read_bytes += tile->block_bytes();
         }
-        if (ram.pins == 0) settle(tile);
     }
+    settle(tile);
     for (RunTask* task : tile->waiting) ready.push_back(task);
     tile->waiting.clear();
     around_.notify();
@@ -198,44 +186,33 @@ void Stager::moved(Tile* tile, int error, Ready& ready) {
 
 bool Stager::room(int64_t bytes) {
     while (!pool_.make_room(bytes)) {
-        if (residency_.size() == 0 ||
-            pool_.budget - pool_.bytes + leaving_bytes_ >= bytes + ahead())
-            return false;
-        Tile* tile = static_cast<Tile*>(*residency_.begin());
-        if (!tile->clean) {
-            if (!spill(tile, true)) {  // what is on the disk already can still leave
-                Tile* other = nullptr;
-                for (Resident* r : residency_)
-                    if (r->clean) {
-                        other = static_cast<Tile*>(r);
-                        break;
-                    }
-                if (!other) return false;
-                tile = other;
-            } else {
-                continue;
-            }
-        }
+        write_ahead(bytes);
+        auto first = residency_.begin();
+        if (full_)  // what is on the disk already can still leave
+            first =
+                std::find_if(first, residency_.end(), [](const Resident* r) { return r->clean; });
+        if (first == residency_.end() || !(*first)->clean) return false;
+        Tile* tile = static_cast<Tile*>(*first);
         ++counts.evictions;
-        ++counts.dropped;
+        counts.dropped += !tile->disk.new_here;
         leave(tile);
     }
     return true;
 }
 
-// Writes what will leave soon, so that nobody waits for it then.
-void Stager::clean_ahead() {
-    const int64_t free = pool_.budget - pool_.bytes;
-    int64_t ready = free + leaving_bytes_;
-    if (!disk_ || full_ || ready >= ahead()) return;
+// Writes what will leave for so many bytes and soon after, so that nobody waits for it then.
+void Stager::write_ahead(int64_t bytes) {
+    const int64_t wanted = bytes + std::min(pool_.budget / 8, 64 * mib);
+    int64_t ready = pool_.budget - pool_.bytes + writing_bytes_;
+    if (!disk_ || full_) return;
     std::vector<Tile*> dirty;
     for (Resident* r : residency_) {
-        if (ready >= ahead()) break;
+        if (ready >= wanted) break;
         ready += r->bytes;
         if (!r->clean) dirty.push_back(static_cast<Tile*>(r));
     }
     for (Tile* tile : dirty)
-        if (!spill(tile, false)) return;
+        if (!spill(tile)) return;
 }
 
 // ---- tasks
@@ -333,7 +310,7 @@ void Stager::advance(Ready& ready) {
         ++staged_;
         ready.push_back(&task);
     }
-    if (hosts_ == 0) clean_ahead();
+    if (hosts_ == 0) write_ahead(0);
 }
 
 void Stager::finished(RunTask& task, Ready& ready) {

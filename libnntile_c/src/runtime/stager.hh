@@ -50,8 +50,6 @@ public:
     int64_t disk_room() const { return disk_ ? disk_->most_bytes() - spare_ : 0; }
     void want_at_once(int64_t bytes) { spare_ = std::max(spare_, bytes); }
 
-    // Whether there are so many bytes now. If not, what should leave first does, or begins to.
-    bool room(int64_t bytes);
     // A run that is bound as a whole may begin at once: nobody is staged before it, and its tiles
     // are in main memory.
     bool idle() const { return runs_.empty(); }
@@ -68,21 +66,19 @@ public:
     void add(Run* run);
     void advance(Ready& ready);
     void finished(RunTask& task, Ready& ready);
-    void ended(Run* run);                                     // all tasks of it
-    void moved(Tile* tile, int error, Ready& ready);          // to or from the disk
-    int64_t waiting_bytes() const { return waiting_bytes_; }  // of runs that are not staged yet
+    void ended(Run* run);                             // all tasks of it
+    void moved(Tile* tile, int error, Ready& ready);  // to or from the disk
 
-    // Nobody owns it any more.
-    void disown(Tile* tile);
     // Threads of the program, between want() and the end of it. True: the tile is in main memory,
-    // and stays until unpin(). False: something will change; later() or hopeless.
+    // and stays until unpin_host(). False: wait for a change and ask again, unless it is
+    // hopeless().
     void want(Tile* tile, int more);
     bool pin(Tile* tile, bool to_write);
     void unpin_host(Tile* tile, bool written);
     // Nothing is on its way that could make room.
     bool hopeless() const;
     bool moving() const { return transfers_ > 0; }
-    void settle(Tile* tile);       // nobody uses it now: it may leave
+    void settle(Tile* tile);       // if nobody uses it now, it may leave, or has an end
     std::string why_full() const;  // "; the disk ...": what stands in the way, for a message
 
     struct Counts {
@@ -95,8 +91,10 @@ private:
     Staging stage(RunTask& task);
     void take(Tile* tile);
     void unpin(Tile* tile, bool written);
-    void clean_ahead();
-    bool spill(Tile* tile, bool leaves);
+    // Whether there are so many bytes now. If not, what should leave first does, or begins to.
+    bool room(int64_t bytes);
+    void write_ahead(int64_t bytes);
+    bool spill(Tile* tile);  // false: the disk is full
     void load(Tile* tile);
     void forget_disk(Tile* tile);
     static void on_done(Transfer& transfer, int error);
@@ -105,7 +103,6 @@ private:
     void recycle(Tile* tile);
     void tell_hosts();
     void fail_task(RunTask& task);
-    int64_t ahead() const;
 
     Pool& pool_;
     Around& around_;
@@ -116,7 +113,7 @@ private:
     int workers_ = 1;
     int64_t spare_ = 0;
     int64_t managed_ = 0, staged_ = 0, pinned_bytes_ = 0, waiting_bytes_ = 0;
-    int64_t transfers_ = 0, leaving_bytes_ = 0, hosts_ = 0, host_pins_ = 0;
+    int64_t transfers_ = 0, writing_bytes_ = 0, hosts_ = 0, host_pins_ = 0;
     uint64_t identities_ = 0;
     bool full_ = false;  // the disk took no more: until something is freed
     std::string trouble_;

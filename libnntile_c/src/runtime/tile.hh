@@ -27,7 +27,6 @@ struct Replica {
     uint32_t pins = 0;     // staged tasks and threads that use the block, or wait for its data
     bool loading = false;  // being read from the disk
     bool writing = false;  // being written to the disk
-    bool leaves = false;   // when that has been done
     bool current() const { return block && !loading; }
 };
 
@@ -37,6 +36,7 @@ struct Spilled {
     Tile* of = nullptr;
     Stager* by = nullptr;  // who moves it
     int64_t at = -1;
+    bool new_here = false;  // written after it was last read
     bool there() const { return at >= 0; }
 };
 
