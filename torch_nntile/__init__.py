@@ -41,7 +41,7 @@ if "torch_nntile.diagnose" not in sys.orig_argv:
     )
     from torch_nntile.cost import cost_text, load_cost
     from torch_nntile.errors import NntileError
-    from torch_nntile.estimate import Estimate, estimate
+    from torch_nntile.estimate import Estimate, estimate, estimate_only
     from torch_nntile.explain import explain
     from torch_nntile.fallback import Fallback, fallback_report, reset_fallback_report
     from torch_nntile.kernels import (
@@ -85,6 +85,7 @@ __all__ = [
     "config",
     "cost_text",
     "estimate",
+    "estimate_only",
     "explain",
     "expression",
     "fallback_report",

@@ -1,31 +1,68 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""How long a step would take on any number of workers, those that are not here included."""
+"""Will a step fit, and how long would it take: on workers, memory and disks that are not here."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Any
 
-from torch_nntile import _c, context, modes
-from torch_nntile.errors import InvalidArgumentError
+from torch_nntile import _c, context, modes, places
+from torch_nntile.errors import InvalidArgumentError, InvalidStateError
 
-__all__ = ["Estimate", "estimate"]
+__all__ = ["Estimate", "Holder", "estimate", "estimate_only"]
 
 MOST_WORKERS = 65536
+STEPS = 4  # two to warm up, the one that counts, and one that it keeps data for
+SHOWN = 5  # holders in a text
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Memory that one call of the program has made, all of its tensors and temporaries."""
+
+    op: str
+    line: str  # "model.py:14"; "" where it is not known
+    module: str  # "GPT.layers.3.attn", or ""
+    bytes: int
+
+    def __str__(self) -> str:
+        where = ", in ".join(filter(None, (self.line, self.module)))
+        return f"{_bytes(self.bytes)}: {self.op}{f' [{where}]' if where else ''}"
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What playing a step's tasks gave; times in seconds. Prints as a short text."""
+    """What playing a step's tasks gave; times in seconds. Prints as a short text.
 
-    workers: int  # the largest number asked for; seconds and idle are about it
-    seconds: float  # until the last task has ended
+    Bytes are known in `estimate_only()`, and are 0 elsewhere.
+    """
+
+    workers: int  # the largest number asked for; seconds, idle and bytes are about it
+    seconds: float  # until the last task has ended; with a budget, transfers included
     idle: float  # share of the workers' time in which they had no task, 0 to 1
     tasks: int
     work_seconds: float  # of all tasks
     critical_seconds: float  # of the longest chain of tasks: more workers cannot be faster
     seconds_on: Mapping[int, float]  # by number of workers, all that were asked for
+    peak_bytes: int = 0  # held at once by tensors and tasks, as memory_stats()["peak_bytes"]
+    reserved_peak_bytes: int = 0  # in main memory at once, without a budget
+    holders: tuple[Holder, ...] = ()  # of the peak, largest first
+    memory: int = 0  # the budget; 0: none was given, and nothing below is known
+    memory_peak_bytes: int = 0  # in main memory at once, with the budget
+    swap_peak_bytes: int = 0  # on the disk at once
+    read_bytes: int = 0  # from the disk, in a step
+    written_bytes: int = 0  # to the disk, in a step
+    # What this order of tasks has to move, whatever leaves memory when: lower bounds
+    least_read_bytes: int = 0
+    least_written_bytes: int = 0
+
+    @property
+    def fits(self) -> bool:
+        """Whether the budget needs no disk behind it."""
+        return self.swap_peak_bytes == 0
 
     def __str__(self) -> str:
         work, longest = _time(self.work_seconds), _time(self.critical_seconds)
@@ -35,53 +72,192 @@ class Estimate:
             f"idle {_idle(self.work_seconds, seconds, count):.0%}"
             for count, seconds in self.seconds_on.items()
         ]
+        if self.peak_bytes:
+            lines.append(f"at most {_bytes(self.peak_bytes)} at once, largest holders:")
+            lines += [f"    {holder}" for holder in self.holders[:SHOWN]]
+        if self.memory:
+            does = "fits" if self.fits else "does not fit without a disk"
+            lines.append(f"in {_bytes(self.memory)}: {does}")
+        if self.memory and not self.fits:
+            lines.append(
+                f"with one: reads {_bytes(self.read_bytes)} and writes "
+                f"{_bytes(self.written_bytes)} in a step, at least "
+                f"{_bytes(self.least_read_bytes)} and {_bytes(self.least_written_bytes)}"
+            )
         return "\n".join(lines)
 
 
-def estimate(step: Callable[[], object], workers: int | Sequence[int] = 64) -> Estimate:
-    """Run `step` once and tell how long its tasks would take on `workers` equal workers.
+_budgets: list[int] = []  # of the open estimate_only()
 
-    Call `step` once or twice before: a first call makes optimizer states and settles cuts. Its
-    tasks, in the mode that is set, get the seconds of the cost module (`load_cost`), and are played
-    in the order of the scheduler. The time of Python between the ops is not in the estimate, and
-    there is memory for everything. A read of the host inside of `step` holds back what follows it.
 
-    Args:
-        step: called once, without arguments.
-        workers: a number of workers, or several.
+@contextmanager
+def estimate_only() -> Iterator[None]:
+    """Tensors on the device have no data: ops are recorded and do not run, nothing is allocated.
+
+    For models that this machine could not hold. Make model, optimizer and batches inside, on
+    device="nntile", and call `estimate(step, memory=...)`. A model that was made on "meta" comes by
+    `to_empty(device="nntile")`; one on the CPU by `to("nntile")`. What was made inside has no data
+    afterwards either. It is of the whole process, like the mode.
 
     Raises:
-        ValueError: a number of workers outside [1, 65536], or a step that submits nothing.
-        RuntimeError: inside of another estimate. Exceptions of `step` go on.
+        RuntimeError: inside of another one. Inside: an op on a tensor that was made before, and
+            whatever looks at numbers, such as `item()`; after it, an op on what was made inside.
+    """
+    if _budgets:
+        raise InvalidStateError("estimate_only: another one has begun and has not ended")
+    modes.run()
+    _imagine(True)
+    _budgets.append(0)
+    end_watch = places.watch_modules()
+    try:
+        yield
+    finally:
+        end_watch()
+        _budgets.clear()
+        try:
+            modes.run()
+        finally:
+            _imagine(False)
+
+
+def _imagine(on: bool, memory: int = 0) -> None:
+    _c.call("nntile_estimate_imagine", int(on), memory)
+
+
+def estimate(
+    step: Callable[[], object],
+    workers: int | Sequence[int] = 64,
+    *,
+    memory: int | str | None = None,
+    swap_gbps: float = 1.0,
+) -> Estimate:
+    """Tell how long the tasks of `step` would take on `workers` equal workers, and what they hold.
+
+    Outside of `estimate_only()` it runs `step` once. Call `step` once or twice before: a first call
+    makes optimizer states and settles cuts. Inside, it records `step` four times, the last but one
+    counts, and nothing runs.
+
+    The tasks, in the mode that is set, get the seconds of the cost module (`load_cost`), and are
+    played in the order of the scheduler. The time of Python between the ops is not in the estimate.
+    Without a budget there is memory for everything. A read of the host inside of `step` holds back
+    what follows it.
+
+    Args:
+        step: called without arguments.
+        workers: a number of workers, or several.
+        memory: a budget for data in main memory, such as "8GiB"; what has no room in it goes to a
+            disk. Only inside of `estimate_only()`.
+        swap_gbps: what that disk reads and writes, in 1e9 bytes a second.
+
+    Raises:
+        ValueError: a number of workers outside [1, 65536], no such budget or disk, or a step that
+            submits nothing.
+        RuntimeError: inside of another estimate; a budget outside of `estimate_only()`; a step that
+            looks at numbers inside of it. Exceptions of `step` go on.
+        torch.OutOfMemoryError: one task needs more than the budget.
     """
     counts = _counts_of(workers)
+    budget = _budget_of(memory)
+    rate = _rate_of(swap_gbps)
+    imagined = bool(_budgets)
     modes.run()  # what was recorded before is not the step's
-    _c.call("nntile_estimate_begin")
+    if budget:
+        _imagine(True, budget)
     try:
-        result = step()
-        modes.run()
-        del result  # what nobody holds does not run in graph mode
-    except BaseException:
-        _c.try_call("nntile_estimate_end", _c.ffi.NULL)
-        raise
-    slot = _c.new("nntile_estimate **")
-    _c.call("nntile_estimate_end", slot)
-    noted = _c.ffi.gc(slot[0], _c.function("nntile_estimate_destroy"))
+        noted = _noted(step, STEPS if imagined else 1)
+    finally:
+        if budget:
+            _imagine(True)
     context.wait()  # an error of a task is raised here
     report = _c.new_struct("nntile_estimate_report")
     seconds_on = {}
     for count in counts:
         _c.call("nntile_estimate_play", noted, count, report)
         seconds_on[count] = report.seconds
+    found: dict[str, Any] = {}
+    if imagined:
+        found |= _memory_of(noted, counts[-1])
+    if budget:
+        for count in counts:
+            played = _rehearse(noted, count, budget, rate)
+            seconds_on[count] = played.seconds
+        names = ("swap_peak_bytes", "read_bytes", "written_bytes")
+        names += ("least_read_bytes", "least_written_bytes")
+        found |= {name: int(getattr(played, name)) for name in names}
+        found |= {"memory": budget, "memory_peak_bytes": int(played.reserved_peak_bytes)}
+    seconds = seconds_on[counts[-1]]
     return Estimate(
-        workers=count,
-        seconds=report.seconds,
-        idle=_idle(report.work_seconds, report.seconds, count),
+        workers=counts[-1],
+        seconds=seconds,
+        idle=_idle(report.work_seconds, seconds, counts[-1]),
         tasks=report.tasks,
         work_seconds=report.work_seconds,
         critical_seconds=report.critical_seconds,
         seconds_on=MappingProxyType(seconds_on),
+        **found,
     )
+
+
+def _noted(step: Callable[[], object], times: int) -> Any:
+    _c.call("nntile_estimate_begin")
+    try:
+        for _ in range(times):
+            result = step()
+            modes.run()
+            del result  # what nobody holds does not run in graph mode
+            if times > 1:
+                _c.call("nntile_estimate_end_step")
+    except BaseException:
+        _c.try_call("nntile_estimate_end", _c.ffi.NULL)
+        raise
+    slot = _c.new("nntile_estimate **")
+    _c.call("nntile_estimate_end", slot)
+    return _c.ffi.gc(slot[0], _c.function("nntile_estimate_destroy"))
+
+
+def _rehearse(noted: Any, workers: int, budget: int = 0, rate: float = 1e9) -> Any:
+    machine, report = _c.new_struct("nntile_estimate_machine"), _c.new_struct("nntile_estimate_memory")
+    machine.workers, machine.memory_bytes = workers, budget
+    machine.swap_bytes_per_second = rate
+    _c.call("nntile_estimate_rehearse", noted, machine, report)
+    return report
+
+
+def _memory_of(noted: Any, workers: int) -> dict[str, Any]:
+    report = _rehearse(noted, workers)
+    totals: dict[tuple[str, str, str], int] = {}
+    row = _c.new_struct("nntile_estimate_holder")
+    for index in range(report.holders):
+        _c.call("nntile_estimate_holder_get", noted, index, row)
+        key = _c.text(row.op), places.line_of(row.place), places.module_of(row.place)
+        totals[key] = totals.get(key, 0) + int(row.bytes)
+    holders = (Holder(*key, nbytes) for key, nbytes in totals.items())
+    return {
+        "peak_bytes": int(report.peak_bytes),
+        "reserved_peak_bytes": int(report.reserved_peak_bytes),
+        "holders": tuple(sorted(holders, key=lambda holder: -holder.bytes)),
+    }
+
+
+def _budget_of(memory: int | str | None) -> int:
+    if memory is None:
+        return 0
+    budget = context.parse_bytes("estimate: memory", memory)
+    if not _budgets:
+        raise InvalidStateError(
+            "estimate: a budget is for tensors without data: make model, optimizer and batches in "
+            "estimate_only(), and estimate the step there"
+        )
+    return budget
+
+
+def _rate_of(swap_gbps: float) -> float:
+    number = isinstance(swap_gbps, (int, float)) and not isinstance(swap_gbps, bool)
+    if not number or not 0 < swap_gbps < float("inf"):
+        raise InvalidArgumentError(
+            f"estimate: swap_gbps must be a number above 0, got {swap_gbps!r}"
+        )
+    return swap_gbps * 1e9
 
 
 def _counts_of(workers: int | Sequence[int]) -> list[int]:
@@ -105,3 +281,11 @@ def _time(seconds: float) -> str:
         if seconds * scale >= 1:
             return f"{seconds * scale:.3g} {unit}"
     return f"{seconds * 1e6:.3g} us"
+
+
+def _bytes(count: float) -> str:
+    for unit in ("bytes", "KiB", "MiB"):
+        if count < 1024:
+            return f"{count:.4g} {unit}"
+        count /= 1024
+    return f"{count:.4g} GiB"

@@ -22,6 +22,7 @@ constexpr size_t most_logged = 64, most_logged_nodes = 20'000;  // some 300 byte
 Hash key_of(const Hash& hash, const graph::Graph& graph, const graph::AxisCuts& cuts) {
     Hash key = hash;
     key.add(tile::cost_version());
+    key.add(runtime::imagined_budget());
     for (const graph::Input& in : graph.inputs) {
         if (!in.stored) continue;
         for (const graph::Cut& cut : in.stored->cuts) {
@@ -89,6 +90,8 @@ graph::Graph without_data(graph::Graph graph) {
 
 int64_t PlanExecutor::most_waiting_bytes() {
     constexpr int64_t parts = 64;  // of the budget
+    static const int64_t machine = runtime::stats().machine_bytes;
+    if (runtime::imagined_budget() > 0) return machine / 10 * 9 / parts;  // as with a disk, below
     if (budget_of_ != runtime::generation()) {
         budget_of_ = runtime::generation();
         // With a disk behind it, what fits in memory must not change what is one graph: fused

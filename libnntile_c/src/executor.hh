@@ -16,7 +16,9 @@ namespace nntile {
 class PlanExecutor final : public record::Executor {
 public:
     void start() override { runtime::ensure_started(); }
-    bool idle() override { return runtime::idle(); }
+    // Else windows of an estimate would end by the time that recording takes.
+    bool idle() override { return !imagines() && runtime::idle(); }
+    bool imagines() override { return runtime::imagining(); }
     int64_t most_waiting_bytes() override;
     void compile(const graph::Graph& graph, const graph::AxisCuts& cuts) override {
         find(graph, graph.hash(), cuts);

@@ -41,6 +41,57 @@ nntile_status nntile_estimate_end(nntile_estimate** out, nntile_error** error);
 nntile_status nntile_estimate_play(const nntile_estimate* estimate, int32_t workers,
                                    nntile_estimate_report* report, nntile_error** error);
 
+/** A step ends here. Of several, the last but one is what a report tells of: those before it warm
+ * up, and it keeps data for the one after it. INVALID_STATE if no estimate has begun. Since 0.1. */
+nntile_status nntile_estimate_end_step(nntile_error** error);
+
+/** on: from now on tensors have no data. What is launched is noted, by an estimate that has begun,
+ * and does not run; nothing is allocated, and to read is an error. Such tensors have no data later
+ * either. memory_bytes: plans are made for this budget; 0: for that of the context. Call
+ * nntile_record_run() before it changes. INVALID_ARGUMENT for negative bytes. Since 0.1. */
+nntile_status nntile_estimate_imagine(int32_t on, int64_t memory_bytes, nntile_error** error);
+
+/** A machine to play on. Set struct_size. Fields are only appended. Since 0.1. */
+typedef struct nntile_estimate_machine {
+    size_t struct_size;
+    int32_t workers;              /**< 1 to 65536 */
+    int64_t memory_bytes;         /**< what has no room goes to a disk; 0: there is room for all */
+    double swap_bytes_per_second; /**< of that disk, reads and writes together */
+} nntile_estimate_machine;
+
+/** What tensors without data would need there. Set struct_size. Fields are only appended; the least
+ * bytes are a lower bound for any choice of what leaves memory, in this order of tasks. Since
+ * 0.1. */
+typedef struct nntile_estimate_memory {
+    size_t struct_size;
+    double seconds;              /**< of the step, transfers included */
+    int64_t peak_bytes;          /**< held at once by tensors and runs, of all steps */
+    int64_t reserved_peak_bytes; /**< in main memory at once, likewise */
+    int64_t swap_peak_bytes;     /**< on the disk at once, likewise */
+    int64_t read_bytes, written_bytes; /**< from and to the disk, of the step */
+    int64_t least_read_bytes, least_written_bytes;
+    int64_t holders; /**< rows of nntile_estimate_holder_get() */
+} nntile_estimate_memory;
+
+/** Plays the steps that were noted while tensors had no data. INVALID_ARGUMENT for a machine that
+ * cannot be, or if nothing was launched; OUT_OF_MEMORY with op and line if a task does not fit.
+ * Since 0.1. */
+nntile_status nntile_estimate_rehearse(nntile_estimate* estimate,
+                                       const nntile_estimate_machine* machine,
+                                       nntile_estimate_memory* report, nntile_error** error);
+
+/** Who held memory at the peak: all that one call has made. Set struct_size. Since 0.1. */
+typedef struct nntile_estimate_holder {
+    size_t struct_size;
+    const char* op; /**< borrowed until the next rehearsal */
+    uint64_t place; /**< as nntile_trace_place(); 0: unknown */
+    int64_t bytes, tiles;
+} nntile_estimate_holder;
+
+/** Row `index`, largest first, of the last rehearsal. INDEX_ERROR if there is none. Since 0.1. */
+nntile_status nntile_estimate_holder_get(const nntile_estimate* estimate, int64_t index,
+                                         nntile_estimate_holder* holder, nntile_error** error);
+
 /** Ends an estimate; NULL is allowed. Since 0.1. */
 void nntile_estimate_destroy(nntile_estimate* estimate);
 /* CFFI-END */

@@ -31,6 +31,7 @@ struct Stored {
     uint64_t hints = 0;  // dims, as bits, whose cut was chosen for them: no graph has to follow it
     bool undefined = false;  // no tiles: never written (torch.empty)
     bool missing = false;    // no tiles: not computed (record::Missing)
+    bool imagined = false;   // tiles without data, for an estimate
     virtual ~Stored() = default;
     virtual int64_t bytes() const { return 0; }
     // The same data seen as a dense value of as many bytes; nullptr where that takes a copy.

@@ -27,6 +27,23 @@ void check_operand(std::string_view op, const Operand& o, const Recorder* owner)
           " is out of bounds of its storage of ", o.buffer->bytes, " bytes");
 }
 
+// What has data and what has none do not meet: data would stay as it was, though it was written.
+void Recorder::check_operands(std::string_view op, std::span<const Operand> operands,
+                              Place place) const {
+    for (const Operand& o : operands) {
+        check_operand(op, o, this);
+        if (o.kind != Operand::Kind::tensor || !o.buffer->stored) continue;
+        const graph::Stored& stored = *o.buffer->stored;
+        if (stored.undefined || stored.missing || stored.imagined == executor_->imagines())
+            continue;
+        const std::string line = text_of_place(place);
+        fail(Status::invalid_state, op, ": a tensor ", name_of(o.dtype), " ", text_of_dims(o.sizes),
+             stored.imagined ? " has no data, because it was made in estimate_only()"
+                             : " has data: in estimate_only(), make models and batches inside too",
+             line.empty() ? "" : " [" + line + "]");
+    }
+}
+
 // The dims of a tensor that fills its storage, in storage order (size-1 dims last); nullopt: it
 // does not fill it.
 static std::optional<std::vector<size_t>> storage_order(const Operand& o) {

@@ -90,7 +90,7 @@ static int64_t bytes_of(std::span<const Operand> operands) {
 void Recorder::op(const OpRow& row, std::span<const Operand> operands, size_t n_inputs,
                   std::vector<Attr> attrs, DType compute, Place place) {
     std::lock_guard lock(mutex_);
-    for (const Operand& o : operands) check_operand(row.name, o, this);
+    check_operands(row.name, operands, place);
     // What a composition has of passes is one graph: a mean runs with what made its operand.
     const bool passes = row.rule == schema::Rule::compose && !scopes_.has(Scope::composition);
     begin_call(row.rule == schema::Rule::contract || passes);
@@ -132,7 +132,7 @@ void Recorder::op(const OpRow& row, std::span<const Operand> operands, size_t n_
 void Recorder::host(HostCall call, std::span<const Operand> operands, size_t n_inputs,
                     Place place) {
     std::lock_guard lock(mutex_);
-    for (const Operand& o : operands) check_operand(call.host.name, o, this);
+    check_operands(call.host.name, operands, place);
     begin_call(true);
     graph_.place = place;
     SmallVector<uint32_t, 6> inputs;
@@ -167,7 +167,9 @@ void Recorder::write(const Operand& target, const void* host, size_t bytes) {
     bury();
     graph_.place = current_place;
     Buffer& buffer = *target.buffer;
-    if (target.dense() && target.fills_buffer() && !capturing()) {
+    const bool whole = target.dense() && target.fills_buffer();
+    if (!whole) check_operands("write", {&target, 1}, current_place);
+    if (whole && !capturing()) {
         if (buffer.stored && buffer.stored->sizes == stored->sizes)
             stored->names = buffer.stored->names;
         if (buffer.holder >= 0) {  // earlier readers keep their value; the buffer starts anew

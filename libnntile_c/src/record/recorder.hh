@@ -31,6 +31,7 @@ public:
     };
     virtual void start() = 0;                  // what runs graphs, if nothing does yet
     virtual bool idle() = 0;                   // it has nothing to do
+    virtual bool imagines() = 0;               // what it is given runs nowhere: an estimate
     virtual int64_t most_waiting_bytes() = 0;  // of results of calls that may be held back
     virtual void compile(const graph::Graph& graph, const graph::AxisCuts& cuts) = 0;
     // hash: of the graph.
@@ -136,6 +137,7 @@ private:
     // data of another dtype or shape than it has (torch.load, deepcopy: bytes) is seen anew where
     // that costs nothing.
     uint32_t current_value(Buffer& buffer, DType dtype, const Operand* like = nullptr);
+    void check_operands(std::string_view op, std::span<const Operand> operands, Place place) const;
     void see_as(Buffer& buffer, const Operand& like);
     void see_for_naming(const Operand& tensor, size_t dim);
     bool is_pending(const Buffer& buffer) const;

@@ -101,6 +101,8 @@ public:
     size_t edge_count() const override { return successors.size(); }
     int64_t temporary_bytes() const override { return slot_bytes; }
     std::string text() const override;
+    // of_run: the places that a run brings; empty: it brings none.
+    Place place_of(const PlanTask& task, std::span<const Place> of_run) const;
 
     std::span<const Entry> entries_of(uint32_t task) const {
         return list(entries, tasks[task].first_entry, tasks[task + 1].first_entry);

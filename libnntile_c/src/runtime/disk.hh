@@ -32,7 +32,19 @@ struct Transfer {           // embedded in its user's struct; alive until `done`
     int failed = 0;
 };
 
-class Disk {
+// Where tiles are that have left main memory.
+class Backing {
+public:
+    virtual ~Backing() = default;
+    virtual int64_t reserve(int64_t bytes) = 0;
+    virtual void free(int64_t at, int64_t bytes) = 0;
+    virtual void start(Transfer& transfer) = 0;
+    virtual int64_t most_bytes() const = 0;
+    virtual int64_t used_bytes() const = 0;
+    virtual const std::string& folder() const = 0;
+};
+
+class Disk final : public Backing {
 public:
     static constexpr int64_t unit = 4096;  // places and what they take are multiples of it
 
@@ -42,17 +54,17 @@ public:
     Disk(const Disk&) = delete;
     Disk& operator=(const Disk&) = delete;
     // Waits for what was started. In a child after fork, which has no threads, closes only.
-    ~Disk();
+    ~Disk() override;
 
     // A place for so many bytes; -1: with them, more than most_bytes would be used.
-    int64_t reserve(int64_t bytes);
-    void free(int64_t at, int64_t bytes);  // both as in reserve; no transfer of it may be under way
+    int64_t reserve(int64_t bytes) override;
+    void free(int64_t at, int64_t bytes) override;  // both as in reserve; no transfer of it may be under way
     // Reads go before writes, but one piece in four is a write while some wait.
-    void start(Transfer& transfer);
+    void start(Transfer& transfer) override;
 
-    int64_t most_bytes() const { return most_bytes_; }
-    int64_t used_bytes() const;  // in units: what is reserved
-    const std::string& folder() const { return folder_; }
+    int64_t most_bytes() const override { return most_bytes_; }
+    int64_t used_bytes() const override;  // in units: what is reserved
+    const std::string& folder() const override { return folder_; }
 
 private:
     static constexpr int max_threads = 4;

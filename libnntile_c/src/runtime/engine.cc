@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "runtime/compiled_plan.hh"
+#include "runtime/imagine.hh"
 
 namespace nntile::runtime {
 
@@ -17,6 +18,7 @@ void drop(Tile* tile) {
     Engine& e = engine();
     std::lock_guard lock(e.mutex);
     if (!tile->ram.handle) {
+        forget_imagined(*tile);
         delete tile;
         return;
     }

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // One launch: take memory, bind tiles, link to the tasks of earlier runs, submit what is ready.
 #include "base/error.hh"
+#include "runtime/bind.hh"
 #include "runtime/compiled_plan.hh"
 #include "runtime/engine.hh"
+#include "runtime/imagine.hh"
 #include "runtime/simulate.hh"
 #include "runtime/trace.hh"
 
@@ -38,6 +40,9 @@ void check_inputs(const CompiledPlan& plan, const Launch& launch) {
         const std::span<const uint32_t> memory = plan.memory_of(plan.inputs[i]);
         check(storage.generation == generation(), Status::invalid_state, "launch: input ", i,
               " belongs to a context that has been shut down");
+        check(storage.imagined == imagining(), Status::invalid_state, "launch: input ", i,
+              storage.imagined ? " has no data: it was made in an estimate"
+                               : " has data, which an estimate would not change");
         check(storage.tiles.size() >= memory.size(), Status::internal, "launch: input ", i, " has ",
               storage.tiles.size(), " tiles, the plan reads ", memory.size());
         for (size_t t = 0; t < memory.size(); ++t)
@@ -65,56 +70,18 @@ std::unique_ptr<Run> spare_run(CompiledPlan& plan) {
     return run;
 }
 
-// `later` waits for `earlier`, unless that has already ended.
-void wait_for(Run& run, const TaskRef& earlier, RunTask& later) {
-    RunTask* task = earlier.running();
-    if (!task) return;
-    Late& entry = run.late.emplace_back();
-    entry.task = &later;
-    later.pending.fetch_add(1, std::memory_order_relaxed);
-    if (task->enter(entry)) return;
-    later.pending.fetch_sub(1, std::memory_order_relaxed);
-    run.late.pop_back();
-}
-
-void link(Run& run, const CompiledPlan& plan) {
-    for (size_t m = 0; m < run.memory.size(); ++m) {
-        const Memory& a = plan.memories[m];
-        const Tile& tile = *run.memory[m];
-        for (uint32_t head : plan.heads_of(a)) wait_for(run, tile.writer, run.tasks[head]);
-        if (a.first_writer == tile::none) continue;
-        RunTask& writer = run.tasks[a.first_writer];
-        wait_for(run, tile.writer, writer);
-        for (const TaskRef& reader : tile.readers) wait_for(run, reader, writer);
-    }
-}
-
-// What later runs have to wait for.
-void remember(Run& run, const CompiledPlan& plan) {
-    for (size_t m = 0; m < run.memory.size(); ++m) {
-        const Memory& a = plan.memories[m];
-        Tile& tile = *run.memory[m];
-        if (a.last_writer == tile::none) {
-            for (uint32_t head : plan.heads_of(a)) tile.add_reader({run.state, head});
-            continue;
-        }
-        tile.writer = {run.state, a.last_writer};
-        tile.readers.clear();
-        for (uint32_t tail : plan.tails_of(a)) tile.add_reader({run.state, tail});
-    }
-}
-
-void bind_inputs(Run& run, const CompiledPlan& plan, const Launch& launch) {
+void bind_inputs(std::vector<Tile*>& memory_of, const CompiledPlan& plan, const Launch& launch) {
     for (size_t i = 0; i < plan.inputs.size(); ++i) {
         const std::span<const uint32_t> memory = plan.memory_of(plan.inputs[i]);
         for (size_t t = 0; t < memory.size(); ++t)
-            if (memory[t] != tile::none) run.memory[memory[t]] = launch.inputs[i]->tiles[t].get();
+            if (memory[t] != tile::none) memory_of[memory[t]] = launch.inputs[i]->tiles[t].get();
     }
 }
 
 // An output in the memory of an input shares its tile; all others get an owner.
-void bind_outputs(const Run& run, const CompiledPlan& plan, const Launch& launch,
-                  std::vector<std::vector<TileRef>>& bound) {
+template <class Own>
+void bind_outputs(const std::vector<Tile*>& memory_of, const CompiledPlan& plan,
+                  const Launch& launch, std::vector<std::vector<TileRef>>& bound, Own&& own) {
     std::vector<TileRef> owners(plan.external);
     for (size_t i = 0; i < plan.inputs.size() && plan.updates_inputs; ++i) {
         const std::span<const uint32_t> memory = plan.memory_of(plan.inputs[i]);
@@ -124,48 +91,60 @@ void bind_outputs(const Run& run, const CompiledPlan& plan, const Launch& launch
     for (size_t i = 0; i < plan.outputs.size(); ++i) {
         const Storage& storage = *launch.outputs[i];
         for (uint32_t m : plan.memory_of(plan.outputs[i])) {
-            if (!owners[m])
-                owners[m] = engine().pool.own(run.memory[m], storage.dtype, storage.sizes);
+            if (!owners[m]) owners[m] = own(memory_of[m], storage);
             bound[i].push_back(owners[m]);
         }
     }
 }
 
-// Whether all that it uses can be in main memory from now to its end.
-bool bind_at_once(Run& run, const CompiledPlan& plan, const Launch& launch) {
-    Engine& e = engine();
-    if (!e.stager.idle()) return false;
-    for (size_t i = 0; e.stager.has_disk() && i < plan.inputs.size(); ++i) {
-        const std::span<const uint32_t> memory = plan.memory_of(plan.inputs[i]);
-        for (size_t t = 0; t < memory.size(); ++t)
-            if (memory[t] != tile::none &&
-                !Stager::ready(*launch.inputs[i]->tiles[t],
-                               plan.memories[memory[t]].first_writer != tile::none))
-                return false;
-    }
-    std::vector<Tile*> taken;
-    if (!e.pool.reserve(plan.needs, false, e.active_runs > 0, taken)) return false;
-    for (size_t i = 0; i < plan.needed_by.size(); ++i) run.memory[plan.needed_by[i]] = taken[i];
-    return true;
-}
-
-void prepare(Run& run, std::shared_ptr<CompiledPlan> plan, Launch& launch, bool managed) {
-    run.state = new RunState{&run};
-    run.self = TaskRef(run.state, 0);
+void bring(Run& run, Launch& launch) {
     run.mark = trace_mark;
     run.scalars.assign(launch.scalars.begin(), launch.scalars.end());
     run.host_calls = std::move(launch.host_calls);
     run.places.assign(launch.places.begin(), launch.places.end());
-    run.number = engine().launches;
-    run.left.store(plan->task_count() + 1, std::memory_order_relaxed);  // + 1: the launch itself
-    for (size_t t = 0; t < plan->task_count(); ++t) {
-        // One more: of a task that is staged, that; of a root, the launch
-        const int32_t before = plan->tasks[t].predecessors;
-        run.tasks[t].pending.store(before + (managed || before == 0), std::memory_order_relaxed);
-        run.tasks[t].late.store(nullptr, std::memory_order_relaxed);
-        run.tasks[t].homeless = false;
+}
+
+// What the outputs held is dropped: without the engine's mutex.
+void give(const Launch& launch, std::vector<std::vector<TileRef>>& bound) {
+    for (size_t i = 0; i < bound.size(); ++i) {
+        launch.outputs[i]->tiles = std::move(bound[i]);
+        launch.outputs[i]->generation = generation();
+        launch.outputs[i]->undefined = false;
+        launch.outputs[i]->imagined = imagining();
     }
-    run.plan = std::move(plan);
+}
+
+// Of tiles without data: notes what it would use.
+void launch_imagined(std::shared_ptr<CompiledPlan> shared, const Launch& launch) {
+    CompiledPlan& plan = *shared;
+    std::vector<Tile*> memory(plan.memories.size(), nullptr);
+    std::vector<std::vector<TileRef>> bound(plan.outputs.size());
+    {
+        std::lock_guard lock(engine().mutex);
+        engine().check_open();
+        check_inputs(plan, launch);
+        bind_inputs(memory, plan, launch);
+        for (uint32_t m : plan.needed_by) {
+            const Memory& a = plan.memories[m];
+            if (m >= plan.external) continue;
+            const PlanTask& maker = plan.tasks[a.first_writer == tile::none ? 0 : a.first_writer];
+            memory[m] = imagine_tile(a.size_class, DType::none, {}, maker.kind->op,
+                                     plan.place_of(maker, launch.places));
+        }
+        bind_outputs(memory, plan, launch, bound, [](Tile* tile, const Storage& storage) {
+            tile->dtype = storage.dtype;
+            tile->sizes = storage.sizes;
+            return TileRef(tile, drop);
+        });
+        Happened event{Happened::Kind::launch};
+        for (size_t m = 0; m < plan.external; ++m)
+            event.tiles.push_back(memory[m] ? memory[m]->identity : 0);
+        event.plan = std::move(shared);
+        event.places.assign(launch.places.begin(), launch.places.end());
+        note(std::move(event));
+        note_launch(plan, memory);
+    }
+    give(launch, bound);
 }
 
 // To hand tasks over takes a thread some microseconds, and to be woken again by a worker some tens.
@@ -180,17 +159,19 @@ bool runs_here(const CompiledPlan& plan, const Run& run, bool awaited) {
 
 }  // namespace
 
-Place Run::place_of(const PlanTask& task) const {
-    const std::span<const Place> all =
-        places.empty() ? std::span<const Place>(plan->places) : places;
+Place CompiledPlan::place_of(const PlanTask& task, std::span<const Place> of_run) const {
+    const std::span<const Place> all = of_run.empty() ? std::span<const Place>(places) : of_run;
     return task.where < all.size() ? all[task.where] : 0;
 }
+
+Place Run::place_of(const PlanTask& task) const { return plan->place_of(task, places); }
 
 void CompiledPlan::launch(Launch launch) {
     Engine& e = engine();
     check_arguments(*this, launch);
     if (!active()) e.check_open();
     define_inputs(launch);
+    if (imagining()) return launch_imagined(shared_from_this(), launch);
     std::vector<std::vector<TileRef>> bound(outputs.size());
     std::unique_ptr<Run> run;
     bool here = false, managed = false;
@@ -204,16 +185,18 @@ void CompiledPlan::launch(Launch launch) {
         check_largest(*this);
         run = spare_run(*this);
         run->memory.assign(memories.size(), nullptr);
-        managed = !bind_at_once(*run, *this, launch);
-        if (managed)
-            for (uint32_t m : needed_by) run->memory[m] = e.pool.bare(memories[m].size_class);
-        bind_inputs(*run, *this, launch);
-        bind_outputs(*run, *this, launch, bound);
-        prepare(*run, shared_from_this(), launch, managed);
+        bind_inputs(run->memory, *this, launch);
+        managed = !bind_at_once(e.pool, e.stager, e.active_runs > 0, *run, *this);
+        if (managed) bind_bare(e.pool, *run, *this);
+        bind_outputs(run->memory, *this, launch, bound, [&](Tile* tile, const Storage& storage) {
+            return e.pool.own(tile, storage.dtype, storage.sizes);
+        });
+        prepare(*run, shared_from_this(), e.launches, managed);
+        bring(*run, launch);
         link(*run, *this);
         here = !managed && runs_here(*this, *run, launch.awaited);
         remember(*run, *this);
-        if (noting.load(std::memory_order_relaxed)) note_launch(*this, *run);
+        if (noting.load(std::memory_order_relaxed)) note_launch(*this, run->memory);
         // Slots go back at once: the next run may take them and then waits for this one's tasks.
         for (size_t m = 0; m < memories.size(); ++m)
             if (memories[m].kind == MemoryKind::slot) {
@@ -231,11 +214,7 @@ void CompiledPlan::launch(Launch launch) {
         }
         e.submitted.fetch_add(static_cast<int64_t>(task_count()), std::memory_order_relaxed);
     }
-    for (size_t i = 0; i < outputs.size(); ++i) {  // what they held is dropped without the lock
-        launch.outputs[i]->tiles = std::move(bound[i]);
-        launch.outputs[i]->generation = generation();
-        launch.outputs[i]->undefined = false;
-    }
+    give(launch, bound);
     Run* started = run.release();  // its end gives it back to `spare`
     if (here) run_here(started);
     else if (managed) carry_on(ready);

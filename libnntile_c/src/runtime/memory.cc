@@ -15,7 +15,7 @@ namespace nntile::runtime::memory {
 namespace {
 
 constexpr size_t unit = 64;
-constexpr int64_t page = int64_t{2} << 20;  // a huge page: what the kernel fills at once
+constexpr int64_t page = page_bytes;
 constexpr int64_t region_bytes = int64_t{64} << 20;
 constexpr int candidates = 16;  // free blocks looked at for one whose pages are resident
 
@@ -49,7 +49,18 @@ int64_t class_bytes(uint32_t size_class) {
 }
 
 Blocks::~Blocks() {
-    for (const auto& [address, region] : regions_) munmap(region.mapped, region.mapped_bytes);
+    for (const auto& [address, region] : regions_) unmap(region);
+}
+
+void* Blocks::map(size_t bytes) {
+    if (imagined_) return reinterpret_cast<void*>(std::exchange(next_, next_ + bytes));
+    if (!spares(static_cast<int64_t>(bytes))) return MAP_FAILED;
+    return mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+}
+
+void Blocks::unmap(const Region& region) const {
+    if (!imagined_) munmap(region.mapped, region.mapped_bytes);
 }
 
 Blocks::Regions::iterator Blocks::region_of(uintptr_t address) {
@@ -60,12 +71,11 @@ bool Blocks::add_region(int64_t bytes) {
     Region region;
     region.bytes = (std::max(bytes, region_bytes) + page - 1) / page * page;
     region.mapped_bytes = static_cast<size_t>(region.bytes + page);  // to begin with a huge page
-    if (!spares(region.bytes + page)) return false;
-    region.mapped = mmap(nullptr, region.mapped_bytes, PROT_READ | PROT_WRITE,
-                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    region.mapped = map(region.mapped_bytes);
     if (region.mapped == MAP_FAILED) return false;
     const auto start = (reinterpret_cast<uintptr_t>(region.mapped) + page - 1) / page * page;
-    madvise(reinterpret_cast<void*>(start), static_cast<size_t>(region.bytes), MADV_HUGEPAGE);
+    if (!imagined_)
+        madvise(reinterpret_cast<void*>(start), static_cast<size_t>(region.bytes), MADV_HUGEPAGE);
     region.pages.resize(static_cast<size_t>(region.bytes / page));
     add_free(start, region.bytes);
     regions_.emplace(start, std::move(region));
@@ -114,8 +124,9 @@ void Blocks::remove_free(uintptr_t address, int64_t bytes) {
 
 void* Blocks::take(int64_t bytes, Pages pages) {
     if (bytes < small_below) {
-        void* block =
-            spares(bytes) ? std::aligned_alloc(unit, static_cast<size_t>(bytes)) : nullptr;
+        void* block = nullptr;
+        if (imagined_) block = this;
+        else if (spares(bytes)) block = std::aligned_alloc(unit, static_cast<size_t>(bytes));
         if (block) small_ += bytes;
         return block;
     }
@@ -143,7 +154,7 @@ void* Blocks::take(int64_t bytes, Pages pages) {
 
 void Blocks::give(void* block, int64_t bytes) {
     if (bytes < small_below) {
-        std::free(block);
+        if (!imagined_) std::free(block);
         small_ -= bytes;
         return;
     }
@@ -182,8 +193,9 @@ void Blocks::release(int64_t bytes) {
                 pages[end].resident = false;
             if (end == p) continue;
             const int64_t run = static_cast<int64_t>(end - p) * page;
-            madvise(reinterpret_cast<void*>(region->first + p * page), static_cast<size_t>(run),
-                    MADV_DONTNEED);
+            if (!imagined_)
+                madvise(reinterpret_cast<void*>(region->first + p * page), static_cast<size_t>(run),
+                        MADV_DONTNEED);
             resident_ -= run;
             idle_ -= run;
             bytes -= run;
@@ -203,7 +215,7 @@ void Blocks::release_regions() {
                 idle_ -= page;
             }
         remove_free(it->first, it->second.bytes);
-        munmap(it->second.mapped, it->second.mapped_bytes);
+        unmap(it->second);
         it = regions_.erase(it);
     }
 }

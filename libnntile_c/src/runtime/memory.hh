@@ -22,13 +22,15 @@ int64_t class_bytes(uint32_t size_class);
 int64_t address_space_left();
 inline constexpr int64_t spared_address_space = int64_t{512} << 20;
 
+inline constexpr int64_t page_bytes = int64_t{2} << 20;  // huge: what the kernel fills at once
 inline constexpr int64_t small_below = int64_t{128} << 10;  // smaller blocks: the C library's
 enum class Pages { resident, any };
 
 // Bytes are those of a size class.
 class Blocks {
 public:
-    Blocks() = default;
+    // Imagined: addresses without memory, for an estimate. Nobody may look there.
+    explicit Blocks(bool imagined = false) : imagined_(imagined) {}
     Blocks(const Blocks&) = delete;
     Blocks& operator=(const Blocks&) = delete;
     ~Blocks();
@@ -57,6 +59,8 @@ private:
     };
     using Regions = std::map<uintptr_t, Region>;
 
+    void* map(size_t bytes);
+    void unmap(const Region& region) const;
     Regions::iterator region_of(uintptr_t address);
     bool add_region(int64_t bytes);
     int64_t new_pages(uintptr_t address, int64_t bytes);
@@ -70,6 +74,8 @@ private:
     std::map<uintptr_t, int64_t> free_;
     std::set<std::pair<int64_t, uintptr_t>> by_size_;
     int64_t small_ = 0, resident_ = 0, idle_ = 0;
+    const bool imagined_;
+    uintptr_t next_ = page_bytes;  // imagined address
 };
 
 }  // namespace nntile::runtime::memory

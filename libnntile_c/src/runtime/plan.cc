@@ -102,6 +102,8 @@ Machine planned_for() {
     Engine& e = engine();
     {
         std::lock_guard lock(e.mutex);
+        if (const int64_t budget = imagined_budget(); e.open && budget > 0)
+            return {e.pool.workers, budget};
         if (e.open) return {e.pool.workers, e.pool.budget};
     }
     return {std::max(1, cpu_workers()), memory_budget()};

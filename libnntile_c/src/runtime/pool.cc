@@ -56,15 +56,20 @@ Tile* Pool::take_oldest(uint32_t size_class) {
 // memory while no task uses it.
 void Pool::register_handle(Tile* tile) {
     static std::byte nowhere;  // until the tile has memory
-    const auto address = reinterpret_cast<uintptr_t>(&nowhere);
-    starpu_variable_data_register(&tile->ram.handle, -1, 0,
-                                  static_cast<size_t>(tile->block_bytes()));
-    starpu_variable_ptr_register(tile->ram.handle, STARPU_MAIN_RAM, address, address, 0);
-    // Acquired once for writing: StarPU takes the tile for initialised, so that a task may read
-    // it whatever was written before (StarPU would abort otherwise).
-    starpu_data_acquire(tile->ram.handle, STARPU_W);
-    starpu_data_release(tile->ram.handle);
-    starpu_data_set_sequential_consistency_flag(tile->ram.handle, 0);  // dependencies are ours
+    if (imagined_) {
+        tile->ram.handle = reinterpret_cast<starpu_data_handle_t>(&nowhere);
+    } else {
+        const auto address = reinterpret_cast<uintptr_t>(&nowhere);
+        starpu_variable_data_register(&tile->ram.handle, -1, 0,
+                                      static_cast<size_t>(tile->block_bytes()));
+        starpu_variable_ptr_register(tile->ram.handle, STARPU_MAIN_RAM, address, address, 0);
+        // Acquired once for writing: StarPU takes the tile for initialised, so that a task may read
+        // it whatever was written before (StarPU would abort otherwise).
+        starpu_data_acquire(tile->ram.handle, STARPU_W);
+        starpu_data_release(tile->ram.handle);
+        // Dependencies are ours
+        starpu_data_set_sequential_consistency_flag(tile->ram.handle, 0);
+    }
     tile->next_of_all = all_;
     if (all_) all_->previous = tile;
     all_ = tile;
@@ -72,10 +77,12 @@ void Pool::register_handle(Tile* tile) {
 
 void Pool::bind(Tile* tile, void* block) {
     tile->ram.block = block;
-    auto* variable = static_cast<starpu_variable_interface*>(
-        starpu_data_get_interface_on_node(tile->ram.handle, STARPU_MAIN_RAM));
-    variable->ptr = variable->dev_handle = reinterpret_cast<uintptr_t>(block);
-    variable->elemsize = static_cast<size_t>(tile->block_bytes());
+    if (!imagined_) {
+        auto* variable = static_cast<starpu_variable_interface*>(
+            starpu_data_get_interface_on_node(tile->ram.handle, STARPU_MAIN_RAM));
+        variable->ptr = variable->dev_handle = reinterpret_cast<uintptr_t>(block);
+        variable->elemsize = static_cast<size_t>(tile->block_bytes());
+    }
     ++tiles;
     bytes += tile->block_bytes();
     (void)reserved_peak();
@@ -89,7 +96,7 @@ void Pool::detach(Tile* tile) {
 }
 
 void Pool::end(Tile* tile) {
-    starpu_data_unregister(tile->ram.handle);
+    if (!imagined_) starpu_data_unregister(tile->ram.handle);
     tile->ram.handle = nullptr;
     (tile->previous ? tile->previous->next_of_all : all_) = tile->next_of_all;
     if (tile->next_of_all) tile->next_of_all->previous = tile->previous;
@@ -254,13 +261,17 @@ void Pool::give(Tile* tile) {
     ++list.size;
 }
 
-TileRef Pool::own(Tile* tile, DType dtype, const Dims& sizes) {
+void Pool::adopt(Tile* tile, DType dtype, const Dims& sizes) {
     tile->owned = true;
     tile->identity = 0;
     if (tile->runs == 0) use(tile->block_bytes());
     owned_bytes += tile->block_bytes();
     tile->dtype = dtype;
     tile->sizes = sizes;
+}
+
+TileRef Pool::own(Tile* tile, DType dtype, const Dims& sizes) {
+    adopt(tile, dtype, sizes);
     return TileRef(tile, drop);
 }
 

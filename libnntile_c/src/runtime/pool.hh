@@ -22,6 +22,8 @@ namespace nntile::runtime {
 // All members need the engine's mutex; those that may make or end handles are not for workers.
 class Pool {
 public:
+    // Imagined: of an estimate. Its tiles have neither memory nor handles.
+    explicit Pool(bool imagined = false) : blocks_(imagined), imagined_(imagined) {}
     struct Need {
         uint32_t size_class = 0;
         uint32_t same_class = 1;  // tiles of this class that the caller takes together
@@ -42,6 +44,7 @@ public:
     bool reserve(const std::vector<Need>& needs, bool prefer_idle, bool patient,
                  std::vector<Tile*>& out);
     void give(Tile* tile);  // back into the pool
+    void adopt(Tile* tile, DType dtype, const Dims& sizes);  // it has an owner now
     TileRef own(Tile* tile, DType dtype, const Dims& sizes);
     void disown(Tile* tile);  // back into the pool from its last owner
     void trim();              // gives what is idle back to the system
@@ -83,6 +86,7 @@ private:
     void use(int64_t bytes);
 
     memory::Blocks blocks_;
+    const bool imagined_;
     Tile* all_ = nullptr;      // with a handle
     std::vector<Tile*> bare_;  // without memory, to be used again
     List lists_[memory::class_count];

@@ -57,6 +57,11 @@ void trim();         // gives free tiles of the pool back to the system
 void restrict_to(std::string_view where);
 Stats stats();
 std::string describe();  // "key: value" lines
+// Tensors without data (imagine.cc): what is recorded from now on runs nowhere. memory_bytes: plans
+// are made for such a budget; 0: for that of the context.
+void imagine(bool on, int64_t memory_bytes);
+bool imagining();
+int64_t imagined_budget();  // 0: none is given, or tensors have data
 uint64_t generation();   // counts starts: a Storage of an older one is dead
 
 // ---- stored values (storage.cc)

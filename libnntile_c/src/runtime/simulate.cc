@@ -8,6 +8,7 @@
 #include "base/error.hh"
 #include "runtime/compiled_plan.hh"
 #include "runtime/engine.hh"
+#include "runtime/imagine.hh"
 #include "tile/cost.hh"
 
 namespace nntile::runtime {
@@ -16,20 +17,16 @@ namespace {
 
 using tile::none;
 
-constexpr int most_workers = 1 << 16;
-
 // What the engine remembers in tiles is forgotten when tasks end, so the collector has a memory of
 // its own.
 class Collector {
 public:
-    Collector() { noted_->work.steal_seconds = tile::cost()->machine.spread_seconds; }
-
-    void launch(const CompiledPlan& plan, const Run& run) {
+    void launch(const CompiledPlan& plan, const std::vector<Tile*>& memory) {
         const uint32_t first = count();
-        Workload& work = noted_->work;
-        work.seconds.insert(work.seconds.end(), plan.seconds.begin(), plan.seconds.end());
-        noted_->tasks += static_cast<int64_t>(plan.task_count());
-        ++noted_->launches;
+        std::vector<float>& seconds = now_.work.seconds;
+        seconds.insert(seconds.end(), plan.seconds.begin(), plan.seconds.end());
+        now_.tasks += static_cast<int64_t>(plan.task_count());
+        ++now_.launches;
         std::vector<bool> waits(plan.task_count(), false);
         for (uint32_t t = 0; t < plan.task_count(); ++t)
             for (uint32_t s : plan.needed_successors_of(t)) {
@@ -38,9 +35,9 @@ public:
             }
         for (uint32_t t = 0; t < plan.task_count(); ++t)
             if (!waits[t]) wait(host_, first + t);
-        for (uint32_t m : plan.needed_by) uses_.erase(run.memory[m]);
+        for (uint32_t m : plan.needed_by) uses_.erase(memory[m]);
         for (size_t m = 0; m < plan.external; ++m)
-            link(plan, plan.memories[m], uses_[run.memory[m]], first);
+            link(plan, plan.memories[m], uses_[memory[m]], first);
     }
 
     void wait_of_host(const Tile* tile) {
@@ -55,11 +52,24 @@ public:
         for (uint32_t t = before; t < now; ++t) wait(t, now);
     }
 
-    std::unique_ptr<Noted> end() {
-        noted_->work.tasks = count();
-        noted_->work.touches.resize(count());
-        return std::move(noted_);
+    void end_step() {
+        now_.work.tasks = count();
+        now_.work.touches.resize(count());
+        now_.work.steal_seconds = tile::cost()->machine.spread_seconds;
+        steps_.push_back(std::exchange(now_, {}));
+        uses_.clear();
+        host_ = none;
     }
+
+    std::unique_ptr<Noted> end() {
+        if (now_.launches > 0 || steps_.empty()) end_step();
+        auto noted = std::make_unique<Noted>();
+        static_cast<Work&>(*noted) = std::move(steps_[reported_step(steps_.size())]);
+        noted->story = std::move(story);
+        return noted;
+    }
+
+    Story story;
 
 private:
     struct Uses {
@@ -67,10 +77,10 @@ private:
         std::vector<uint32_t> readers;  // since then
     };
 
-    uint32_t count() const { return static_cast<uint32_t>(noted_->work.seconds.size()); }
+    uint32_t count() const { return static_cast<uint32_t>(now_.work.seconds.size()); }
 
     void wait(uint32_t earlier, uint32_t later) {
-        if (earlier != none && earlier != later) noted_->work.edges.emplace_back(earlier, later);
+        if (earlier != none && earlier != later) now_.work.edges.emplace_back(earlier, later);
     }
 
     // As launch.cc links runs and remembers them.
@@ -91,12 +101,13 @@ private:
     uint32_t host_now() {
         if (host_ != none && host_ + 1 == count()) return host_;
         const uint32_t now = count();
-        noted_->work.seconds.push_back(0);
+        now_.work.seconds.push_back(0);
         wait(host_, now);
         return host_ = now;
     }
 
-    std::unique_ptr<Noted> noted_ = std::make_unique<Noted>();
+    Work now_;
+    std::vector<Work> steps_;
     std::unordered_map<const Tile*, Uses> uses_;
     uint32_t host_ = none;
 };
@@ -137,7 +148,18 @@ void begin_estimate() {
     std::lock_guard lock(engine().mutex);
     check(!collector, Status::invalid_state, "estimate: another one has begun and has not ended");
     collector = std::make_unique<Collector>();
+    for (const auto& [tile, origin] : imagined_tiles()) {
+        collector->story.before.push_back(tile);
+        collector->story.origins.emplace(tile, origin);
+    }
     noting.store(true, std::memory_order_relaxed);
+}
+
+void end_step() {
+    std::lock_guard lock(engine().mutex);
+    check(collector != nullptr, Status::invalid_state, "estimate: none has begun");
+    collector->end_step();
+    note({Happened::Kind::step});
 }
 
 std::unique_ptr<Noted> end_estimate() {
@@ -148,8 +170,8 @@ std::unique_ptr<Noted> end_estimate() {
     return ended->end();
 }
 
-void note_launch(const CompiledPlan& plan, const Run& run) {
-    if (collector) collector->launch(plan, run);  // it may have ended since `noting` was read
+void note_launch(const CompiledPlan& plan, const std::vector<Tile*>& memory) {
+    if (collector) collector->launch(plan, memory);  // it may have ended since `noting` was read
 }
 
 void note_wait(const Tile* tile) {
@@ -158,6 +180,14 @@ void note_wait(const Tile* tile) {
 
 void note_wait_for_all() {
     if (collector) collector->wait_of_host_for_all();
+}
+
+void note(Happened event) {
+    if (collector) collector->story.events.push_back(std::move(event));
+}
+
+void note_origin(uint64_t tile, const Origin& origin) {
+    if (collector) collector->story.origins.emplace(tile, origin);
 }
 
 Played play(const Noted& noted, int workers) {

@@ -12,19 +12,24 @@
 #include <memory>
 
 #include "runtime/schedule.hh"
+#include "runtime/story.hh"
 
 namespace nntile::runtime {
 
-class CompiledPlan;
 class Tile;
-struct Run;
 
 // What was launched between begin_estimate() and end_estimate(). Entries of the workload with 0
 // seconds stand for waits of the host: what was launched after such a wait does not begin before
 // it.
-struct Noted {
+struct Work {
     Workload work;
     int64_t launches = 0, tasks = 0;
+};
+// Of several steps the last but one counts: those before it warm up, and it keeps data for the one
+// after it.
+inline size_t reported_step(size_t steps) { return steps > 1 ? steps - 2 : 0; }
+struct Noted : Work {
+    Story story;  // empty unless tensors have no data
 };
 struct Played {
     double seconds = 0;           // until the last task has ended
@@ -32,9 +37,12 @@ struct Played {
     double critical_seconds = 0;  // of the longest chain of tasks
 };
 
+inline constexpr int most_workers = 1 << 16;
+
 // invalid_state if one has begun already. Of the whole process: a backward pass runs on threads of
 // its own.
 void begin_estimate();
+void end_step();  // what was launched since the last one is one
 // invalid_state if none has begun. Nothing is noted afterwards.
 std::unique_ptr<Noted> end_estimate();
 // invalid_argument for a number of workers outside [1, 65536], or if nothing was launched.
@@ -42,8 +50,10 @@ Played play(const Noted& noted, int workers);
 
 // ---- called by launches and waits; the engine's mutex is held, but by `noting`
 inline std::atomic<bool> noting{false};
-void note_launch(const CompiledPlan& plan, const Run& run);
+void note_launch(const CompiledPlan& plan, const std::vector<Tile*>& memory);
 void note_wait(const Tile* tile);  // the host has waited for the task that writes it
 void note_wait_for_all();
+void note(Happened event);  // no-op if nobody estimates; so is the next
+void note_origin(uint64_t tile, const Origin& origin);
 
 }  // namespace nntile::runtime

@@ -15,7 +15,7 @@ constexpr int64_t mib = 1 << 20;
 
 }  // namespace
 
-void Stager::open(std::unique_ptr<Disk> disk, int workers) {
+void Stager::open(std::unique_ptr<Backing> disk, int workers) {
     disk_ = std::move(disk);
     workers_ = workers;
     counts = {};

@@ -41,10 +41,10 @@ public:
     using Ready = std::vector<RunTask*>;  // see carry_on()
 
     // All members need the engine's mutex.
-    void open(std::unique_ptr<Disk> disk, int workers);
+    void open(std::unique_ptr<Backing> disk, int workers);
     void close();  // no run is in flight
     bool has_disk() const { return disk_ != nullptr; }
-    const Disk* disk() const { return disk_.get(); }
+    const Backing* disk() const { return disk_.get(); }
     // What tensors may hold beyond main memory. A part of the disk stays free, of what a task or a
     // thread may want in memory at once: else nothing could leave for it.
     int64_t disk_room() const { return disk_ ? disk_->most_bytes() - spare_ : 0; }
@@ -106,7 +106,7 @@ private:
 
     Pool& pool_;
     Around& around_;
-    std::unique_ptr<Disk> disk_;
+    std::unique_ptr<Backing> disk_;
     Residency residency_;
     Habit habit_;
     std::deque<Run*> runs_;  // not all of their tasks are staged

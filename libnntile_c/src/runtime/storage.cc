@@ -6,6 +6,7 @@
 
 #include "runtime/copy.hh"
 #include "runtime/engine.hh"
+#include "runtime/imagine.hh"
 #include "runtime/simulate.hh"
 #include "tile/cuts.hh"
 
@@ -145,6 +146,33 @@ void copy_tiles(const Storage& storage, std::byte* host, Direction direction) {
     }
 }
 
+void check_data(const Storage& storage) {
+    if (!storage.imagined) return;
+    std::lock_guard lock(engine().mutex);
+    const Origin& origin = origin_of(*storage.tiles[0]);
+    const std::string made = text_of_place(origin.place), here = text_of_place(current_place);
+    fail(Status::invalid_state, "read: the result of ", origin.op,
+         made.empty() ? "" : " [" + made + "]", ", ", name_of(storage.dtype), " ",
+         text_of_dims(storage.sizes),
+         ", has no data, because it was made in estimate_only(): a step must not look at numbers",
+         here.empty() ? "" : " [" + here + "]");
+}
+
+std::vector<uint64_t> identities_of(const Storage& storage) {
+    std::vector<uint64_t> identities;
+    for (const TileRef& tile : storage.tiles) identities.push_back(tile->identity);
+    return identities;
+}
+
+// Engine's mutex.
+void allocate_imagined(Storage& storage, const std::vector<Pool::Need>& needs) {
+    for (const Pool::Need& need : needs)
+        storage.tiles.push_back(TileRef(imagine_tile(need.size_class, storage.dtype, storage.sizes,
+                                                     "write", current_place),
+                                        drop));
+    note({Happened::Kind::allocate, identities_of(storage)});
+}
+
 }  // namespace
 
 std::shared_ptr<graph::Stored> Storage::as(DType to, std::span<const int64_t> shape) const {
@@ -156,6 +184,7 @@ std::shared_ptr<graph::Stored> Storage::as(DType to, std::span<const int64_t> sh
     seen->names.resize(shape.size());
     seen->tiles = tiles;
     seen->generation = generation;
+    seen->imagined = imagined;
     return seen;
 }
 
@@ -174,9 +203,12 @@ void allocate(Storage& storage) {
         largest = std::max(largest, memory::class_bytes(needs.back().size_class));
     }
     std::vector<TileRef> tiles;
+    storage.imagined = imagining();
     {
         std::lock_guard lock(e.mutex);
         e.check_open();
+        storage.generation = generation();
+        if (storage.imagined) return allocate_imagined(storage, needs);
         e.stager.want_at_once(largest);
         e.check_fits(need_bytes, needs.size());
         // Where memory is short, write() and tasks take it tile by tile.
@@ -185,7 +217,6 @@ void allocate(Storage& storage) {
             for (const Pool::Need& need : needs) taken.push_back(e.pool.bare(need.size_class));
         }
         for (Tile* tile : taken) tiles.push_back(e.pool.own(tile, storage.dtype, storage.sizes));
-        storage.generation = generation();
     }
     for (const TileRef& tile : tiles) tile->lost = false;
     storage.tiles = std::move(tiles);
@@ -193,13 +224,17 @@ void allocate(Storage& storage) {
 
 void write(Storage& storage, const void* host) {
     if (storage.tiles.empty()) allocate(storage);
+    storage.undefined = false;
     Engine& e = engine();
+    if (storage.imagined) {
+        std::lock_guard lock(e.mutex);
+        return note({Happened::Kind::write, identities_of(storage)});
+    }
     Guest guest(e, storage.generation);
     wait_for_tiles(storage.tiles, true);  // a tile may come from the pool with tasks in flight
     for (const TileRef& tile : storage.tiles) tile->lost = false;
     // Never written through: the direction says so.
     copy_tiles(storage, static_cast<std::byte*>(const_cast<void*>(host)), Direction::to_tiles);
-    storage.undefined = false;
 }
 
 void read(const Storage& storage, void* host) {
@@ -207,11 +242,13 @@ void read(const Storage& storage, void* host) {
         std::memset(host, 0, static_cast<size_t>(product(storage.sizes) * size_of(storage.dtype)));
         return;
     }
+    check_data(storage);
     when_computed(storage.tiles, storage.generation,
                   [&] { copy_tiles(storage, static_cast<std::byte*>(host), Direction::to_host); });
 }
 
 bool read_view(const Storage& storage, DType dtype, const Layout& view, void* host) {
+    check_data(storage);
     const bool one = storage.tiles.size() == 1;  // its bytes are dense, whatever they stand for
     if (storage.tiles.empty() || (!one && storage.dtype != dtype)) return false;
     const int64_t bytes = size_of(dtype), run = run_of(view);
