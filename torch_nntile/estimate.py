@@ -15,7 +15,7 @@ from torch_nntile.errors import InvalidArgumentError, InvalidStateError
 __all__ = ["Estimate", "Holder", "estimate", "estimate_only"]
 
 MOST_WORKERS = 65536
-STEPS = 4  # two to warm up, the one that counts, and one that it keeps data for
+STEPS = 5  # three to warm up, the one that counts, and one that it keeps data for
 SHOWN = 5  # holders in a text
 
 

@@ -95,6 +95,10 @@ uint32_t Recorder::current_value(Buffer& buffer, DType dtype, const Operand* lik
     Holder& h = hold(buffer);
     if (h.current == no_value) {
         need_data(buffer);
+        // Weights of a model that came by to_empty(): in an estimate as if they were loaded.
+        if (like && executor_->imagines() && (!buffer.stored || buffer.stored->undefined))
+            if (const auto sizes = storage_sizes(*like))
+                buffer.stored = executor_->write(like->dtype, *sizes, nullptr);
         const bool bytes = buffer.stored && buffer.stored->dtype == DType::u8;
         // A gradient that autograd made as (1, n) and adds to as (n): two recordings see it alike.
         const bool ones =

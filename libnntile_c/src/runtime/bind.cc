@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "runtime/bind.hh"
 
+#include "base/error.hh"
 #include "runtime/compiled_plan.hh"
 
 namespace nntile::runtime {
@@ -20,6 +21,14 @@ void wait_for(Run& run, const TaskRef& earlier, RunTask& later) {
 }
 
 }  // namespace
+
+void check_largest(const CompiledPlan& plan, int64_t budget, const std::string& line) {
+    if (plan.largest_task_bytes <= budget + budget / 64) return;
+    fail(Status::out_of_memory, "out of memory: ", plan.tasks[plan.largest_task].kind->op,
+         ": one task needs ", plan.largest_task_bytes,
+         " bytes of operands and results at once, the budget is ", budget, " bytes",
+         line.empty() ? "" : " [" + line + "]");
+}
 
 bool bind_at_once(Pool& pool, Stager& stager, bool patient, Run& run, const CompiledPlan& plan) {
     if (!stager.idle()) return false;

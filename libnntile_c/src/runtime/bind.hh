@@ -7,6 +7,9 @@
 
 namespace nntile::runtime {
 
+// A task that cannot have all that it needs at once is found before anything has happened.
+// out_of_memory, with `line`.
+void check_largest(const CompiledPlan& plan, int64_t budget, const std::string& line = "");
 // Whether all that it uses can be in main memory from now to its end; then its outputs and slots
 // get their tiles. Its inputs have theirs.
 bool bind_at_once(Pool& pool, Stager& stager, bool patient, Run& run, const CompiledPlan& plan);

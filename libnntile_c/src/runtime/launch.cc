@@ -53,16 +53,6 @@ void check_inputs(const CompiledPlan& plan, const Launch& launch) {
     }
 }
 
-// A task that cannot have all that it needs at once is found before anything has happened.
-void check_largest(const CompiledPlan& plan) {
-    const Pool& pool = engine().pool;
-    if (plan.largest_task_bytes <= pool.budget + pool.budget / 64) return;
-    const PlanTask& task = plan.tasks[plan.largest_task];
-    fail(Status::out_of_memory, "out of memory: ", task.kind->op, ": one task needs ",
-         plan.largest_task_bytes, " bytes of operands and results at once, the budget is ",
-         pool.budget, " bytes");
-}
-
 std::unique_ptr<Run> spare_run(CompiledPlan& plan) {
     if (plan.spare.empty()) return std::make_unique<Run>(plan.task_count());
     std::unique_ptr<Run> run = std::move(plan.spare.back());
@@ -182,7 +172,7 @@ void CompiledPlan::launch(Launch launch) {
         check_inputs(*this, launch);
         e.stager.want_at_once(largest_task_bytes);
         e.check_fits(need_bytes, needs.size());
-        check_largest(*this);
+        check_largest(*this, e.pool.budget);
         run = spare_run(*this);
         run->memory.assign(memories.size(), nullptr);
         bind_inputs(run->memory, *this, launch);

@@ -49,12 +49,12 @@ std::vector<Pause> pauses_of(const Trace& trace) {
 
 // Bytes of these pauses, sorted by their begin, that `room` cannot take: of what is there, that
 // with the latest end goes first.
-int64_t left_out(const std::vector<Pause>& pauses, const std::vector<int64_t>& need, size_t begin,
-                 size_t end, int64_t room) {
+int64_t left_out(const std::vector<Pause>& pauses, const std::vector<int64_t>& need,
+                 int64_t room) {
     std::map<size_t, int64_t> kept;  // by end
     int64_t bytes = 0, gone = 0;
     auto next = pauses.begin();
-    for (size_t t = begin; t < end; ++t) {
+    for (size_t t = 0; t < need.size(); ++t) {
         for (; next != pauses.end() && (next->from == no_task || next->from < t); ++next) {
             kept[next->to] += next->bytes;
             bytes += next->bytes;
@@ -91,7 +91,7 @@ Moved least_moved(const Trace& trace, size_t begin, size_t end, int64_t room) {
     const auto earlier = [](const Pause& a, const Pause& b) { return a.from + 1 < b.from + 1; };
     std::stable_sort(reads.begin(), reads.end(), earlier);  // no_task + 1 is 0
     std::stable_sort(writes.begin(), writes.end(), earlier);
-    return {left_out(reads, need, begin, end, room), left_out(writes, need, begin, end, room)};
+    return {left_out(reads, need, room), left_out(writes, need, room)};
 }
 
 }  // namespace nntile::runtime

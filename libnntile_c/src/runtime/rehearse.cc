@@ -152,8 +152,7 @@ private:
             Stager::Ready ready;
             stager_.want(tile, 1);
             while (!stager_.pin(tile, true)) {
-                check(!stager_.hopeless(), Status::out_of_memory, "out of memory: ",
-                      tile->block_bytes(), " bytes from the host have no place in ", pool_.budget);
+                if (stager_.hopeless()) fail_write(*tile, story_.origins.at(n));
                 advance_time();
             }
             stager_.want(tile, -1);
@@ -161,6 +160,13 @@ private:
             stager_.advance(ready);
             release(ready);
         }
+    }
+
+    [[noreturn]] void fail_write(const Tile& tile, const Origin& origin) const {
+        const std::string line = text_of_place(origin.place);
+        fail(Status::out_of_memory, "out of memory: ", origin.op, ": ", tile.block_bytes(),
+             " bytes have no place, the budget is ", pool_.budget, " bytes",
+             line.empty() ? "" : " [" + line + "]");
     }
 
     static bool any_reader(const Tile& tile) {
@@ -179,6 +185,8 @@ private:
     // As CompiledPlan::launch().
     void launch(const Happened& event) {
         const CompiledPlan& plan = *event.plan;
+        check_largest(plan, pool_.budget,
+                      text_of_place(plan.place_of(plan.tasks[plan.largest_task], event.places)));
         auto owner = std::make_unique<Run>(plan.task_count());
         Run& run = *owner;
         run.memory.assign(plan.memories.size(), nullptr);
