@@ -32,6 +32,7 @@ RUN = (
     "docs/concepts/tiling.md",
     "docs/concepts/modes.md",
     "docs/concepts/memory_and_errors.md",
+    "docs/concepts/will_it_fit.md",
     "docs/guides/works_with.md",
     "docs/guides/profiling.md",
     "docs/develop/passes.md",

@@ -181,8 +181,8 @@ def estimate(
         for count in counts:
             played = _rehearse(noted, count, budget, rate)
             seconds_on[count] = played.seconds
-        names = ("swap_peak_bytes", "read_bytes", "written_bytes")
-        names += ("least_read_bytes", "least_written_bytes")
+        names = ["swap_peak_bytes", "read_bytes", "written_bytes"]
+        names += ["least_read_bytes", "least_written_bytes"]
         found |= {name: int(getattr(played, name)) for name in names}
         found |= {"memory": budget, "memory_peak_bytes": int(played.reserved_peak_bytes)}
     seconds = seconds_on[counts[-1]]
@@ -216,7 +216,10 @@ def _noted(step: Callable[[], object], times: int) -> Any:
 
 
 def _rehearse(noted: Any, workers: int, budget: int = 0, rate: float = 1e9) -> Any:
-    machine, report = _c.new_struct("nntile_estimate_machine"), _c.new_struct("nntile_estimate_memory")
+    machine, report = (
+        _c.new_struct("nntile_estimate_machine"),
+        _c.new_struct("nntile_estimate_memory"),
+    )
     machine.workers, machine.memory_bytes = workers, budget
     machine.swap_bytes_per_second = rate
     _c.call("nntile_estimate_rehearse", noted, machine, report)
@@ -229,7 +232,8 @@ def _memory_of(noted: Any, workers: int) -> dict[str, Any]:
     row = _c.new_struct("nntile_estimate_holder")
     for index in range(report.holders):
         _c.call("nntile_estimate_holder_get", noted, index, row)
-        key = _c.text(row.op), places.line_of(row.place), places.module_of(row.place)
+        place = int(row.place)
+        key = (_c.text(row.op), places.line_of(place), places.module_of(place))
         totals[key] = totals.get(key, 0) + int(row.bytes)
     holders = (Holder(*key, nbytes) for key, nbytes in totals.items())
     return {

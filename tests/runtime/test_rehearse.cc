@@ -11,9 +11,9 @@ using namespace toy;
 using runtime::rehearse;
 namespace {
 
-constexpr double task = 0.5;                    // seconds
-constexpr int64_t numbers = 1 << 17;            // of a tile
-constexpr int64_t tile_bytes = numbers * 8;     // 1 MiB
+constexpr double task = 0.5;                       // seconds
+constexpr int64_t numbers = 1 << 17;               // of a tile
+constexpr int64_t tile_bytes = numbers * 8;        // 1 MiB
 constexpr double disk = 1e3 * (int64_t{1} << 20);  // 1 ms a tile
 
 struct Imagine {

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A step of training: `run` makes it in a budget with a disk, `estimate` says before what that takes.
 
-    python estimated_models.py estimate|run MODEL BUDGET FOLDER     BUDGET "": memory for everything
+python estimated_models.py estimate|run MODEL BUDGET FOLDER     BUDGET "": memory for everything
 """
 
 from __future__ import annotations

@@ -147,9 +147,13 @@ def test_a_task_too_large_names_op_and_line() -> None:
     torch_nntile.set_axis_group_name(x, {0: "estimated_whole", 1: "estimated_too"})
     for name in ("estimated_whole", "estimated_too"):
         torch_nntile.set_axis_group_tiling(name, 1024)
-    with pytest.raises(torch.OutOfMemoryError, match=r"add: one task needs .*test_estimate_only\.py"):
+    with pytest.raises(
+        torch.OutOfMemoryError, match=r"add: one task needs .*test_estimate_only\.py"
+    ):
         estimate(lambda: x + 1, memory="6MiB")
-    with pytest.raises(torch.OutOfMemoryError, match=r"write: 4194304 bytes .*test_estimate_only\.py"):
+    with pytest.raises(
+        torch.OutOfMemoryError, match=r"write: 4194304 bytes .*test_estimate_only\.py"
+    ):
         estimate(lambda: loaded + 1, memory="2MiB")
 
 
@@ -199,6 +203,10 @@ def test_a_budget_is_for_tensors_without_data() -> None:
 
 
 def test_an_estimate_only_in_another() -> None:
-    with estimate_only(), pytest.raises(RuntimeError, match="estimate_only: another"), estimate_only():
+    with (
+        estimate_only(),
+        pytest.raises(RuntimeError, match="estimate_only: another"),
+        estimate_only(),
+    ):
         pass
     assert torch.ones(2, device="nntile").sum().item() == 2

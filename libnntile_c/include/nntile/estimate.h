@@ -64,10 +64,10 @@ typedef struct nntile_estimate_machine {
  * 0.1. */
 typedef struct nntile_estimate_memory {
     size_t struct_size;
-    double seconds;              /**< of the step, transfers included */
-    int64_t peak_bytes;          /**< held at once by tensors and runs, of all steps */
-    int64_t reserved_peak_bytes; /**< in main memory at once, likewise */
-    int64_t swap_peak_bytes;     /**< on the disk at once, likewise */
+    double seconds;                    /**< of the step, transfers included */
+    int64_t peak_bytes;                /**< held at once by tensors and runs, of all steps */
+    int64_t reserved_peak_bytes;       /**< in main memory at once, likewise */
+    int64_t swap_peak_bytes;           /**< on the disk at once, likewise */
     int64_t read_bytes, written_bytes; /**< from and to the disk, of the step */
     int64_t least_read_bytes, least_written_bytes;
     int64_t holders; /**< rows of nntile_estimate_holder_get() */

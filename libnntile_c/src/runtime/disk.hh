@@ -58,7 +58,8 @@ public:
 
     // A place for so many bytes; -1: with them, more than most_bytes would be used.
     int64_t reserve(int64_t bytes) override;
-    void free(int64_t at, int64_t bytes) override;  // both as in reserve; no transfer of it may be under way
+    void free(int64_t at,
+              int64_t bytes) override;  // both as in reserve; no transfer of it may be under way
     // Reads go before writes, but one piece in four is a write while some wait.
     void start(Transfer& transfer) override;
 

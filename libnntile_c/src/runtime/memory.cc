@@ -55,8 +55,8 @@ Blocks::~Blocks() {
 void* Blocks::map(size_t bytes) {
     if (imagined_) return reinterpret_cast<void*>(std::exchange(next_, next_ + bytes));
     if (!spares(static_cast<int64_t>(bytes))) return MAP_FAILED;
-    return mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
-                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                -1, 0);
 }
 
 void Blocks::unmap(const Region& region) const {

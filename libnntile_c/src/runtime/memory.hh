@@ -22,7 +22,7 @@ int64_t class_bytes(uint32_t size_class);
 int64_t address_space_left();
 inline constexpr int64_t spared_address_space = int64_t{512} << 20;
 
-inline constexpr int64_t page_bytes = int64_t{2} << 20;  // huge: what the kernel fills at once
+inline constexpr int64_t page_bytes = int64_t{2} << 20;     // huge: what the kernel fills at once
 inline constexpr int64_t small_below = int64_t{128} << 10;  // smaller blocks: the C library's
 enum class Pages { resident, any };
 

@@ -49,8 +49,7 @@ std::vector<Pause> pauses_of(const Trace& trace) {
 
 // Bytes of these pauses, sorted by their begin, that `room` cannot take: of what is there, that
 // with the latest end goes first.
-int64_t left_out(const std::vector<Pause>& pauses, const std::vector<int64_t>& need,
-                 int64_t room) {
+int64_t left_out(const std::vector<Pause>& pauses, const std::vector<int64_t>& need, int64_t room) {
     std::map<size_t, int64_t> kept;  // by end
     int64_t bytes = 0, gone = 0;
     auto next = pauses.begin();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The least that a sequence of tasks must move between memory and disk: pure, of the operands alone.
+// The least that a sequence of tasks must move between memory and disk: pure, of the operands
+// alone.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +15,7 @@ struct Trace {
         bool fresh;   // what was there before does not matter
         bool writes;  // what is on the disk is old afterwards
     };
-    std::vector<Use> uses;      // task after task; a tile appears once in a task
+    std::vector<Use> uses;       // task after task; a tile appears once in a task
     std::vector<size_t> first;   // by task, into `uses`
     std::vector<int64_t> bytes;  // by tile
     size_t tasks() const { return first.size(); }
@@ -24,9 +25,9 @@ struct Moved {
 };
 
 // A lower bound of what tasks [begin, end) of the trace move in `room` bytes, one task after the
-// other: what they read, and writes of what they have made. Of reads it is the least: Belady's choice is best where
-// each byte may leave alone. Of writes
-// too, where a version of a tile leaves in its longest pause. Both cannot always be had at once, and a tile leaves as a whole.
+// other: what they read, and writes of what they have made. Of reads it is the least: Belady's
+// choice is best where each byte may leave alone. Of writes too, where a version of a tile leaves
+// in its longest pause. Both cannot always be had at once, and a tile leaves as a whole.
 Moved least_moved(const Trace& trace, size_t begin, size_t end, int64_t room);
 
 }  // namespace nntile::runtime

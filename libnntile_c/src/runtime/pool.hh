@@ -43,7 +43,7 @@ public:
     // tasks in flight, so nothing, too, where they use much that is free already.
     bool reserve(const std::vector<Need>& needs, bool prefer_idle, bool patient,
                  std::vector<Tile*>& out);
-    void give(Tile* tile);  // back into the pool
+    void give(Tile* tile);                                   // back into the pool
     void adopt(Tile* tile, DType dtype, const Dims& sizes);  // it has an owner now
     TileRef own(Tile* tile, DType dtype, const Dims& sizes);
     void disown(Tile* tile);  // back into the pool from its last owner

@@ -42,7 +42,9 @@ public:
     }
 
 private:
-    static int64_t rounded(int64_t bytes) { return (bytes + Disk::unit - 1) / Disk::unit * Disk::unit; }
+    static int64_t rounded(int64_t bytes) {
+        return (bytes + Disk::unit - 1) / Disk::unit * Disk::unit;
+    }
     std::queue<Transfer*> reads_, writes_;
     int in_a_row_ = 0;
     int64_t used_ = 0;
@@ -408,7 +410,8 @@ private:
         const CompiledPlan& plan = *event.plan;
         std::vector<uint32_t> of(plan.memories.size());
         for (size_t m = 0; m < of.size(); ++m)
-            of[m] = m < plan.external ? number_of(event.tiles[m]) : add(plan.memories[m].size_class);
+            of[m] =
+                m < plan.external ? number_of(event.tiles[m]) : add(plan.memories[m].size_class);
         for (uint32_t t : plan.order) {
             begin_task();
             for (const Entry& e : plan.entries_of(t))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Plays what was noted on tensors without data, with a budget of memory and a disk. Pool, stager and
-// residency are the runtime's own; blocks are addresses, transfers and tasks take time only.
+// Plays what was noted on tensors without data, with a budget of memory and a disk. Pool, stager
+// and residency are the runtime's own; blocks are addresses, transfers and tasks take time only.
 #pragma once
 
 #include "runtime/optimum.hh"

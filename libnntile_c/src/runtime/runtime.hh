@@ -62,7 +62,7 @@ std::string describe();  // "key: value" lines
 void imagine(bool on, int64_t memory_bytes);
 bool imagining();
 int64_t imagined_budget();  // 0: none is given, or tensors have data
-uint64_t generation();   // counts starts: a Storage of an older one is dead
+uint64_t generation();      // counts starts: a Storage of an older one is dead
 
 // ---- stored values (storage.cc)
 class Tile;  // one StarPU handle of some bytes; reference counted; pooled when dropped
