@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -28,7 +29,7 @@ def program(what: str, name: str, budget: str, folder: Path) -> dict[str, float]
         text=True,
         timeout=240,
         check=False,
-        env={"PYTHONPATH": str(TESTS), "PATH": ""},
+        env=os.environ | {"PYTHONPATH": str(TESTS)},
     )
     assert ended.returncode == 0, ended.stderr[-3000:]
     found: dict[str, float] = json.loads(ended.stdout.splitlines()[-1])
