@@ -21,7 +21,7 @@ constexpr size_t most_logged = 64, most_logged_nodes = 20'000;  // some 300 byte
 // Everything that lowering depends on.
 Hash key_of(const Hash& hash, const graph::Graph& graph, const graph::AxisCuts& cuts) {
     Hash key = hash;
-    key.add(tile::cost_version());
+    key.add(tile::cost_version()).add(static_cast<uint64_t>(tile::most_task_bytes()));
     for (const graph::Input& in : graph.inputs) {
         if (!in.stored) continue;
         for (const graph::Cut& cut : in.stored->cuts) {
@@ -101,13 +101,13 @@ int64_t PlanExecutor::most_waiting_bytes() {
 
 PlanExecutor::Entry& PlanExecutor::find(const graph::Graph& graph, const Hash& hash,
                                         const graph::AxisCuts& cuts) {
+    runtime::ensure_started();  // says how large a task may be
     const Hash key = key_of(hash, graph, cuts);
     if (auto known = by_key_.find(key); known != by_key_.end()) {
         ++plan_hits;
         entries_.splice(entries_.begin(), entries_, known->second);
         return entries_.front();
     }
-    runtime::ensure_started();
     const auto compiled = nntile::compile(graph, cuts, saved_for(hash));
     ++lowerings;
     log_lowering(graph, hash, cuts);
@@ -256,6 +256,8 @@ std::string PlanExecutor::reason_for(const graph::Graph& graph, const Hash& hash
             if (before->cuts != cuts) return "planned again: named axes are cut otherwise";
             if (before->cost != tile::cost_version())
                 return "planned again: the cost module has other constants";
+            if (before->task_bytes != tile::most_task_bytes())
+                return "planned again: the context has another memory budget, or other workers";
             return "planned again: what it reads is cut otherwise, or its plan was dropped";
         }
         if (!same && place && place_of_last(before->graph) == place) same = &*before;
@@ -268,8 +270,8 @@ void PlanExecutor::log_lowering(const graph::Graph& graph, const Hash& hash,
                                 const graph::AxisCuts& cuts) {
     std::string why = reason_for(graph, hash, cuts);
     logged_nodes_ += graph.nodes.size();
-    lowerings_log_.push_back(
-        {without_data(graph), hash, cuts, tile::cost_version(), std::move(why)});
+    lowerings_log_.push_back({without_data(graph), hash, cuts, tile::cost_version(),
+                              tile::most_task_bytes(), std::move(why)});
     while (lowerings_log_.size() > 1 &&
            (lowerings_log_.size() > most_logged || logged_nodes_ > most_logged_nodes)) {
         logged_nodes_ -= lowerings_log_.front().graph.nodes.size();
