@@ -61,6 +61,16 @@ void Stager::forget_disk(Tile* tile) {
     full_ = false;
 }
 
+// Whether a run that was bound as a whole may still use it. Where there is a disk such runs pin
+// what they use; without one they need not, for a tile that is taken again keeps its references.
+bool Stager::in_use_unpinned(const Tile& tile) {
+    const auto uses = [](const TaskRef& ref) {
+        const RunTask* task = ref.running();
+        return task && !task->run->managed;
+    };
+    return uses(tile.writer) || std::any_of(tile.readers.begin(), tile.readers.end(), uses);
+}
+
 void Stager::settle(Tile* tile) {
     if (tile->ram.pins > 0 || tile->ram.writing || tile->ram.loading) return;
     if (!tile->owned && tile->holds == 0) return recycle(tile);
@@ -68,8 +78,11 @@ void Stager::settle(Tile* tile) {
     const bool none = dead(*tile, next);
     if (none) forget_disk(tile);
     if (!tile->ram.block) return;
-    if (none) leave(tile);
-    else if (disk_) residency_.enter(*tile, next, tile->disk.there());
+    if (!none) {
+        if (disk_) residency_.enter(*tile, next, tile->disk.there());
+    } else if (!in_use_unpinned(*tile)) {
+        leave(tile);
+    }
 }
 
 void Stager::recycle(Tile* tile) {

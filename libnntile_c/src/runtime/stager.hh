@@ -99,6 +99,7 @@ private:
     void forget_disk(Tile* tile);
     static void on_done(Transfer& transfer, int error);
     bool dead(const Tile& tile, When& next) const;
+    static bool in_use_unpinned(const Tile& tile);
     void leave(Tile* tile);  // its memory is free
     void recycle(Tile* tile);
     void tell_hosts();
