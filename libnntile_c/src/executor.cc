@@ -9,6 +9,7 @@
 #include "tile/cost.hh"
 #include "tile/cuts.hh"
 #include "tile/text.hh"
+#include "tile/upload.hh"
 
 namespace nntile {
 
@@ -44,11 +45,13 @@ std::shared_ptr<runtime::Storage> storage_of(const graph::StoredRef& stored) {
     return s;
 }
 
-std::shared_ptr<runtime::Storage> whole_storage(DType dtype, std::span<const int64_t> sizes) {
+std::shared_ptr<runtime::Storage> uploaded_storage(DType dtype, std::span<const int64_t> sizes) {
     auto storage = std::make_shared<runtime::Storage>();
     storage->dtype = dtype;
     storage->sizes = Dims(sizes);
-    for (int64_t n : sizes) storage->cuts.push_back(tile::whole(n));
+    tile::UploadCuts upload = tile::upload_cuts(dtype, sizes, tile::most_task_bytes());
+    storage->cuts = std::move(upload.cuts);
+    storage->hints = upload.hints;
     storage->names.resize(sizes.size());
     return storage;
 }
@@ -175,7 +178,7 @@ record::Executor::Result PlanExecutor::run(const graph::Graph& graph, const Hash
 graph::StoredRef PlanExecutor::write(DType dtype, std::span<const int64_t> sizes,
                                      const void* host) {
     runtime::ensure_started();
-    auto storage = whole_storage(dtype, sizes);  // the first graph that reads it knows better
+    auto storage = uploaded_storage(dtype, sizes);  // the first graph that reads it knows better
     runtime::allocate(*storage);
     runtime::write(*storage, host);
     return storage;
@@ -257,7 +260,7 @@ std::string PlanExecutor::reason_for(const graph::Graph& graph, const Hash& hash
             if (before->cost != tile::cost_version())
                 return "planned again: the cost module has other constants";
             if (before->task_bytes != tile::most_task_bytes())
-                return "planned again: the context has another memory budget, or other workers";
+                return "planned again: the context has another memory budget";
             return "planned again: what it reads is cut otherwise, or its plan was dropped";
         }
         if (!same && place && place_of_last(before->graph) == place) same = &*before;

@@ -143,6 +143,71 @@ def test_a_staged_run_leaves_others_their_tiles():
     assert ours == pytest.approx(theirs, rel=1e-3)
 
 
+# A batch of which one layer's task needs more than the budget, a layer of four times the budget.
+LARGE = r"""
+import json, sys
+import torch, torch_nntile as nt
+
+budget, swap = sys.argv[1:]
+nt.init_context(ncpu=2, **({"memory": budget, "swap": swap, "swap_size": "2GiB"} if swap else {}))
+torch.manual_seed(0)
+losses = []
+for shape, hidden in (((12_000, 784), 64), ((64, 256), 4096)):
+    model = torch.nn.Sequential(
+        torch.nn.Linear(shape[1], hidden), torch.nn.ReLU(), torch.nn.Linear(hidden, 784)
+    ).to("nntile")
+    x = torch.randn(shape).to("nntile")
+    optimizer = torch.optim.Adam(model.parameters())
+    for _ in range(3):
+        loss = model(x).square().mean()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        losses.append(loss.item())
+stats = torch.nntile.memory_stats()
+print(json.dumps({"losses": losses, "peak": stats["reserved_peak_bytes"]}))
+"""
+
+
+def test_tasks_larger_than_the_budget_are_cut(tmp_path):
+    free = run("", "", program=LARGE)
+    small = run("12MiB", tmp_path, program=LARGE)
+    assert small["losses"] == pytest.approx(free["losses"], rel=1e-5)
+    assert free["peak"] > 48 << 20
+    assert small["peak"] <= 12.5 * (1 << 20)
+
+
+TOO_LARGE = r"""
+import json, sys
+import torch, torch_nntile as nt
+
+nt.init_context(ncpu=2, memory="16MiB", swap=sys.argv[1], swap_size="1GiB")
+texts = []
+x = torch.ones(4096, 1024).to("nntile")
+nt.set_axis_group_name(x, {0: "rows", 1: "columns"})
+nt.set_axis_group_tiling("rows", "whole")
+nt.set_axis_group_tiling("columns", "whole")
+for f in (lambda: x.exp(), lambda: torch.ones(3_000_000, device="nntile").sort()):
+    try:
+        print(f())
+        raise SystemExit("it fits")
+    except torch.OutOfMemoryError as error:
+        texts.append(str(error))
+nt.set_axis_group_tiling("rows", 512)
+assert (x * 2).sum().item() == 2 << 22
+print(json.dumps(texts))
+"""
+
+
+def test_what_cannot_be_cut_is_named(tmp_path):
+    pinned, whole = run(tmp_path, program=TOO_LARGE)
+    assert "a task of exp needs 32 MiB" in pinned
+    assert "axis 'rows' cut into 4 of 1024 would fit" in pinned
+    assert "a task of sort needs" in whole
+    assert "no axis of it can be cut" in whole
+    assert "<string>:" in whole
+
+
 FULL = r"""
 import json, sys
 import torch, torch_nntile as nt

@@ -50,12 +50,11 @@ void check_inputs(const CompiledPlan& plan, const Launch& launch) {
 
 // A task that cannot have all that it needs at once is found before anything has happened.
 void check_largest(const CompiledPlan& plan) {
-    const Pool& pool = engine().pool;
-    if (plan.largest_task_bytes <= pool.budget + pool.budget / 64) return;
+    if (plan.fits(engine().pool.budget)) return;
     const PlanTask& task = plan.tasks[plan.largest_task];
     fail(Status::out_of_memory, "out of memory: ", task.kind->op, ": one task needs ",
          plan.largest_task_bytes, " bytes of operands and results at once, the budget is ",
-         pool.budget, " bytes");
+         engine().pool.budget, " bytes");
 }
 
 std::unique_ptr<Run> spare_run(CompiledPlan& plan) {

@@ -42,7 +42,7 @@ public:
         }
         chosen_.cuts = std::move(best.cuts);
         apply(chosen_.cuts);
-        tell(before, largest(uncut), largest(best.needs));
+        tell(before, uncut.largest, best.needs.largest);
     }
 
 private:
@@ -73,10 +73,6 @@ private:
             apply(now.cuts);
         }
         return now;
-    }
-
-    static double largest(const Needs& needs) {
-        return *std::max_element(needs.jobs.begin(), needs.jobs.end());
     }
 
     std::optional<size_t> worst(const Needs& needs, const std::vector<bool>& given_up) const {

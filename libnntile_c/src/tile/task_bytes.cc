@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "graph/program.hh"
+#include "tile/upload.hh"
 
 namespace nntile::tile {
 
@@ -32,8 +33,10 @@ double TaskBytes::most_of(const Related& related) {
 }
 
 TaskBytes::TaskBytes(const Related& related, const Axes& axes)
-    : related_(related), axes_(axes), stored_(related.graph.values.size(), 0) {
+    : related_(related), axes_(axes), stored_(related.graph.values.size(), 0),
+      kept_(related.graph.values.size(), false) {
     const graph::Graph& g = related.graph;
+    for (const graph::Output& out : g.outputs) kept_[g.base_of(out.value)] = true;
     for (const graph::Input& in : g.inputs) {
         if (!in.stored || !related.live.values[in.value]) continue;
         double& bytes = stored_[in.value];
@@ -223,6 +226,16 @@ double TaskBytes::retile(uint32_t base, const std::vector<bool>& taken_over, dou
     return same ? 0 : read_from(base) + tile_of(base, taken_over);
 }
 
+// Large data that is kept is cut as an upload is: tasks of later graphs need several tiles of it.
+double TaskBytes::for_later(const Job& job, const std::vector<bool>& taken_over,
+                            double most) const {
+    double bytes = 0;
+    for (const Operand& o : job.operands)
+        if (o.output && kept_[o.base] && bytes_of(related_.graph.value(o.base)) > most / 2)
+            bytes = std::max(bytes, tiles_in_a_task * tile_of(o.base, taken_over));
+    return bytes;
+}
+
 // Two partial results that are joined.
 double TaskBytes::joins(const Job& job, double result) const {
     int64_t parallel = 1, parts = 1;
@@ -271,10 +284,12 @@ double TaskBytes::need(const Job& job, const std::vector<bool>& taken_over, doub
 }
 
 TaskBytes::Needs TaskBytes::needs(double most, std::vector<bool> taken_over) const {
-    Needs found{{}, std::move(taken_over)};
+    Needs found{{}, 0, std::move(taken_over)};
     found.jobs.reserve(jobs_.size());
     for (const Job& job : jobs_) {
-        found.jobs.push_back(need(job, found.taken_over, most));
+        const double bytes = need(job, found.taken_over, most);
+        found.largest = std::max(found.largest, bytes);
+        found.jobs.push_back(std::max(bytes, for_later(job, found.taken_over, most)));
         found.excess += std::log2(std::max(found.jobs.back() / most, 1.0));
     }
     return found;

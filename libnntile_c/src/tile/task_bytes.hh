@@ -22,7 +22,8 @@ public:
         bool can_be_cut() const { return dim >= 0 && kind != schema::LabelKind::whole; }
     };
     struct Needs {
-        std::vector<double> jobs;  // bytes of the largest task of each
+        std::vector<double> jobs;  // bytes that are asked for: of the largest task of each
+        double largest = 0;        // bytes of the largest task of all
         // By value: stored data that takes the cuts of this graph for good: its tiles make a task
         // too large, or are copied for this graph anyway.
         std::vector<bool> taken_over;
@@ -69,6 +70,7 @@ private:
     Seen seen(const Job& job, const Operand& o, const std::vector<bool>& taken_over) const;
     double retile(uint32_t base, const std::vector<bool>& taken_over, double most) const;
     double need(const Job& job, const std::vector<bool>& taken_over, double most) const;
+    double for_later(const Job& job, const std::vector<bool>& taken_over, double most) const;
     double joins(const Job& job, double result) const;
     Needs needs(double most, std::vector<bool> taken_over) const;
 
@@ -76,6 +78,7 @@ private:
     const Axes& axes_;
     std::vector<Job> jobs_;
     std::vector<double> stored_;  // by value: its largest tile, if it is stored
+    std::vector<bool> kept_;      // by value: later graphs read it
 };
 
 }  // namespace nntile::tile

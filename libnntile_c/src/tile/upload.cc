@@ -7,11 +7,10 @@ namespace nntile::tile {
 
 UploadCuts upload_cuts(DType dtype, std::span<const int64_t> sizes, int64_t most_task_bytes) {
     constexpr size_t most_dims = 64;  // that hints have a bit for
-    constexpr int64_t tiles = 8;      // so many have room in a task
     UploadCuts found;
     int64_t bytes = product(sizes) * size_of(dtype);
     const bool small = bytes <= most_task_bytes / 2;
-    const int64_t most = std::max<int64_t>(most_task_bytes / tiles, 1);
+    const int64_t most = std::max<int64_t>(most_task_bytes / tiles_in_a_task, 1);
     for (size_t d = 0; d < sizes.size(); ++d) {
         found.cuts.push_back(whole(sizes[d]));
         if (small || bytes <= most || sizes[d] < 2 || d >= most_dims) continue;

@@ -10,9 +10,10 @@
 
 namespace nntile::tile {
 
-// One tile where it leaves room for others in a task of `most_task_bytes`; else tiles that a task
-// can have several of, along the first dims: each is one range of the host's bytes. `hints`: as
-// Stored::hints; no graph has to follow these cuts.
+// One tile where it leaves room for others in a task of `most_task_bytes`; else tiles of which a
+// task can have `tiles_in_a_task`, along the first dims: each is one range of the host's bytes.
+// `hints`: as Stored::hints; no graph has to follow these cuts.
+inline constexpr int64_t tiles_in_a_task = 8;
 struct UploadCuts {
     std::vector<Cut> cuts;
     uint64_t hints = 0;
