@@ -299,9 +299,8 @@ void advised() {
         const tile::Advice said = tile::advice(m.graph, {}, tiling, lowered.tiles, mib);
         CHECK(said.largest.node == tile::none && said.largest.bytes > 4 * mib);
         CHECK(said.text.starts_with("a task that brings data into other tiles needs 4.1 MiB "));
-        CHECK(
-            said.text.find(": f32 (1024, 1024) in tiles of (32, 1024), stored in one; tiles that "
-                           "are stored have to be read as they are: ") != std::string::npos);
+        CHECK(said.text.find(": f32 (1024, 1024) in tiles of (32, 1024), stored in one; tiles that "
+                             "are stored have to be read as they are: ") != std::string::npos);
     }
     {  // nothing at all
         Maker m(From::nothing, 0);

@@ -208,6 +208,49 @@ def test_what_cannot_be_cut_is_named(tmp_path):
     assert "<string>:" in whole
 
 
+SEEN = r"""
+import json, math, sys
+import torch, torch_nntile as nt
+
+nt.init_context(ncpu=2, memory="8MiB", swap=sys.argv[1], swap_size="1GiB")
+layers = [torch.nn.Linear(512, 512) for _ in range(4)]
+model = torch.nn.Sequential(*layers).to("nntile")
+optimizer = torch.optim.Adam(model.parameters())
+
+
+def step():
+    model(torch.ones(64, 512, device="nntile")).square().mean().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+
+
+for _ in range(2):
+    step()
+before = torch.nntile.memory_stats()
+with nt.profile() as p:
+    step()
+after = torch.nntile.memory_stats()
+bytes_of = {k: sum(m.bytes for m in p.moves if m.kind == k) for k in ("read", "write")}
+for kind, counter in (("read", "read_bytes"), ("write", "written_bytes")):
+    moved = after[counter] - before[counter]  # transfers may end before and after the block
+    assert 0.5 * moved < bytes_of[kind] < 2 * moved, (kind, moved, bytes_of)
+again = [m.again for m in p.moves if m.kind == "evict" and m.again < math.inf]
+assert again and all(0 <= a < p.seconds for a in again)
+assert any(m.line.startswith("<string>:") for m in p.moves if m.kind == "read")
+p.save(sys.argv[1] + "/trace.json")
+events = json.load(open(sys.argv[1] + "/trace.json"))["traceEvents"]
+assert sum(e.get("cat") == "disk" for e in events) == len(p.moves)
+assert "Between memory and the disk" in p._repr_html_()
+print(json.dumps([p.summary(), nt.explain(why=True)]))
+"""
+
+
+def test_a_profile_shows_what_moved(tmp_path):
+    for text in run(tmp_path, program=SEEN):
+        assert "f32 (512, 512): " in text
+        assert "used again in " in text
+
+
 FULL = r"""
 import json, sys
 import torch, torch_nntile as nt

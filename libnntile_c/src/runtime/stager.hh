@@ -94,6 +94,7 @@ private:
     // Whether there are so many bytes now. If not, what should leave first does, or begins to.
     bool room(int64_t bytes);
     void write_ahead(int64_t bytes);
+    static void tell(const Tile& tile, const char* what, int64_t begin);
     bool spill(Tile* tile);  // false: the disk is full
     void load(Tile* tile);
     void forget_disk(Tile* tile);

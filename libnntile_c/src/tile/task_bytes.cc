@@ -33,7 +33,9 @@ double TaskBytes::most_of(const Related& related) {
 }
 
 TaskBytes::TaskBytes(const Related& related, const Axes& axes)
-    : related_(related), axes_(axes), stored_(related.graph.values.size(), 0),
+    : related_(related),
+      axes_(axes),
+      stored_(related.graph.values.size(), 0),
       kept_(related.graph.values.size(), false) {
     const graph::Graph& g = related.graph;
     for (const graph::Output& out : g.outputs) kept_[g.base_of(out.value)] = true;
