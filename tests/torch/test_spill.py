@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 
+import interpreter
 import pytest
 
 PROGRAM = r"""
@@ -78,15 +79,8 @@ print(json.dumps({"losses": losses, "sums": sums, "evictions": stats["evictions"
 """
 
 
-def run(*arguments, program=PROGRAM, **options):
-    ended = subprocess.run(
-        [sys.executable, "-c", program, *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-        **options,
-    )
+def run(*arguments, program=PROGRAM):
+    ended = interpreter.run(program, *arguments, timeout=240)
     assert ended.returncode == 0, ended.stderr[-3000:]
     return json.loads(ended.stdout.splitlines()[-1])
 
