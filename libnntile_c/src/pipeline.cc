@@ -66,9 +66,11 @@ std::shared_ptr<Compiled> compile(const graph::Graph& recorded, const tile::Axis
             {v, value.source, value.dtype, value.sizes, tiling.cuts, tiling.names, tiling.hints});
     }
     c->plan = runtime::make_plan(c->tiles, lowered.inputs, lowered.outputs);
-    if (!c->plan->can_run())
-        fail(Status::out_of_memory, "out of memory: ",
-             tile::advice(c->graph, cuts, c->tiling, c->tiles, tile::most_task_bytes()).text);
+    if (!c->plan->can_run()) {  // "": of many small tiles, which take more than their bytes
+        const std::string text =
+            tile::advice(c->graph, cuts, c->tiling, c->tiles, tile::most_task_bytes()).text;
+        if (!text.empty()) fail(Status::out_of_memory, "out of memory: ", text);
+    }
     return c;
 }
 

@@ -98,9 +98,8 @@ def why() -> str:
     copied = _by_line(_copies(p.tasks), lambda t: f"for {t.op}") if p else []
     lines += copied or ["  nothing in the last profile" if p else f"  {_HINT}"]
     lines += ["", "What left memory for the disk, and came back:"]
-    lines += (p.move_lines()[2:] if p else []) or [
-        "  nothing in the last profile" if p else f"  {_HINT}"
-    ]
+    moved = table.moves_as_text(p.moves) if p else []
+    lines += moved or ["  nothing in the last profile" if p else f"  {_HINT}"]
     lines += ["", "What ran on the host, on PyTorch's CPU kernels:"]
     host = _by_line([t for t in p.tasks if t.kernel == "host"], lambda t: t.op) if p else []
     calls = [

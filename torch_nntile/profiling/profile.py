@@ -179,8 +179,9 @@ class profile:  # noqa: N801 (it reads as a verb)
         ]
 
     def move_lines(self) -> list[str]:
-        """What left memory and came back, by tensor; nothing where nothing did."""
-        return table.moves_as_text(self.moves)
+        """What left memory and came back, by tensor; no lines where nothing did."""
+        lines = table.moves_as_text(self.moves)
+        return ["", "between memory and the disk:", *lines] if lines else []
 
     def idle_line(self) -> str:
         """How long workers had nothing to do, and why: the last line of `summary()`."""

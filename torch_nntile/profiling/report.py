@@ -214,7 +214,7 @@ def body(p: profile) -> str:
     parts = [f'<div class="nntile"><style>{_STYLE}</style><h3>Tasks by worker</h3>']
     parts += [_gantt(p), note, f"<p>{idle}</p>"]
     if p.moves:
-        lines = "<br>".join(map(escape, p.move_lines()[2:]))
+        lines = "<br>".join(map(escape, table.moves_as_text(p.moves)))
         parts.append(f"<h3>Between memory and the disk</h3><p>{lines}</p>")
     parts += ["<h3>Memory of tensors</h3>", _memory(p.calls, p.seconds), '<div class="tables">']
     parts += [f"<div><h3>Time by {by}</h3>{_table(p, by)}</div>" for by in table.KEYS]

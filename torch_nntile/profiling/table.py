@@ -81,10 +81,10 @@ def moves_as_text(moves: Sequence[Move]) -> list[str]:
         soon = f"; used again in {again[len(again) // 2] * 1e3:.3g} ms (median)" if again else ""
         evicted, written, read = (nbytes[k] / 1e6 for k in ("evict", "write", "read"))
         lines.append(
-            f"{what}: {evicted:.1f} MB left memory, {written:.1f} MB written, {read:.1f} MB read"
+            f"  {what}: {evicted:.1f} MB left memory, {written:.1f} MB written, {read:.1f} MB read"
             f"{soon}"
         )
-    return ["", "between memory and the disk:", *(f"  {line}" for line in lines)] if lines else []
+    return lines
 
 
 def as_text(rows: Sequence[Row], by: str) -> list[str]:

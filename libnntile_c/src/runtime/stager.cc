@@ -192,7 +192,7 @@ void Stager::moved(Tile* tile, int error, Ready& ready) {
     --transfers_;
     Replica& ram = tile->ram;
     const bool written = ram.writing;
-    tell(*tile, written ? "write" : "read", tile->disk.began);
+    if (!error) tell(*tile, written ? "write" : "read", tile->disk.began);
     if (error) {
         trouble_ = text_of("; ", written ? "writing to" : "reading from", " the disk failed in ",
                            disk_->folder(), ": ", std::strerror(error));

@@ -51,16 +51,16 @@ TaskBytes::TaskBytes(const Related& related, const Axes& axes)
     for (uint32_t n = 0; n < g.nodes.size(); ++n) {
         if (!related.live.nodes[n]) continue;
         const graph::Node& node = g.nodes[n];
-        if (graph::has_prologue(node)) add(n, graph::prologue_of(node), related.spaces[n]);
+        if (graph::has_prologue(node)) add(graph::prologue_of(node), related.spaces[n]);
         if (node.row->rule == schema::Rule::write) {
-            Job job{n};
+            Job job;
             job.writes = true;
             job.operands = {operand_of(node.inputs[0], false),
                             operand_of(graph::data_of(node), false),
                             operand_of(node.outputs[0], true)};
             jobs_.push_back(std::move(job));
         } else if (!schema::only_moves(node.row->rule)) {
-            add(n, node, related.spaces[n]);
+            add(node, related.spaces[n]);
         }
     }
 }
@@ -73,8 +73,8 @@ TaskBytes::Operand TaskBytes::operand_of(uint32_t v, bool output) const {
     return o;
 }
 
-void TaskBytes::add(uint32_t number, const graph::Node& node, const NodeSpace& space) {
-    Job job{number};
+void TaskBytes::add(const graph::Node& node, const NodeSpace& space) {
+    Job job;
     for (const schema::Label& l : space.relation.labels)
         job.labels.push_back({-1, l.extent, l.kind});
     const graph::Own own = graph::has_epilogue(node)

@@ -33,7 +33,6 @@ public:
     Needs operator()(double most) const;
 
     size_t job_count() const { return jobs_.size(); }
-    uint32_t node_of(size_t job) const { return jobs_[job].node; }
     std::span<const Label> labels_of(size_t job) const { return jobs_[job].labels; }
     bool is_cut_by_tasks(int axis) const;      // along it a job can be cut; axis: as Axes::find()
     bool are_alike(size_t a, size_t b) const;  // their labels are
@@ -46,7 +45,6 @@ private:
         SmallVector<int8_t, 8> labels = {};
     };
     struct Job {
-        uint32_t node;
         bool writes = false;  // of rule write: old data, what is written, result
         std::vector<Label> labels = {};
         std::vector<Operand> operands = {};
@@ -57,7 +55,7 @@ private:
         uint32_t tile;  // operands of one such number share it
     };
 
-    void add(uint32_t number, const graph::Node& node, const NodeSpace& space);
+    void add(const graph::Node& node, const NodeSpace& space);
     Operand operand_of(uint32_t v, bool output) const;
     bool is_cut(uint32_t v) const;
     double tile_of(uint32_t base, const std::vector<bool>& taken_over) const;
