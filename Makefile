@@ -25,8 +25,8 @@ test-all: programs  ## the slow ones too: wheel, sanitizers, all of op_db
 	$(PYTHON) -m pytest $(PARALLEL) -m "not bench"
 
 SECONDS = 600
-fuzz: setup  ## random programs against CPU PyTorch: SECONDS=600 SEED=
-	PYTHONPATH=tests $(PYTHON) -m fuzz --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
+fuzz: setup  ## random programs against CPU PyTorch: SECONDS=600 SEED= MEMORY=8192 (bytes, with a disk)
+	PYTHONPATH=tests $(PYTHON) -m fuzz --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) $(if $(MEMORY),--memory $(MEMORY))
 
 bench: setup  ## times beside CPU PyTorch, on a quiet machine
 	$(PYTHON) -m pytest -m bench -s
