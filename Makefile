@@ -1,8 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Each target first sees to its set-up; the second time that takes no time.
 PYTHON = .venv/bin/python
+# ccache takes what a precompiled header hides, such as __TIME__, for an input that may change.
+export CCACHE_SLOPPINESS = pch_defines,time_macros
+# Tests run in as many processes as there are cores; one may take 2 GB, so not in more than eight.
+PROCESSES = $(shell cores=$$(nproc); echo $$((cores < 8 ? cores : 8)))
+PARALLEL = -n $(PROCESSES) --dist worksteal
 
-.PHONY: help setup build debug mnist test test-all one fuzz bench lint format stats goldens abi sanitize docs wheel clean
+.PHONY: help setup build programs debug mnist test test-all one fuzz bench lint format stats goldens abi sanitize docs wheel clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -10,18 +15,18 @@ help:  ## this list
 mnist: setup  ## train the example on 60,000 images, and compare it with CPU PyTorch
 	$(PYTHON) -m torch_nntile.train_mnist --compare-torch --output-dir runs/mnist
 
-test: setup  ## the tests that take seconds each
-	$(PYTHON) -m pytest -m "not slow and not bench"
+test: programs  ## the tests that take seconds each
+	$(PYTHON) -m pytest $(PARALLEL) -m "not slow and not bench"
 
 one: setup  ## one file or test: TEST=tests/torch/test_rows.py or TEST="tests/torch -k gelu"
 	$(PYTHON) -m pytest -x -q $(TEST)
 
-test-all: setup  ## the slow ones too: wheel, sanitizers, all of op_db
-	$(PYTHON) -m pytest -m "not bench"
+test-all: programs  ## the slow ones too: wheel, sanitizers, all of op_db
+	$(PYTHON) -m pytest $(PARALLEL) -m "not bench"
 
 SECONDS = 600
-fuzz: setup  ## random programs against CPU PyTorch: SECONDS=600 SEED=
-	PYTHONPATH=tests $(PYTHON) -m fuzz --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
+fuzz: setup  ## random programs against CPU PyTorch: SECONDS=600 SEED= MEMORY=8192 (bytes, with a disk)
+	PYTHONPATH=tests $(PYTHON) -m fuzz --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) $(if $(MEMORY),--memory $(MEMORY))
 
 bench: setup  ## times beside CPU PyTorch, on a quiet machine
 	$(PYTHON) -m pytest -m bench -s
@@ -42,7 +47,10 @@ wheel: setup  ## a wheel in dist/
 	PATH="$(CURDIR)/.venv/bin:$$PATH" $(PYTHON) -m pip wheel --no-build-isolation --no-deps -w dist .
 
 build: setup  ## compile what has changed
-	ninja -C build/dev --quiet
+	.venv/bin/ninja -C build/dev --quiet
+
+programs: setup  ## likewise, with the C and C++ tests: processes that run tests must not compile at once
+	.venv/bin/ninja -C build/dev --quiet all meson-test-prereq
 
 debug: setup  ## the core and its C++ tests without optimisation, in build/debug, for a debugger
 	@sh tools/debug.sh

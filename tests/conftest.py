@@ -33,6 +33,11 @@ providers._get_local_constants = Constants
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 
+# Processes of pytest-xdist share the cores, and so do their teams of threads.
+PROCESSES = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+if PROCESSES > 1:
+    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // PROCESSES)))
+
 # Cuts, and so the numbers of tasks that tests pin, are those of one model on every machine.
 os.environ["NNTILE_COST"] = str(Path(__file__).with_name("machine.cost"))
 

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import interpreter
 import pytest
 import torch
 
@@ -67,12 +68,14 @@ def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def train(images: Path, tmp_path: Path) -> Run:
-    def run(*arguments: str, prefix: tuple[str, ...] = ("-m", "torch_nntile.train_mnist")) -> Any:
-        command = [sys.executable, *prefix, *SMALL]
+    def run(*arguments: str, prefix: tuple[str, ...] = ()) -> Any:
+        flags = list(SMALL)
         if "--data" not in arguments:
-            command += ["--data", "fashion-mnist", "--data-dir", str(images)]
+            flags += ["--data", "fashion-mnist", "--data-dir", str(images)]
+        if not prefix:
+            return interpreter.run(WITH_REPORT, *flags, *arguments, cwd=tmp_path)
         return subprocess.run(
-            [*command, *arguments],
+            [sys.executable, *prefix, *flags, *arguments],
             cwd=tmp_path,
             capture_output=True,
             text=True,
@@ -109,19 +112,20 @@ RUNS = {
 
 
 QUICK = ("graph, cut", "ragged", "captured")
-TWO_PROCESSES = ("-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone", "-m")
+COMMAND = ("-m", "torch_nntile.train_mnist")
+TWO_PROCESSES = ("-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone", *COMMAND)
 
 
 @pytest.mark.parametrize("arguments", [[], ["--batch-size", "100", "--capture"]])
 def test_two_processes_have_the_losses_of_one_cpu(train: Run, arguments: list[str]) -> None:
-    done = train("--compare-torch", *arguments, prefix=(*TWO_PROCESSES, "torch_nntile.train_mnist"))
+    done = train("--compare-torch", *arguments, prefix=TWO_PROCESSES)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "devices agree" in done.stdout
     assert done.stdout.count("fashion-mnist: ") == 1  # the first process speaks for all
 
 
 def test_processes_must_divide_a_batch(train: Run) -> None:
-    done = train("--batch-size", "101", prefix=(*TWO_PROCESSES, "torch_nntile.train_mnist"))
+    done = train("--batch-size", "101", prefix=TWO_PROCESSES)
     assert done.returncode != 0
     assert "2 processes do not divide a batch of 101 images" in done.stderr
 
@@ -129,9 +133,7 @@ def test_processes_must_divide_a_batch(train: Run) -> None:
 @pytest.mark.parametrize("name", [pytest.param(n, marks=() if n in QUICK else slow) for n in RUNS])
 def test_losses_and_weights_are_those_of_the_cpu(train: Run, tmp_path: Path, name: str) -> None:
     out = tmp_path / "out"
-    done = train(
-        "--compare-torch", "--output-dir", str(out), *RUNS[name], prefix=("-c", WITH_REPORT)
-    )
+    done = train("--compare-torch", "--output-dir", str(out), *RUNS[name])
     assert done.returncode == 0, done.stdout + done.stderr
     assert "devices agree" in done.stdout
     assert done.stdout.endswith("fallback report: []\n")
@@ -154,7 +156,7 @@ def test_losses_and_weights_are_those_of_the_cpu(train: Run, tmp_path: Path, nam
 
 def test_digits_need_no_files(train: Run) -> None:
     pytest.importorskip("sklearn")
-    done = train("--data", "digits", "--compare-torch")
+    done = train("--data", "digits", "--compare-torch", prefix=COMMAND)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "digits: 1500 images to train, 297 to test" in done.stdout
 
@@ -170,7 +172,7 @@ def test_it_learns(train: Run, tmp_path: Path) -> None:
 
 def test_a_second_training_in_batches(train: Run) -> None:
     """After the one batch, from the same weights, with cuts that fit the one batch only."""
-    done = train("--batch-epochs", "40", *RAGGED, prefix=("-c", WITH_REPORT))
+    done = train("--batch-epochs", "40", *RAGGED)
     assert done.returncode == 0, done.stdout + done.stderr
     found = re.search(
         r"in batches: 40 epochs of 2 steps in .* test accuracy ([\d.]+) %", done.stdout

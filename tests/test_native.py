@@ -4,13 +4,16 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from pathlib import Path
 
 import list_sources
 import pytest
+from turns import turn
 
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build" / "dev"
+NINJA = str(Path(sys.executable).with_name("ninja"))
 PATTERNS = ["tests/**/test_*.cc", "tests/**/test_*.c", "examples/c/[0-9]*.c"]
 PROGRAMS = [file.rsplit(".", 1)[0].replace("/", "-") for file in list_sources.find(ROOT, PATTERNS)]
 
@@ -28,7 +31,8 @@ def run(*command: str) -> None:
 @pytest.fixture(scope="session")
 def programs() -> Path:
     """The folder with all programs, built."""
-    run("ninja", "-C", str(BUILD), *(f"tests/{name}" for name in PROGRAMS))
+    with turn("dev"):
+        run(NINJA, "-C", str(BUILD), *(f"tests/{name}" for name in PROGRAMS))
     return BUILD / "tests"
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 import list_symbols
 import pytest
 import torch
+from turns import turn
 
 ROOT = Path(__file__).resolve().parent.parent
 INCLUDE = ROOT / "libnntile_c" / "include"
@@ -75,8 +76,6 @@ def test_library_exports_what_headers_declare(headers: list[Path], library: Path
 @pytest.fixture(scope="session")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A wheel of this tree, from a copy of the set-up's build: that has debug information in addition."""
-    if not WHEEL_BUILD.exists():  # with times, so that nothing is compiled again
-        shutil.copytree(BUILD, WHEEL_BUILD, symlinks=True)
     folder = tmp_path_factory.mktemp("wheel")
     starpu = [str(path) for path in ROOT.glob("build/starpu-*/lib/pkgconfig")]
     tools = str(Path(sys.executable).parent)
@@ -86,7 +85,10 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     }
     build = [sys.executable, "-m", "pip", "wheel", "--no-build-isolation", "--no-deps"]
     stripped = [f"-Cbuild-dir={WHEEL_BUILD.relative_to(ROOT)}", "-Cinstall-args=--strip"]
-    output(*build, *stripped, "-w", folder, ROOT, env=env, cwd=ROOT)
+    with turn("wheel"):
+        if not WHEEL_BUILD.exists():  # with times, so that nothing is compiled again
+            shutil.copytree(BUILD, WHEEL_BUILD, symlinks=True)
+        output(*build, *stripped, "-w", folder, ROOT, env=env, cwd=ROOT)
     (found,) = folder.glob("*.whl")
     return found
 

@@ -7,7 +7,8 @@ PATH="$(pwd)/.venv/bin:$PATH"
 if [ ! -f build/debug/build.ninja ]; then
     pkg_config_path=
     pkg-config --atleast-version=1.4.5 starpu-1.4 || pkg_config_path=$(sh tools/build_starpu.sh)
-    meson setup build/debug -Dbuildtype=debug -Dcpp_args=-D_GLIBCXX_ASSERTIONS -Dtorch=disabled -Dtests=enabled \
+    meson setup build/debug -Dbuildtype=debug -Db_pch=false -Dcpp_args=-D_GLIBCXX_ASSERTIONS \
+        -Dtorch=disabled -Dtests=enabled \
         -Dpkg_config_path="$pkg_config_path" > /dev/null
 fi
 ninja -C build/debug --quiet

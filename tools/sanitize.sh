@@ -25,7 +25,8 @@ built() {  # built KIND: builds all, also the libraries that lie beside ours, an
         if [ "$1" = thread ]; then pkg_config_path=$(sh tools/build_starpu.sh thread)
         else pkg-config --atleast-version=1.4.5 starpu-1.4 || pkg_config_path=$(sh tools/build_starpu.sh)
         fi
-        meson setup "$build" -Dbuildtype=debugoptimized -Db_ndebug=false -Db_sanitize="$1" -Db_lundef=false \
+        meson setup "$build" -Dbuildtype=debugoptimized -Db_pch=false -Db_ndebug=false \
+            -Db_sanitize="$1" -Db_lundef=false \
             -Dcpp_args="-fno-sanitize=enum -D_GLIBCXX_ASSERTIONS" \
             -Dtorch=disabled -Dtests=enabled -Dpkg_config_path="$pkg_config_path" > /dev/null
     fi

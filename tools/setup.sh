@@ -19,7 +19,7 @@ fi
 say() { printf '\n== %s\n' "$*"; }
 
 # System packages: compiler, hwloc, SLEEF, Python headers; for the ABI gate; 60,000 real images.
-packages="g++ make git pkg-config libhwloc-dev libsleef-dev python3-dev python3-venv"
+packages="g++ ccache make git pkg-config libhwloc-dev libsleef-dev python3-dev python3-venv"
 packages="$packages abigail-tools dataset-fashion-mnist"
 install_packages() {
     command -v dpkg-query >/dev/null || { echo "No Debian: please see to it that you have $packages"; return; }

@@ -107,7 +107,7 @@ def memory_stats(device: Any = None) -> dict[str, int]:
         "allocated_bytes.all.peak": peak,
         "reserved_bytes.all.current": runtime["tile_bytes"],
         "reserved_bytes.all.peak": runtime["reserved_peak_bytes"],
-        "active_bytes.all.current": runtime["tile_bytes"] - runtime["pool_bytes"],
+        "active_bytes.all.current": runtime["tensor_bytes"] + runtime["run_bytes"],
         "active_bytes.all.peak": runtime["peak_bytes"],
         **runtime,
         "plans": int(plans.plans),
@@ -139,7 +139,7 @@ def memory_summary(device: Any = None, abbreviated: bool = False) -> str:
 def memory_snapshot() -> list[dict[str, Any]]:
     """What torch.cuda calls segments. Here there is one: all tiles, of which some are in the pool."""
     runtime = _context_stats()
-    used = runtime["tile_bytes"] - runtime["pool_bytes"]
+    used = runtime["tensor_bytes"] + runtime["run_bytes"]
     return [
         {
             "device": 0,

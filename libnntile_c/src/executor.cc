@@ -9,6 +9,7 @@
 #include "tile/cost.hh"
 #include "tile/cuts.hh"
 #include "tile/text.hh"
+#include "tile/upload.hh"
 
 namespace nntile {
 
@@ -21,8 +22,7 @@ constexpr size_t most_logged = 64, most_logged_nodes = 20'000;  // some 300 byte
 // Everything that lowering depends on.
 Hash key_of(const Hash& hash, const graph::Graph& graph, const graph::AxisCuts& cuts) {
     Hash key = hash;
-    key.add(tile::cost_version());
-    key.add(runtime::imagined_budget());
+    key.add(tile::cost_version()).add(static_cast<uint64_t>(tile::most_task_bytes()));
     for (const graph::Input& in : graph.inputs) {
         if (!in.stored) continue;
         for (const graph::Cut& cut : in.stored->cuts) {
@@ -45,11 +45,13 @@ std::shared_ptr<runtime::Storage> storage_of(const graph::StoredRef& stored) {
     return s;
 }
 
-std::shared_ptr<runtime::Storage> whole_storage(DType dtype, std::span<const int64_t> sizes) {
+std::shared_ptr<runtime::Storage> uploaded_storage(DType dtype, std::span<const int64_t> sizes) {
     auto storage = std::make_shared<runtime::Storage>();
     storage->dtype = dtype;
     storage->sizes = Dims(sizes);
-    for (int64_t n : sizes) storage->cuts.push_back(tile::whole(n));
+    tile::UploadCuts upload = tile::upload_cuts(dtype, sizes, tile::most_task_bytes());
+    storage->cuts = std::move(upload.cuts);
+    storage->hints = upload.hints;
     storage->names.resize(sizes.size());
     return storage;
 }
@@ -104,13 +106,13 @@ int64_t PlanExecutor::most_waiting_bytes() {
 
 PlanExecutor::Entry& PlanExecutor::find(const graph::Graph& graph, const Hash& hash,
                                         const graph::AxisCuts& cuts) {
+    runtime::ensure_started();  // says how large a task may be
     const Hash key = key_of(hash, graph, cuts);
     if (auto known = by_key_.find(key); known != by_key_.end()) {
         ++plan_hits;
         entries_.splice(entries_.begin(), entries_, known->second);
         return entries_.front();
     }
-    runtime::ensure_started();
     const auto compiled = nntile::compile(graph, cuts, saved_for(hash));
     ++lowerings;
     log_lowering(graph, hash, cuts);
@@ -178,7 +180,7 @@ record::Executor::Result PlanExecutor::run(const graph::Graph& graph, const Hash
 graph::StoredRef PlanExecutor::write(DType dtype, std::span<const int64_t> sizes,
                                      const void* host) {
     runtime::ensure_started();
-    auto storage = whole_storage(dtype, sizes);  // the first graph that reads it knows better
+    auto storage = uploaded_storage(dtype, sizes);  // the first graph that reads it knows better
     runtime::allocate(*storage);
     runtime::write(*storage, host);
     return storage;
@@ -259,6 +261,8 @@ std::string PlanExecutor::reason_for(const graph::Graph& graph, const Hash& hash
             if (before->cuts != cuts) return "planned again: named axes are cut otherwise";
             if (before->cost != tile::cost_version())
                 return "planned again: the cost module has other constants";
+            if (before->task_bytes != tile::most_task_bytes())
+                return "planned again: the context has another memory budget";
             return "planned again: what it reads is cut otherwise, or its plan was dropped";
         }
         if (!same && place && place_of_last(before->graph) == place) same = &*before;
@@ -271,8 +275,8 @@ void PlanExecutor::log_lowering(const graph::Graph& graph, const Hash& hash,
                                 const graph::AxisCuts& cuts) {
     std::string why = reason_for(graph, hash, cuts);
     logged_nodes_ += graph.nodes.size();
-    lowerings_log_.push_back(
-        {without_data(graph), hash, cuts, tile::cost_version(), std::move(why)});
+    lowerings_log_.push_back({without_data(graph), hash, cuts, tile::cost_version(),
+                              tile::most_task_bytes(), std::move(why)});
     while (lowerings_log_.size() > 1 &&
            (lowerings_log_.size() > most_logged || logged_nodes_ > most_logged_nodes)) {
         logged_nodes_ -= lowerings_log_.front().graph.nodes.size();

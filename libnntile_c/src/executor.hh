@@ -79,7 +79,8 @@ private:
         graph::Graph graph;  // without data
         Hash hash;
         graph::AxisCuts cuts;
-        uint64_t cost;  // version of the cost module
+        uint64_t cost;       // version of the cost module
+        int64_t task_bytes;  // most_task_bytes()
         std::string why;
     };
     std::string reason_for(const graph::Graph& graph, const Hash& hash,

@@ -4,9 +4,12 @@
 #include <array>
 #include <cstdio>
 
+#include "base/error.hh"
 #include "base/settings.hh"
 #include "graph/passes/passes.hh"
 #include "graph/text.hh"
+#include "tile/advice.hh"
+#include "tile/cost.hh"
 
 namespace nntile {
 
@@ -63,6 +66,11 @@ std::shared_ptr<Compiled> compile(const graph::Graph& recorded, const tile::Axis
             {v, value.source, value.dtype, value.sizes, tiling.cuts, tiling.names, tiling.hints});
     }
     c->plan = runtime::make_plan(c->tiles, lowered.inputs, lowered.outputs);
+    if (!c->plan->can_run()) {  // "": of many small tiles, which take more than their bytes
+        const std::string text =
+            tile::advice(c->graph, cuts, c->tiling, c->tiles, tile::most_task_bytes()).text;
+        if (!text.empty()) fail(Status::out_of_memory, "out of memory: ", text);
+    }
     return c;
 }
 

@@ -30,10 +30,13 @@ def main() -> int:
     parser.add_argument("--seed", default=str(random.randrange(10**6)))
     parser.add_argument("--first", type=int, default=0, help="number of the first program")
     parser.add_argument("--directory", type=pathlib.Path, default=pathlib.Path("runs/fuzz"))
+    parser.add_argument(
+        "--memory", type=int, default=0, help="budget in bytes, with a disk behind it; 0: none"
+    )
     options = parser.parse_args()
     print(f"seed {options.seed}", flush=True)
 
-    child = Child()
+    child = Child(options.memory)
     calls: collections.Counter[str] = collections.Counter()
     kinds: collections.Counter[str] = collections.Counter()
     begin, number = time.monotonic(), options.first

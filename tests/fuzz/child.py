@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import tempfile
 import warnings
 from typing import Any
 
@@ -16,18 +17,19 @@ PATIENCE = 60.0  # seconds until a program counts as hung
 class Child:
     """A process that draws and checks programs; a new one starts where the old one died."""
 
-    def __init__(self) -> None:
+    def __init__(self, memory: int = 0) -> None:
         self.context = multiprocessing.get_context("spawn")
         self.process: Any = None
         self.end: Any = None
         self.workers = 1
+        self.memory = memory
 
     def ask(self, *request: Any) -> Any:
         """The answer, or the text of how the process died."""
         if self.process is None:
             self.end, other = self.context.Pipe()
             self.process = self.context.Process(
-                target=serve, args=(other, self.workers), daemon=True
+                target=serve, args=(other, self.workers, self.memory), daemon=True
             )
             self.process.start()
             other.close()
@@ -57,7 +59,25 @@ class Child:
                 self.ask("workers", workers)
 
 
-def serve(end: Any, workers: int) -> None:
+def start(workers: int, memory: int) -> None:
+    """A context whose budget is `memory` bytes with a disk behind it; 0: no limit.
+
+    init_context() takes no budget that is so small that programs of a few kilobytes spill.
+    """
+    import torch_nntile
+    from torch_nntile import _c
+
+    if not memory:
+        torch_nntile.init_context(ncpu=workers)
+        return
+    config = _c.new_struct("nntile_context_config")
+    folder = _c.ffi.new("char[]", tempfile.gettempdir().encode())
+    config.ncpu, config.memory_bytes, config.spin_seconds = workers, memory, -1.0
+    config.swap, config.swap_bytes = folder, 1 << 28
+    _c.call("nntile_context_create", config)
+
+
+def serve(end: Any, workers: int, memory: int) -> None:
     """Answer requests until the other end closes: (verdict, calls, program if it differs)."""
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
     import torch
@@ -68,7 +88,7 @@ def serve(end: Any, workers: int) -> None:
 
     warnings.simplefilter("ignore")  # of what PyTorch thinks of the programs
     torch.set_num_threads(1)
-    torch_nntile.init_context(ncpu=workers)
+    start(workers, memory)
     while True:
         try:
             kind, *arguments = end.recv()
@@ -76,7 +96,7 @@ def serve(end: Any, workers: int) -> None:
             return
         if kind == "workers":
             torch_nntile.shutdown_context()
-            torch_nntile.init_context(ncpu=arguments[0])
+            start(arguments[0], memory)
             end.send(None)
         elif kind == "draw":
             end.send(draw_program(*arguments))

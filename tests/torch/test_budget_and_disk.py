@@ -10,6 +10,7 @@ import sys
 import textwrap
 from pathlib import Path
 
+import interpreter
 import pytest
 import torch
 
@@ -68,18 +69,17 @@ REFUSED = {
 
 
 def passes(code: str, *arguments: object, **environment: str) -> str:
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            "import sys, torch, torch_nntile\n" + textwrap.dedent(code),
-            *map(str, arguments),
-        ],
-        text=True,
-        capture_output=True,
-        env={**os.environ, **environment},
-        check=False,
-    )
+    code = "import sys, torch, torch_nntile\n" + textwrap.dedent(code)
+    if environment:
+        done = subprocess.run(
+            [sys.executable, "-c", code, *map(str, arguments)],
+            text=True,
+            capture_output=True,
+            env={**os.environ, **environment},
+            check=False,
+        )
+    else:
+        done = interpreter.run(code, *arguments)
     assert done.returncode == 0, f"exit code {done.returncode}\n{done.stdout}\n{done.stderr}"
     return done.stdout
 

@@ -4,13 +4,12 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 import textwrap
 import types
 import warnings
 from pathlib import Path
 
+import interpreter
 import pytest
 import torch
 from torch import Tensor, nn
@@ -73,9 +72,7 @@ def test_memory_knows_the_budget() -> None:
         except torch.nntile.OutOfMemoryError: pass
         else: raise SystemExit("1 GiB fitted into 512 MiB")
     """
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code)], text=True, capture_output=True, check=False
-    )
+    done = interpreter.run(textwrap.dedent(code))
     assert done.returncode == 0, done.stderr
 
 
@@ -98,12 +95,7 @@ def test_budget_before_a_start_is_what_the_start_takes() -> None:
             assert after == before[1], (before, after)
     """
     for limit in ("limited", "unlimited"):
-        done = subprocess.run(
-            [sys.executable, "-c", textwrap.dedent(code), limit],
-            text=True,
-            capture_output=True,
-            check=False,
-        )
+        done = interpreter.run(textwrap.dedent(code), limit)
         assert done.returncode == 0, done.stderr
 
 

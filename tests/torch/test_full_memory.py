@@ -7,9 +7,8 @@ One process runs all parts, with budgets of its own; each test reads the result 
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 
+import interpreter
 import pytest
 
 PROGRAM = """
@@ -219,9 +218,7 @@ print(json.dumps(results))
 
 @pytest.fixture(scope="module")
 def results() -> dict[str, str]:
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=240, check=False
-    )
+    done = interpreter.run(PROGRAM, timeout=240)
     assert done.returncode == 0, done.stderr[-3000:]
     parsed: dict[str, str] = json.loads(done.stdout.splitlines()[-1])
     return parsed

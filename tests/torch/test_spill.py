@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 
+import interpreter
 import pytest
 
 PROGRAM = r"""
@@ -78,15 +79,8 @@ print(json.dumps({"losses": losses, "sums": sums, "evictions": stats["evictions"
 """
 
 
-def run(*arguments, program=PROGRAM, **options):
-    ended = subprocess.run(
-        [sys.executable, "-c", program, *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-        **options,
-    )
+def run(*arguments, program=PROGRAM):
+    ended = interpreter.run(program, *arguments, timeout=240)
     assert ended.returncode == 0, ended.stderr[-3000:]
     return json.loads(ended.stdout.splitlines()[-1])
 
@@ -107,6 +101,148 @@ def test_a_budget_gives_the_same_bits(name, mode, tmp_path):
     assert (small["losses"], small["sums"]) == (free["losses"], free["sums"])
     assert small["peak"] <= (MODELS[name] + 4) << 20
     assert not list(tmp_path.iterdir())
+
+
+# Much memory is free, but used by tasks in flight: the second half of a step is staged task by task
+# while the first one, bound as a whole, still reads the same activations.
+STAGED = r"""
+import copy, json, torch
+import torch_nntile as nt
+
+nt.init_context(ncpu=1)
+torch.manual_seed(0)
+ours = torch.nn.Sequential(
+    torch.nn.Conv2d(3, 64, 3, padding=1), torch.nn.ReLU(),
+    torch.nn.Conv2d(64, 64, 3, padding=1), torch.nn.BatchNorm2d(64), torch.nn.ReLU(),
+    torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten(), torch.nn.Linear(64, 10))
+x = torch.randn(32, 3, 64, 64)
+losses = []
+for model, device in ((copy.deepcopy(ours), "cpu"), (ours, "nntile")):
+    model = model.to(device)
+    optimizer = torch.optim.Adam(model.parameters())
+    batch = x.to(device)
+    losses.append([])
+    for _ in range(3):
+        loss = model(batch).square().mean()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        losses[-1].append(loss.item())
+print(json.dumps(losses))
+"""
+
+
+def test_a_staged_run_leaves_others_their_tiles():
+    ours, theirs = run(program=STAGED)
+    assert ours == pytest.approx(theirs, rel=1e-3)
+
+
+# A batch of which one layer's task needs more than the budget, a layer of four times the budget.
+LARGE = r"""
+import json, sys
+import torch, torch_nntile as nt
+
+budget, swap = sys.argv[1:]
+nt.init_context(ncpu=2, **({"memory": budget, "swap": swap, "swap_size": "2GiB"} if swap else {}))
+torch.manual_seed(0)
+losses = []
+for shape, hidden in (((12_000, 784), 64), ((64, 256), 4096)):
+    model = torch.nn.Sequential(
+        torch.nn.Linear(shape[1], hidden), torch.nn.ReLU(), torch.nn.Linear(hidden, 784)
+    ).to("nntile")
+    x = torch.randn(shape).to("nntile")
+    optimizer = torch.optim.Adam(model.parameters())
+    for _ in range(3):
+        loss = model(x).square().mean()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        losses.append(loss.item())
+stats = torch.nntile.memory_stats()
+print(json.dumps({"losses": losses, "peak": stats["reserved_peak_bytes"]}))
+"""
+
+
+def test_tasks_larger_than_the_budget_are_cut(tmp_path):
+    free = run("", "", program=LARGE)
+    small = run("12MiB", tmp_path, program=LARGE)
+    assert small["losses"] == pytest.approx(free["losses"], rel=1e-5)
+    assert free["peak"] > 48 << 20
+    assert small["peak"] <= 12.5 * (1 << 20)
+
+
+TOO_LARGE = r"""
+import json, sys
+import torch, torch_nntile as nt
+
+nt.init_context(ncpu=2, memory="16MiB", swap=sys.argv[1], swap_size="1GiB")
+texts = []
+x = torch.ones(4096, 1024).to("nntile")
+nt.set_axis_group_name(x, {0: "rows", 1: "columns"})
+nt.set_axis_group_tiling("rows", "whole")
+nt.set_axis_group_tiling("columns", "whole")
+for f in (lambda: x.exp(), lambda: torch.ones(3_000_000, device="nntile").sort()):
+    try:
+        print(f())
+        raise SystemExit("it fits")
+    except torch.OutOfMemoryError as error:
+        texts.append(str(error))
+nt.set_axis_group_tiling("rows", 512)
+assert (x * 2).sum().item() == 2 << 22
+print(json.dumps(texts))
+"""
+
+
+def test_what_cannot_be_cut_is_named(tmp_path):
+    pinned, whole = run(tmp_path, program=TOO_LARGE)
+    assert "a task of exp needs 32 MiB" in pinned
+    assert "axis 'rows' cut into 4 of 1024 would fit" in pinned
+    assert "a task of sort needs" in whole
+    assert "no axis of it can be cut" in whole
+    assert "<string>:" in whole
+
+
+SEEN = r"""
+import json, math, sys
+import torch, torch_nntile as nt
+
+nt.init_context(ncpu=2, memory="8MiB", swap=sys.argv[1], swap_size="1GiB")
+layers = [torch.nn.Linear(512, 512) for _ in range(4)]
+model = torch.nn.Sequential(*layers).to("nntile")
+optimizer = torch.optim.Adam(model.parameters())
+
+
+def step():
+    model(torch.ones(64, 512, device="nntile")).square().mean().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+
+
+for _ in range(2):
+    step()
+before = torch.nntile.memory_stats()
+with nt.profile() as p:
+    step()
+after = torch.nntile.memory_stats()
+bytes_of = {k: sum(m.bytes for m in p.moves if m.kind == k) for k in ("read", "write")}
+for kind, counter in (("read", "read_bytes"), ("write", "written_bytes")):
+    moved = after[counter] - before[counter]  # transfers may end before and after the block
+    assert 0.5 * moved < bytes_of[kind] < 2 * moved, (kind, moved, bytes_of)
+again = [m.again for m in p.moves if m.kind == "evict" and m.again < math.inf]
+assert again and all(0 <= a < p.seconds for a in again)
+assert any(m.line.startswith("<string>:") for m in p.moves if m.kind == "read")
+p.save(sys.argv[1] + "/trace.json")
+events = json.load(open(sys.argv[1] + "/trace.json"))["traceEvents"]
+assert sum(e.get("cat") == "disk" for e in events) == len(p.moves)
+assert "Between memory and the disk" in p._repr_html_()
+print(json.dumps([p.summary(), nt.explain(why=True)]))
+"""
+
+
+def test_a_profile_shows_what_moved(tmp_path):
+    for text in run(tmp_path, program=SEEN):
+        assert "f32 (512, 512): " in text
+        assert "used again in " in text
 
 
 FULL = r"""

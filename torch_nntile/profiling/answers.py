@@ -47,7 +47,13 @@ def summary() -> str:
         lines += [_HINT, "", "Since the start:"]
     else:
         lines += [p.idle_line(), "", *_short(p.rows("module"), "module"), ""]
-        lines += [*_short(p.rows("op"), "op"), *p.transfer_lines(), "", "In the profile:"]
+        lines += [
+            *_short(p.rows("op"), "op"),
+            *p.transfer_lines(),
+            *p.move_lines(),
+            "",
+            "In the profile:",
+        ]
         lines += [f"  {len(_copies(p.tasks))} tasks copied between tiles that do not line up"]
     lines += [
         f"  {counters.ops} ops recorded in {counters.graphs} graphs, {counters.tasks} tasks",
@@ -91,6 +97,9 @@ def why() -> str:
     lines += ["", "What was copied because tiles do not line up:"]
     copied = _by_line(_copies(p.tasks), lambda t: f"for {t.op}") if p else []
     lines += copied or ["  nothing in the last profile" if p else f"  {_HINT}"]
+    lines += ["", "What left memory for the disk, and came back:"]
+    moved = table.moves_as_text(p.moves) if p else []
+    lines += moved or ["  nothing in the last profile" if p else f"  {_HINT}"]
     lines += ["", "What ran on the host, on PyTorch's CPU kernels:"]
     host = _by_line([t for t in p.tasks if t.kernel == "host"], lambda t: t.op) if p else []
     calls = [

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch.distributed as dist
@@ -11,7 +12,7 @@ from torch_nntile.profiling.events import Events
 
 __all__ = ["chrome_trace"]
 
-_TRANSFERS, _HOST = 900, 1000  # rows; workers have their numbers
+_TRANSFERS, _DISK, _HOST = 900, 950, 1000  # rows; workers have their numbers
 
 
 def _micro(seconds: float) -> float:
@@ -47,6 +48,8 @@ def chrome_trace(events: Events, workers: int) -> dict[str, Any]:
         first += _row(worker, f"worker {worker}")
     if events.transfers:
         first += _row(_TRANSFERS, "transfers")
+    if events.moves:
+        first += _row(_DISK, "memory and disk")
     for thread in sorted({call.thread for call in events.calls}):
         first += _row(_HOST + thread, f"host: recording, thread {thread}")
     timed: list[dict[str, Any]] = []
@@ -70,6 +73,22 @@ def chrome_trace(events: Events, workers: int) -> dict[str, Any]:
                     "bytes": task.bytes,
                     "flops": task.flops,
                 },
+            }
+        )
+    for move in events.moves:
+        args: dict[str, Any] = {"bytes": move.bytes, "for": move.line, "module": move.module}
+        if move.again < math.inf:
+            args["used again in ms"] = round(move.again * 1e3, 3)
+        timed.append(
+            {
+                "name": f"{move.kind} {move.what}",
+                "cat": "disk",
+                "ph": "X",
+                "pid": 0,
+                "tid": _DISK,
+                "ts": _micro(move.start),
+                "dur": _micro(move.end - move.start),
+                "args": args,
             }
         )
     for call in events.calls:

@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 
 from torch_nntile import _c, places
 
-__all__ = ["Call", "Events", "Task", "collect"]
+__all__ = ["Call", "Events", "Move", "Task", "collect"]
 
 _RECORDED, _WAITED, _TRANSFER = -1, -2, -3  # nntile_stub_event.row
 
@@ -36,6 +37,20 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True)
+class Move:
+    """A part of a tensor that was written to the disk or read from it, or that left memory."""
+
+    kind: str  #: "write", "read" or "evict"
+    what: str  #: dtype and shape of the whole tensor: "f32 (512, 512)"
+    start: float
+    end: float
+    bytes: int
+    line: str  #: that a read is for; "" where nobody waited for it yet
+    module: str
+    again: float  #: of what leaves: seconds until it was read back; inf: it was not
+
+
+@dataclass(frozen=True, slots=True)
 class Call:
     """A call that the host recorded, or a wait of the host for tasks ("wait")."""
 
@@ -56,7 +71,8 @@ class Events:
 
     tasks: list[Task]
     calls: list[Call]
-    transfers: list[Task]  #: what no worker ran
+    transfers: list[Task]  #: what no worker ran: collectives
+    moves: list[Move]  #: of data between memory and the disk
 
 
 _BACKWARD = 1 << 31
@@ -81,6 +97,7 @@ def collect(begin_ns: int) -> Events:
 
     tasks: list[Task] = []
     transfers: list[Task] = []
+    moves: list[tuple[int, Move]] = []
     calls: list[Call] = []
     for k in range(count):
         e = slot[0][k]
@@ -92,6 +109,10 @@ def collect(begin_ns: int) -> Events:
             call = (name(e.name), e.thread, start, end, line, backward, module, e.memory, waits)
             calls.append(Call(*call))
             continue
+        if e.row == _TRANSFER and name(e.kernel) == "disk":
+            kind, what = name(e.name).split(" ", 1)
+            moves.append((e.task, Move(kind, what, start, end, e.bytes, line, module, math.inf)))
+            continue
         numbers = (e.run, e.node, e.task, e.bytes, e.flops)
         where = (line, backward, module)
         worker = -1 if e.row == _TRANSFER else e.row
@@ -100,4 +121,17 @@ def collect(begin_ns: int) -> Events:
     tasks.sort(key=lambda t: (t.start, t.worker))
     transfers.sort(key=lambda t: t.start)
     calls.sort(key=lambda c: (c.start, -c.end))
-    return Events(tasks, calls, transfers)
+    return Events(tasks, calls, transfers, _with_next_use(moves))
+
+
+def _with_next_use(moves: list[tuple[int, Move]]) -> list[Move]:
+    """Moves in the order of their starts, with the number of each one's tile; from the last back."""
+    read: dict[int, float] = {}
+    found = []
+    for tile, move in sorted(moves, key=lambda pair: pair[1].start, reverse=True):
+        if move.kind == "read":
+            read[tile] = move.start
+        elif move.kind == "evict" and tile in read:
+            move = replace(move, again=read.pop(tile) - move.start)
+        found.append(move)
+    return found[::-1]

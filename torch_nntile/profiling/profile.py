@@ -15,7 +15,7 @@ import torch
 from torch_nntile import _c, modes, places
 from torch_nntile.errors import InvalidStateError
 from torch_nntile.profiling import chrome, report, table
-from torch_nntile.profiling.events import Call, Events, Task, collect
+from torch_nntile.profiling.events import Call, Events, Move, Task, collect
 
 __all__ = ["last", "profile"]
 
@@ -58,6 +58,7 @@ class profile:  # noqa: N801 (it reads as a verb)
         calls: `Call`s of the host that recorded, and its waits.
         transfers: `Task`s that went on beside the workers: collectives, which include the wait for
             other processes.
+        moves: `Move`s of data between memory and the disk, where the context has one.
         seconds: how long the block took, with the wait at its end.
         workers: how many there are.
         stats: counters of `torch_nntile.stats()` for the block alone.
@@ -120,6 +121,10 @@ class profile:  # noqa: N801 (it reads as a verb)
         return self._seen().transfers
 
     @property
+    def moves(self) -> list[Move]:
+        return self._seen().moves
+
+    @property
     def workers(self) -> int:
         self._seen()
         return self._workers
@@ -152,7 +157,12 @@ class profile:  # noqa: N801 (it reads as a verb)
                 the forward op.
         """
         return "\n".join(
-            (*table.as_text(self.rows(by), by), self.idle_line(), *self.transfer_lines())
+            (
+                *table.as_text(self.rows(by), by),
+                self.idle_line(),
+                *self.transfer_lines(),
+                *self.move_lines(),
+            )
         )
 
     def transfer_lines(self) -> list[str]:
@@ -167,6 +177,11 @@ class profile:  # noqa: N801 (it reads as a verb)
             *table.as_text(table.rows_by(self.transfers, "op"), "transfer"),
             f"transfers: {table.covered(spans) * 1e3:.3f} ms, of these {both * 1e3:.3f} ms while tasks ran",
         ]
+
+    def move_lines(self) -> list[str]:
+        """What left memory and came back, by tensor; no lines where nothing did."""
+        lines = table.moves_as_text(self.moves)
+        return ["", "between memory and the disk:", *lines] if lines else []
 
     def idle_line(self) -> str:
         """How long workers had nothing to do, and why: the last line of `summary()`."""

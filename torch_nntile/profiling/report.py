@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from torch_nntile.profiling import table
 
 if TYPE_CHECKING:
-    from torch_nntile.profiling.events import Call, Task
+    from torch_nntile.profiling.events import Call, Move, Task
     from torch_nntile.profiling.profile import profile
 
 __all__ = ["body", "page"]
@@ -19,6 +19,7 @@ __all__ = ["body", "page"]
 _WIDTH, _LEFT, _ROW = 960, 90, 22  # pixels
 _MOST = 4000  # bars that a browser still draws at once
 _COLORS = 12  # more than one can tell apart
+_MOVES = {"write": "#b80", "read": "#284", "evict": "#b34"}
 _OTHERS, _RECORDING, _WAITING, _TRANSFER = "#ccc", "#678", "#bbb", "#b58"
 # A notebook has a style of its own, perhaps light on dark: all that is needed is said here.
 _STYLE = """
@@ -54,9 +55,12 @@ def _colors(tasks: Sequence[Task], owner: Callable[[Task], str]) -> dict[str, st
     }
 
 
-def _legend(colors: dict[str, str], all_shown: bool) -> str:
+def _legend(colors: dict[str, str], all_shown: bool, moves: Sequence[Move]) -> str:
     keys = [*colors.items(), *([] if all_shown else [("others", _OTHERS)])]
     keys += [("host records", _RECORDING), ("host waits", _WAITING)]
+    if moves:
+        words = {"write": "written to the disk", "read": "read from it", "evict": "leaves memory"}
+        keys += [(word, _MOVES[kind]) for kind, word in words.items()]
     spans = (f'<span><i style="background: {c}"></i>{escape(name)}</span>' for name, c in keys)
     return f'<p class="keys">{"".join(spans)}</p>'
 
@@ -106,6 +110,14 @@ def _task_title(t: Task) -> str:
     return ", ".join([*parts, *([t.module] if t.module else [])])
 
 
+def _move_title(m: Move) -> str:
+    if m.kind == "evict":
+        soon = f"used again in {m.again * 1e3:.3g} ms" if m.again < math.inf else "not used again"
+        return f"{m.what} leaves memory, {m.bytes / 1e6:.2f} MB, {soon}"
+    parts = [f"{m.kind} {m.what}", f"{m.bytes / 1e6:.2f} MB", f"{(m.end - m.start) * 1e6:.1f} us"]
+    return ", ".join([*parts, *([f"for {m.line}"] if m.line else [])])
+
+
 def _longest(items: Sequence[Task]) -> list[Task]:
     return sorted(items, key=lambda t: -t.seconds)[:_MOST]
 
@@ -125,19 +137,25 @@ def _gantt(p: profile) -> str:
             for t in _longest(p.transfers)
         ]
         host += 1
+    if p.moves:
+        bars += [
+            _bar(scale, host, m.start, m.end, _MOVES[m.kind], _move_title(m))
+            for m in sorted(p.moves, key=lambda m: m.start - m.end)[:_MOST]
+        ]
+        host += 1
     calls = sorted(p.calls, key=lambda c: c.start - c.end)[:_MOST]
     for c in calls:
         fill = _WAITING if c.waits else _RECORDING
         title = f"{c.op}, {(c.end - c.start) * 1e6:.1f} us" + (f", {c.line}" if c.line else "")
         bars.append(_bar(scale, host, c.start, c.end, fill, title))
     names = [f"worker {k}" for k in range(p.workers)]
-    names += [*(["transfers"] if p.transfers else []), "host"]
+    names += ["transfers"] * bool(p.transfers) + ["disk"] * bool(p.moves) + ["host"]
     labels = "".join(
         f'<text x="0" y="{k * _ROW + 15}">{name}</text>' for k, name in enumerate(names)
     )
     height = (host + 2) * _ROW
     drawing = _drawing(height, [scale.ruler(height - 6), labels, *bars])
-    return drawing + _legend(colors, all(owner(t) in colors for t in p.tasks))
+    return drawing + _legend(colors, all(owner(t) in colors for t in p.tasks), p.moves)
 
 
 def _memory(calls: Sequence[Call], seconds: float) -> str:
@@ -195,6 +213,9 @@ def body(p: profile) -> str:
     idle = "<br>".join(map(escape, [p.idle_line(), *p.transfer_lines()[-1:]]))
     parts = [f'<div class="nntile"><style>{_STYLE}</style><h3>Tasks by worker</h3>']
     parts += [_gantt(p), note, f"<p>{idle}</p>"]
+    if p.moves:
+        lines = "<br>".join(map(escape, table.moves_as_text(p.moves)))
+        parts.append(f"<h3>Between memory and the disk</h3><p>{lines}</p>")
     parts += ["<h3>Memory of tensors</h3>", _memory(p.calls, p.seconds), '<div class="tables">']
     parts += [f"<div><h3>Time by {by}</h3>{_table(p, by)}</div>" for by in table.KEYS]
     return "".join(parts) + "</div></div>"

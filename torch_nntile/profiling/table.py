@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from torch_nntile.errors import InvalidArgumentError
-from torch_nntile.profiling.events import Task
+from torch_nntile.profiling.events import Move, Task
 
-__all__ = ["KEYS", "Row", "as_text", "covered", "rows_by"]
+__all__ = ["KEYS", "Row", "as_text", "covered", "moves_as_text", "rows_by"]
 
 KEYS: dict[str, Callable[[Task], str]] = {
     "op": lambda t: t.op,
@@ -66,6 +67,24 @@ def covered(spans: Iterable[tuple[float, float]]) -> float:
         total += max(0.0, end - max(start, until))
         until = max(until, end)
     return total
+
+
+def moves_as_text(moves: Sequence[Move]) -> list[str]:
+    """By tensor: what was evicted, written and read, and how soon it was used again."""
+    groups: dict[str, list[Move]] = {}
+    for move in moves:
+        groups.setdefault(move.what, []).append(move)
+    lines = []
+    for what, group in sorted(groups.items(), key=lambda item: -sum(m.bytes for m in item[1])):
+        nbytes = {k: sum(m.bytes for m in group if m.kind == k) for k in ("write", "read", "evict")}
+        again = sorted(m.again for m in group if m.again < math.inf)
+        soon = f"; used again in {again[len(again) // 2] * 1e3:.3g} ms (median)" if again else ""
+        evicted, written, read = (nbytes[k] / 1e6 for k in ("evict", "write", "read"))
+        lines.append(
+            f"  {what}: {evicted:.1f} MB left memory, {written:.1f} MB written, {read:.1f} MB read"
+            f"{soon}"
+        )
+    return lines
 
 
 def as_text(rows: Sequence[Row], by: str) -> list[str]:

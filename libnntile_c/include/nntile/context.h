@@ -38,7 +38,7 @@ typedef struct nntile_context_stats {
     int64_t tiles;      /**< tiles alive, pool included */
     int64_t tile_bytes; /**< their bytes */
     int64_t pool_bytes; /**< of these: free in the pool */
-    int64_t peak_bytes; /**< highest tile_bytes - pool_bytes */
+    int64_t peak_bytes; /**< highest tensor_bytes + run_bytes */
     int32_t ncpu;
     int32_t ncuda;
     int64_t budget_bytes; /**< budget for tiles; without a context: what one with defaults would

@@ -27,7 +27,9 @@ typedef struct nntile_trace_task {
     int64_t flops; /**< 0: not known, or it has none */
 } nntile_trace_task;
 
-/** Called after each task by the worker that ran it, or by who ended it; by several at a time.
+/** Called after each task by the worker that ran it, or by who ended it; by several at a time. Also
+ * after each transfer to or from the disk and when data leaves memory (`kernel` is "disk", `op`
+ * begins with "write", "read" or "evict", `task` says which tile): must not call this library then.
  * Since 0.1. */
 typedef void (*nntile_trace_function)(const nntile_trace_task* task);
 

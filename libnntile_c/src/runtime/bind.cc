@@ -23,7 +23,7 @@ void wait_for(Run& run, const TaskRef& earlier, RunTask& later) {
 }  // namespace
 
 void check_largest(const CompiledPlan& plan, int64_t budget, const std::string& line) {
-    if (plan.largest_task_bytes <= budget + budget / 64) return;
+    if (plan.fits(budget)) return;
     fail(Status::out_of_memory, "out of memory: ", plan.tasks[plan.largest_task].kind->op,
          ": one task needs ", plan.largest_task_bytes,
          " bytes of operands and results at once, the budget is ", budget, " bytes",

@@ -97,6 +97,8 @@ std::unique_ptr<const Sequence> make_sequence(const CompiledPlan& plan);
 class CompiledPlan final : public Plan, public std::enable_shared_from_this<CompiledPlan> {
 public:
     void launch(Launch launch) override;
+    bool can_run() const override;
+    bool fits(int64_t budget) const { return largest_task_bytes <= budget + budget / 64; }
     size_t task_count() const override { return tasks.size() - 1; }
     size_t edge_count() const override { return successors.size(); }
     int64_t temporary_bytes() const override { return slot_bytes; }

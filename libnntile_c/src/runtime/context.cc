@@ -2,6 +2,7 @@
 // Start and end of StarPU; what happens at fork and at exit.
 #include <pthread.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -122,6 +123,8 @@ void start_locked(const Config& config) {
     std::lock_guard lock(e.mutex);
     e.pool.budget = config.memory_bytes > 0 ? config.memory_bytes : memory_budget();
     e.pool.workers = c.ncpu;
+    cut_for(e.pool.budget);
+    e.pool.set_page(disk ? memory::fine_page : memory::huge_page);
     e.stager.open(std::move(disk), c.ncpu);
     c.swap = std::move(swap);
     e.pool.reset_peaks();
@@ -254,7 +257,8 @@ Stats stats() {
     s.in_flight = e.submitted - s.tasks;
     s.tiles = e.pool.tiles;
     s.tile_bytes = e.pool.reserved();
-    s.pool_bytes = e.pool.reserved() - e.pool.used_bytes;
+    // What is in use may lie on the disk
+    s.pool_bytes = std::max<int64_t>(e.pool.reserved() - e.pool.used_bytes, 0);
     s.peak_bytes = e.pool.peak_bytes;
     s.reserved_peak_bytes = e.pool.reserved_peak();
     s.ncpu = context().ncpu;
@@ -289,7 +293,7 @@ std::string describe() {
     }
     return text + text_of("context: active\ncpu workers: ", s.ncpu,
                           "\nmemory budget: ", s.budget_bytes,
-                          " bytes\nmemory in use: ", s.tile_bytes - s.pool_bytes,
+                          " bytes\nmemory in use: ", s.tensor_bytes + s.run_bytes,
                           " bytes\nswap: ", swap, "\npolicy: depth first, sleeping\n");
 }
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "runtime/engine.hh"
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "runtime/compiled_plan.hh"
-#include "runtime/imagine.hh"
+#include "tile/cost.hh"
 
 namespace nntile::runtime {
 
@@ -13,12 +14,17 @@ Engine& engine() {
     return *e;
 }
 
+// What blocks waste by their size classes is not a task's. Only tasks that cannot run are cut finer
+// for it: cuts change last bits, and those should not depend on the budget.
+void cut_for(int64_t budget) {
+    tile::set_most_task_bytes(std::max<int64_t>(budget / 9 * 8, 1));
+}
+
 void drop(Tile* tile) {
     if (forked()) return;
     Engine& e = engine();
     std::lock_guard lock(e.mutex);
     if (!tile->ram.handle) {
-        forget_imagined(*tile);
         delete tile;
         return;
     }

@@ -57,6 +57,7 @@ private:
     std::string text_;
 };
 Engine& engine();
+void cut_for(int64_t budget);  // automatic cuts, from now on
 
 // How the calling thread rounds, and what it does with subnormal numbers.
 inline uint32_t float_state() {

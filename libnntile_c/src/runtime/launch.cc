@@ -70,8 +70,8 @@ void bind_inputs(std::vector<Tile*>& memory_of, const CompiledPlan& plan, const 
 
 // An output in the memory of an input shares its tile; all others get an owner.
 template <class Own>
-void bind_outputs(const std::vector<Tile*>& memory_of, const CompiledPlan& plan,
-                  const Launch& launch, std::vector<std::vector<TileRef>>& bound, Own&& own) {
+void bind_outputs(const CompiledPlan& plan, const Launch& launch,
+                  std::vector<std::vector<TileRef>>& bound, Own&& own) {
     std::vector<TileRef> owners(plan.external);
     for (size_t i = 0; i < plan.inputs.size() && plan.updates_inputs; ++i) {
         const std::span<const uint32_t> memory = plan.memory_of(plan.inputs[i]);
@@ -81,7 +81,7 @@ void bind_outputs(const std::vector<Tile*>& memory_of, const CompiledPlan& plan,
     for (size_t i = 0; i < plan.outputs.size(); ++i) {
         const Storage& storage = *launch.outputs[i];
         for (uint32_t m : plan.memory_of(plan.outputs[i])) {
-            if (!owners[m]) owners[m] = own(memory_of[m], storage);
+            if (!owners[m]) owners[m] = own(m, storage);
             bound[i].push_back(owners[m]);
         }
     }
@@ -108,6 +108,7 @@ void give(const Launch& launch, std::vector<std::vector<TileRef>>& bound) {
 void launch_imagined(std::shared_ptr<CompiledPlan> shared, const Launch& launch) {
     CompiledPlan& plan = *shared;
     std::vector<Tile*> memory(plan.memories.size(), nullptr);
+    std::vector<TileRef> made(plan.external);  // dropped without the lock
     std::vector<std::vector<TileRef>> bound(plan.outputs.size());
     {
         std::lock_guard lock(engine().mutex);
@@ -118,13 +119,14 @@ void launch_imagined(std::shared_ptr<CompiledPlan> shared, const Launch& launch)
             const Memory& a = plan.memories[m];
             if (m >= plan.external) continue;
             const PlanTask& maker = plan.tasks[a.first_writer == tile::none ? 0 : a.first_writer];
-            memory[m] = imagine_tile(a.size_class, DType::none, {}, maker.kind->op,
-                                     plan.place_of(maker, launch.places));
+            made[m] = imagine_tile(a.size_class, DType::none, {}, maker.kind->op,
+                                   plan.place_of(maker, launch.places));
+            memory[m] = made[m].get();
         }
-        bind_outputs(memory, plan, launch, bound, [](Tile* tile, const Storage& storage) {
-            tile->dtype = storage.dtype;
-            tile->sizes = storage.sizes;
-            return TileRef(tile, drop);
+        bind_outputs(plan, launch, bound, [&](uint32_t m, const Storage& storage) {
+            made[m]->dtype = storage.dtype;
+            made[m]->sizes = storage.sizes;
+            return made[m];
         });
         Happened event{Happened::Kind::launch};
         for (size_t m = 0; m < plan.external; ++m)
@@ -178,8 +180,8 @@ void CompiledPlan::launch(Launch launch) {
         bind_inputs(run->memory, *this, launch);
         managed = !bind_at_once(e.pool, e.stager, e.active_runs > 0, *run, *this);
         if (managed) bind_bare(e.pool, *run, *this);
-        bind_outputs(run->memory, *this, launch, bound, [&](Tile* tile, const Storage& storage) {
-            return e.pool.own(tile, storage.dtype, storage.sizes);
+        bind_outputs(*this, launch, bound, [&](uint32_t m, const Storage& storage) {
+            return e.pool.own(run->memory[m], storage.dtype, storage.sizes);
         });
         prepare(*run, shared_from_this(), e.launches, managed);
         bring(*run, launch);

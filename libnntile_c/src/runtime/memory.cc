@@ -15,7 +15,6 @@ namespace nntile::runtime::memory {
 namespace {
 
 constexpr size_t unit = 64;
-constexpr int64_t page = page_bytes;
 constexpr int64_t region_bytes = int64_t{64} << 20;
 constexpr int candidates = 16;  // free blocks looked at for one whose pages are resident
 
@@ -69,14 +68,15 @@ Blocks::Regions::iterator Blocks::region_of(uintptr_t address) {
 
 bool Blocks::add_region(int64_t bytes) {
     Region region;
-    region.bytes = (std::max(bytes, region_bytes) + page - 1) / page * page;
-    region.mapped_bytes = static_cast<size_t>(region.bytes + page);  // to begin with a huge page
+    region.bytes = (std::max(bytes, region_bytes) + page_ - 1) / page_ * page_;
+    region.mapped_bytes = static_cast<size_t>(region.bytes + page_);  // to begin with a page
     region.mapped = map(region.mapped_bytes);
     if (region.mapped == MAP_FAILED) return false;
-    const auto start = (reinterpret_cast<uintptr_t>(region.mapped) + page - 1) / page * page;
+    const auto start = (reinterpret_cast<uintptr_t>(region.mapped) + page_ - 1) / page_ * page_;
     if (!imagined_)
-        madvise(reinterpret_cast<void*>(start), static_cast<size_t>(region.bytes), MADV_HUGEPAGE);
-    region.pages.resize(static_cast<size_t>(region.bytes / page));
+        madvise(reinterpret_cast<void*>(start), static_cast<size_t>(region.bytes),
+                page_ == huge_page ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+    region.pages.resize(static_cast<size_t>(region.bytes / page_));
     add_free(start, region.bytes);
     regions_.emplace(start, std::move(region));
     return true;
@@ -85,8 +85,8 @@ bool Blocks::add_region(int64_t bytes) {
 template <class Change>
 void Blocks::for_pages(uintptr_t address, int64_t bytes, Change&& change) {
     auto& [start, region] = *region_of(address);
-    const auto first = static_cast<int64_t>(address - start) / page;
-    const auto last = (static_cast<int64_t>(address - start) + bytes - 1) / page;
+    const auto first = static_cast<int64_t>(address - start) / page_;
+    const auto last = (static_cast<int64_t>(address - start) + bytes - 1) / page_;
     for (int64_t p = first; p <= last; ++p) change(region.pages[static_cast<size_t>(p)]);
 }
 
@@ -144,8 +144,8 @@ void* Blocks::take(int64_t bytes, Pages pages) {
     if (all > bytes) add_free(at + static_cast<uintptr_t>(bytes), all - bytes);
     region_of(at)->second.taken += bytes;
     for_pages(at, bytes, [&](Page& p) {
-        if (!p.resident) resident_ += page;
-        else if (p.blocks == 0) idle_ -= page;
+        if (!p.resident) resident_ += page_;
+        else if (p.blocks == 0) idle_ -= page_;
         p.resident = true;
         ++p.blocks;
     });
@@ -160,7 +160,7 @@ void Blocks::give(void* block, int64_t bytes) {
     }
     auto at = reinterpret_cast<uintptr_t>(block);
     for_pages(at, bytes, [&](Page& p) {
-        if (--p.blocks == 0) idle_ += page;
+        if (--p.blocks == 0) idle_ += page_;
     });
     auto& [start, region] = *region_of(at);
     region.taken -= bytes;
@@ -192,10 +192,10 @@ void Blocks::release(int64_t bytes) {
                  ++end)
                 pages[end].resident = false;
             if (end == p) continue;
-            const int64_t run = static_cast<int64_t>(end - p) * page;
+            const int64_t run = static_cast<int64_t>(end - p) * page_;
             if (!imagined_)
-                madvise(reinterpret_cast<void*>(region->first + p * page), static_cast<size_t>(run),
-                        MADV_DONTNEED);
+                madvise(reinterpret_cast<void*>(region->first + p * page_),
+                        static_cast<size_t>(run), MADV_DONTNEED);
             resident_ -= run;
             idle_ -= run;
             bytes -= run;
@@ -211,8 +211,8 @@ void Blocks::release_regions() {
         }
         for (const Page& p : it->second.pages)
             if (p.resident) {
-                resident_ -= page;
-                idle_ -= page;
+                resident_ -= page_;
+                idle_ -= page_;
             }
         remove_free(it->first, it->second.bytes);
         unmap(it->second);

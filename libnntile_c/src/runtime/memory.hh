@@ -22,9 +22,11 @@ int64_t class_bytes(uint32_t size_class);
 int64_t address_space_left();
 inline constexpr int64_t spared_address_space = int64_t{512} << 20;
 
-inline constexpr int64_t page_bytes = int64_t{2} << 20;     // huge: what the kernel fills at once
 inline constexpr int64_t small_below = int64_t{128} << 10;  // smaller blocks: the C library's
 enum class Pages { resident, any };
+inline constexpr int64_t huge_page = int64_t{2} << 20;  // what the kernel fills at once
+// Where blocks of many sizes come and go within a budget: free parts of pages are not given back.
+inline constexpr int64_t fine_page = int64_t{64} << 10;
 
 // Bytes are those of a size class.
 class Blocks {
@@ -35,6 +37,8 @@ public:
     Blocks& operator=(const Blocks&) = delete;
     ~Blocks();
 
+    // By what memory comes from the system and goes back; while there are no regions.
+    void set_page(int64_t bytes) { page_ = bytes; }
     // nullptr: no free block whose pages are all resident; of any: the system has no memory.
     void* take(int64_t bytes, Pages pages);
     void give(void* block, int64_t bytes);
@@ -73,9 +77,9 @@ private:
     Regions regions_;
     std::map<uintptr_t, int64_t> free_;
     std::set<std::pair<int64_t, uintptr_t>> by_size_;
-    int64_t small_ = 0, resident_ = 0, idle_ = 0;
+    int64_t page_ = huge_page, small_ = 0, resident_ = 0, idle_ = 0;
     const bool imagined_;
-    uintptr_t next_ = page_bytes;  // imagined address
+    uintptr_t next_ = huge_page;  // imagined address
 };
 
 }  // namespace nntile::runtime::memory

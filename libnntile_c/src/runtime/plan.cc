@@ -389,6 +389,8 @@ private:
 
 }  // namespace
 
+bool CompiledPlan::can_run() const { return fits(planned_for().budget); }
+
 std::vector<uint32_t> CompiledPlan::needed_successors_of(uint32_t task) const {
     std::vector<uint32_t> needed;
     for (uint32_t e = tasks[task].first_successor; e < tasks[task + 1].first_successor; ++e)

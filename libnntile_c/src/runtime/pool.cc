@@ -143,7 +143,6 @@ bool Pool::attach(Tile* tile) {
     void* block = block_of(size, false);
     if (!block) return false;
     bind(tile, block);
-    if (reserved() > budget) blocks_.release(reserved() - budget);
     return true;
 }
 
@@ -183,6 +182,7 @@ void* Pool::block_of(int64_t size, bool patient) {
     // Freed, but used by tasks in flight: their end is nearer than fresh pages are cheap.
     if (large && patient && blocks_.resident() + size > limit && bytes - used_bytes > needed_ / 4)
         return nullptr;
+    if (const int64_t over = reserved() + size - budget; over > 0) blocks_.release(over);
     void* block = blocks_.take(size, memory::Pages::any);
     if (!block) {  // the system has less than the budget
         trim();
@@ -243,7 +243,6 @@ bool Pool::reserve(const std::vector<Need>& needs, bool prefer_idle, bool patien
         if (!out[i]) out[i] = make(needs[i].size_class, patient);
         fits = out[i] != nullptr;
     }
-    if (reserved() > budget) blocks_.release(reserved() - budget);
     if (bare_.size() > bare_limit) end_bare(bare_limit);
     if (fits) return true;
     for (Tile* tile : out)

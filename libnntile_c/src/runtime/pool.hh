@@ -55,10 +55,11 @@ public:
 
     int64_t budget = 0;
     int workers = 1;
-    int64_t tiles = 0, bytes = 0;            // with memory
-    int64_t used_bytes = 0, peak_bytes = 0;  // owned or in use by runs
-    int64_t owned_bytes = 0;                 // in memory or on the disk
-    int64_t reserved() const { return bytes + blocks_.idle(); }
+    int64_t tiles = 0, bytes = 0;                            // with memory
+    int64_t used_bytes = 0, peak_bytes = 0;                  // owned or in use by runs
+    int64_t owned_bytes = 0;                                 // in memory or on the disk
+    int64_t reserved() const { return blocks_.resident(); }  // as the system counts it
+    void set_page(int64_t bytes) { blocks_.set_page(bytes); }
     int64_t reserved_peak() { return reserved_peak_ = std::max(reserved_peak_, reserved()); }
     void reset_peaks() {
         peak_bytes = used_bytes;

@@ -58,6 +58,7 @@ public:
         pool_.workers = free_ = machine.workers;
         auto disk = machine.memory_bytes > 0 ? std::make_unique<ImaginedDisk>() : nullptr;
         disk_ = disk.get();
+        if (disk_) pool_.set_page(memory::fine_page);
         stager_.open(std::move(disk), machine.workers);
     }
     ~Stage() {

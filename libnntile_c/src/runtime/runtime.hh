@@ -113,6 +113,7 @@ public:
     // Submits all tasks and waits for nothing: what has no room in memory is staged task by task.
     // Throws out_of_memory (nothing submitted) if this plan can never fit.
     virtual void launch(Launch launch) = 0;
+    virtual bool can_run() const = 0;  // the budget has room for each task by itself
     virtual size_t task_count() const = 0;
     virtual size_t edge_count() const = 0;
     virtual int64_t temporary_bytes() const = 0;  // after sharing by liveness

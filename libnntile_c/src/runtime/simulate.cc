@@ -65,11 +65,8 @@ public:
         if (now_.launches > 0 || steps_.empty()) end_step();
         auto noted = std::make_unique<Noted>();
         static_cast<Work&>(*noted) = std::move(steps_[reported_step(steps_.size())]);
-        noted->story = std::move(story);
         return noted;
     }
-
-    Story story;
 
 private:
     struct Uses {
@@ -148,10 +145,7 @@ void begin_estimate() {
     std::lock_guard lock(engine().mutex);
     check(!collector, Status::invalid_state, "estimate: another one has begun and has not ended");
     collector = std::make_unique<Collector>();
-    for (const auto& [tile, origin] : imagined_tiles()) {
-        collector->story.before.push_back(tile);
-        collector->story.origins.emplace(tile, origin);
-    }
+    begin_story();
     noting.store(true, std::memory_order_relaxed);
 }
 
@@ -167,7 +161,9 @@ std::unique_ptr<Noted> end_estimate() {
     check(collector != nullptr, Status::invalid_state, "estimate: none has begun");
     noting.store(false, std::memory_order_relaxed);
     const std::unique_ptr<Collector> ended = std::move(collector);
-    return ended->end();
+    std::unique_ptr<Noted> noted = ended->end();
+    noted->story = end_story();
+    return noted;
 }
 
 void note_launch(const CompiledPlan& plan, const std::vector<Tile*>& memory) {
@@ -180,14 +176,6 @@ void note_wait(const Tile* tile) {
 
 void note_wait_for_all() {
     if (collector) collector->wait_of_host_for_all();
-}
-
-void note(Happened event) {
-    if (collector) collector->story.events.push_back(std::move(event));
-}
-
-void note_origin(uint64_t tile, const Origin& origin) {
-    if (collector) collector->story.origins.emplace(tile, origin);
 }
 
 Played play(const Noted& noted, int workers) {

@@ -53,7 +53,5 @@ inline std::atomic<bool> noting{false};
 void note_launch(const CompiledPlan& plan, const std::vector<Tile*>& memory);
 void note_wait(const Tile* tile);  // the host has waited for the task that writes it
 void note_wait_for_all();
-void note(Happened event);  // no-op if nobody estimates; so is the next
-void note_origin(uint64_t tile, const Origin& origin);
 
 }  // namespace nntile::runtime

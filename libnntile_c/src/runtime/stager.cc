@@ -6,6 +6,7 @@
 
 #include "base/error.hh"
 #include "runtime/compiled_plan.hh"
+#include "runtime/trace.hh"
 
 namespace nntile::runtime {
 
@@ -61,6 +62,16 @@ void Stager::forget_disk(Tile* tile) {
     full_ = false;
 }
 
+// Whether a run that was bound as a whole may still use it. Where there is a disk such runs pin
+// what they use; without one they need not, for a tile that is taken again keeps its references.
+bool Stager::in_use_unpinned(const Tile& tile) {
+    const auto uses = [](const TaskRef& ref) {
+        const RunTask* task = ref.running();
+        return task && !task->run->managed;
+    };
+    return uses(tile.writer) || std::any_of(tile.readers.begin(), tile.readers.end(), uses);
+}
+
 void Stager::settle(Tile* tile) {
     if (tile->ram.pins > 0 || tile->ram.writing || tile->ram.loading) return;
     if (!tile->owned && tile->holds == 0) return recycle(tile);
@@ -68,8 +79,11 @@ void Stager::settle(Tile* tile) {
     const bool none = dead(*tile, next);
     if (none) forget_disk(tile);
     if (!tile->ram.block) return;
-    if (none) leave(tile);
-    else if (disk_) residency_.enter(*tile, next, tile->disk.there());
+    if (!none) {
+        if (disk_) residency_.enter(*tile, next, tile->disk.there());
+    } else if (!in_use_unpinned(*tile)) {
+        leave(tile);
+    }
 }
 
 void Stager::recycle(Tile* tile) {
@@ -120,6 +134,25 @@ void Stager::note(const void* plan, const std::vector<Tile*>& memory, size_t ext
 
 // ---- the disk
 
+// A profiler hears of what moves, and which task a read is for.
+void Stager::tell(const Tile& tile, const char* what, int64_t begin) {
+    const TraceFunction trace = trace_function.load(std::memory_order_acquire);
+    if (!trace) return;
+    const std::string op = text_of(what, " ", name_of(tile.dtype), " ", text_of_dims(tile.sizes));
+    Place place = 0;
+    int64_t run = -1, node = -1;
+    if (!tile.waiting.empty()) {
+        const RunTask& task = *tile.waiting.front();
+        const PlanTask& plan = task.run->plan->tasks[task.index];
+        place = task.run->place_of(plan);
+        run = task.run->number;
+        node = plan.where == tile::none ? -1 : static_cast<int64_t>(plan.where);
+    }
+    const auto which = static_cast<int64_t>(reinterpret_cast<uintptr_t>(&tile));
+    trace({op.c_str(), -1, 0, begin, trace_clock(), "disk", place, run, node, which,
+           tile.block_bytes(), 0});
+}
+
 bool Stager::spill(Tile* tile) {
     const int64_t at = disk_->reserve(tile->block_bytes());
     if (at < 0) {
@@ -135,6 +168,7 @@ bool Stager::spill(Tile* tile) {
     writing_bytes_ += tile->block_bytes();
     ++transfers_;
     tile->disk.by = this;
+    tile->disk.began = trace_clock();
     tile->disk.transfer = {at, tile->ram.block, tile->block_bytes(), true, on_done};
     disk_->start(tile->disk.transfer);
     return true;
@@ -144,6 +178,7 @@ void Stager::load(Tile* tile) {
     tile->ram.loading = true;
     ++transfers_;
     tile->disk.by = this;
+    tile->disk.began = trace_clock();
     tile->disk.transfer = {tile->disk.at, tile->ram.block, tile->block_bytes(), false, on_done};
     disk_->start(tile->disk.transfer);
 }
@@ -157,6 +192,7 @@ void Stager::moved(Tile* tile, int error, Ready& ready) {
     --transfers_;
     Replica& ram = tile->ram;
     const bool written = ram.writing;
+    if (!error) tell(*tile, written ? "write" : "read", tile->disk.began);
     if (error) {
         trouble_ = text_of("; ", written ? "writing to" : "reading from", " the disk failed in ",
                            disk_->folder(), ": ", std::strerror(error));
@@ -195,6 +231,7 @@ bool Stager::room(int64_t bytes) {
         Tile* tile = static_cast<Tile*>(*first);
         ++counts.evictions;
         counts.dropped += !tile->disk.new_here;
+        tell(*tile, "evict", trace_clock());
         leave(tile);
     }
     return true;

@@ -94,11 +94,13 @@ private:
     // Whether there are so many bytes now. If not, what should leave first does, or begins to.
     bool room(int64_t bytes);
     void write_ahead(int64_t bytes);
+    static void tell(const Tile& tile, const char* what, int64_t begin);
     bool spill(Tile* tile);  // false: the disk is full
     void load(Tile* tile);
     void forget_disk(Tile* tile);
     static void on_done(Transfer& transfer, int error);
     bool dead(const Tile& tile, When& next) const;
+    static bool in_use_unpinned(const Tile& tile);
     void leave(Tile* tile);  // its memory is free
     void recycle(Tile* tile);
     void tell_hosts();

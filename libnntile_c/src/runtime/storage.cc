@@ -167,9 +167,8 @@ std::vector<uint64_t> identities_of(const Storage& storage) {
 // Engine's mutex.
 void allocate_imagined(Storage& storage, const std::vector<Pool::Need>& needs) {
     for (const Pool::Need& need : needs)
-        storage.tiles.push_back(TileRef(
-            imagine_tile(need.size_class, storage.dtype, storage.sizes, "write", current_place),
-            drop));
+        storage.tiles.push_back(
+            imagine_tile(need.size_class, storage.dtype, storage.sizes, "write", current_place));
     note({Happened::Kind::allocate, identities_of(storage)});
 }
 

@@ -36,6 +36,7 @@ struct Spilled {
     Tile* of = nullptr;
     Stager* by = nullptr;  // who moves it
     int64_t at = -1;
+    int64_t began = 0;      // the transfer, by trace_clock()
     bool new_here = false;  // written after it was last read
     bool there() const { return at >= 0; }
 };

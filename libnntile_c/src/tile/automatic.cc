@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/settings.hh"
+#include "tile/fit.hh"
 
 namespace nntile::tile {
 
@@ -26,18 +27,6 @@ constexpr size_t few_axes = 4;  // are tried in a round
 constexpr int rounds = 3;
 constexpr int64_t most_segments = 1024;
 
-// Equal segments, of a multiple of 8 where that keeps them equal: kernels like full vectors.
-Cut even_cut(int64_t extent, int64_t segments) {
-    int64_t length = (extent + segments - 1) / segments;
-    const int64_t round = (length + 7) / 8 * 8;
-    if (length > 16 && (extent + round - 1) / round == segments &&
-        extent - (segments - 1) * round >= round * 3 / 4)
-        length = round;
-    Factor f{extent, {}};
-    for (int64_t at = length; at < extent; at += length) f.positions.push_back(at);
-    return normal({f});
-}
-
 class Chooser {
 public:
     Chooser(const Related& related, Axes& axes)
@@ -50,6 +39,15 @@ public:
 
     void run() {
         axes_.propagate();
+        const Axes::Mark uncut = axes_.mark();
+        choose();
+        fit(related_, axes_, uncut, estimate_, chosen_);
+    }
+
+    Chosen take() { return std::move(chosen_); }
+
+private:
+    void choose() {
         const bool hints = any_hint();
         if (!hints && estimate_.seconds_whole() < few_seconds)
             return end("too short a graph for cuts");
@@ -73,7 +71,7 @@ public:
         search();
         if (!hints || best_.copied <= uncut.copied / 8) return;
         const Estimate free = best_;
-        Chosen own = take();
+        Chosen own = std::move(chosen_);
         restart(none, uncut, {});
         follow(1, false);
         search();
@@ -81,9 +79,6 @@ public:
         restart(none, free, std::move(own));
     }
 
-    Chosen take() { return std::move(chosen_); }
-
-private:
     // A call of eager mode, or a product and the calls behind it: those that follow will be cut as
     // it is.
     static bool is_small(const Related& related) {

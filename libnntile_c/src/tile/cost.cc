@@ -45,6 +45,7 @@ constexpr Constant constants[] = {
 std::mutex current_mutex;
 CostRef current;
 std::atomic<uint64_t> versions{0};
+std::atomic<int64_t> task_bytes{INT64_MAX};
 
 Machine machine_of_file(const char* path) {
     std::ifstream file(path);
@@ -207,6 +208,13 @@ uint64_t cost_version() { return versions.load(std::memory_order_acquire); }
 void set_cost(const Machine& machine) {
     std::lock_guard lock(current_mutex);
     current = std::make_shared<const Cost>(machine, ++versions);
+}
+
+int64_t most_task_bytes() { return task_bytes.load(std::memory_order_acquire); }
+
+void set_most_task_bytes(int64_t bytes) {
+    check(bytes > 0, Status::invalid_argument, "a task of at most ", bytes, " bytes");
+    task_bytes.store(bytes, std::memory_order_release);
 }
 
 double host_weight(std::string_view name) {

@@ -85,6 +85,12 @@ CostRef cost();
 uint64_t cost_version();  // that of cost(), without a lock: each call of a program asks for it
 void set_cost(const Machine& machine);
 
+// The most bytes that the operands and results of one task should have: eight ninths of a
+// context's budget, which sets it. Automatic cuts keep below it where they can. Beside the
+// constants, it is all that cuts and tasks depend on; INT64_MAX as long as nobody has set it.
+int64_t most_task_bytes();
+void set_most_task_bytes(int64_t bytes);  // > 0
+
 // What a function of the host does to a byte beside a plain pass over memory; by its name, 1 if
 // nothing is known.
 double host_weight(std::string_view name);

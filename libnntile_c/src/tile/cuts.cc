@@ -50,6 +50,59 @@ Cut cut_of_segments(int64_t extent, std::span<const int64_t> segments) {
     return normal({factor});
 }
 
+Cut even_cut(int64_t extent, int64_t segments) {
+    int64_t length = (extent + segments - 1) / segments;
+    const int64_t round = (length + 7) / 8 * 8;
+    if (length > 16 && (extent + round - 1) / round == segments &&
+        extent - (segments - 1) * round >= round * 3 / 4)
+        length = round;
+    Factor f{extent, {}};
+    for (int64_t at = length; at < extent; at += length) f.positions.push_back(at);
+    return normal({f});
+}
+
+Cut halved(const Cut& cut) {
+    Cut out = cut;
+    for (Factor& f : out) {
+        Positions all;
+        int64_t begin = 0;
+        for (size_t k = 0; k <= f.positions.size(); ++k) {
+            const int64_t end = k < f.positions.size() ? f.positions[k] : f.extent;
+            int64_t half = (end - begin + 1) / 2;
+            if (half > 8) half = std::min((half + 7) / 8 * 8, end - begin - 1);
+            if (half < end - begin) all.push_back(begin + half);
+            if (end < f.extent) all.push_back(end);
+            begin = end;
+        }
+        f.positions = std::move(all);
+    }
+    return out;
+}
+
+bool refines(const Cut& wanted, const Cut& of) {
+    if (is_whole(of) || wanted == of) return true;
+    if (wanted.size() != of.size()) return false;
+    for (size_t f = 0; f < of.size(); ++f)
+        if (wanted[f].extent != of[f].extent ||
+            !std::includes(wanted[f].positions.begin(), wanted[f].positions.end(),
+                           of[f].positions.begin(), of[f].positions.end()))
+            return false;
+    return true;
+}
+
+int64_t longest(const Cut& cut) {
+    int64_t n = 1;
+    for (const Factor& f : cut) {
+        int64_t begin = 0, most = 0;
+        for (int64_t p : f.positions) {
+            most = std::max(most, p - begin);
+            begin = p;
+        }
+        n *= std::max(most, f.extent - begin);
+    }
+    return n;
+}
+
 std::string text_of(const Cut& cut) {
     constexpr size_t most = 8;  // segments shown
     std::string out;

@@ -30,6 +30,15 @@ bool is_whole(const Cut& cut);
 Cut in_ranges(Cut cut);
 // Of one dim; invalid_argument, naming the extent, if the segments do not fill it.
 Cut cut_of_segments(int64_t extent, std::span<const int64_t> segments);
+// So many equal segments, of a multiple of 8 where that keeps them equal: kernels like full
+// vectors.
+Cut even_cut(int64_t extent, int64_t segments);
+// Each segment in two, where it has more than one element: tiles of the cut hold tiles of this one.
+Cut halved(const Cut& cut);
+// Every tile of `wanted` lies in one tile of `of`.
+bool refines(const Cut& wanted, const Cut& of);
+// Elements of the largest segment.
+int64_t longest(const Cut& cut);
 std::string text_of(const Cut& cut);  // "24 cut (12, 12)", "4 x 6 cut (3, 3)"
 
 // The cut of a product dim, as cuts of its parts; nullopt where it has no such form.

@@ -20,18 +20,6 @@ namespace {
 constexpr double bytes_of_miss = 1024;
 constexpr double bytes_of_line = 64;
 
-// Every tile of `wanted` lies in one tile of `stored`.
-bool refines(const Cut& wanted, const Cut& stored) {
-    if (is_whole(stored) || wanted == stored) return true;
-    if (wanted.size() != stored.size()) return false;
-    for (size_t f = 0; f < stored.size(); ++f)
-        if (wanted[f].extent != stored[f].extent ||
-            !std::includes(wanted[f].positions.begin(), wanted[f].positions.end(),
-                           stored[f].positions.begin(), stored[f].positions.end()))
-            return false;
-    return true;
-}
-
 }  // namespace
 
 Estimator::Estimator(const Related& related, const Axes& axes, const Cost& cost)

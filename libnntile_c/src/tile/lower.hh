@@ -51,9 +51,9 @@ struct Tiling {
     std::string text() const;  // "axes { batch = 128 cut (64, 64) ... }"
 };
 
-// Pure: depends on the graph (with the stored cuts of its inputs), the user's cuts and the cost
-// module, on nothing else. saved: automatic cuts that are to be taken as they are; invalid_argument
-// where they do not fit the graph.
+// Pure: depends on the graph (with the stored cuts of its inputs), the user's cuts, the cost module
+// and most_task_bytes(), on nothing else. saved: automatic cuts that are to be taken as they are;
+// invalid_argument where they do not fit the graph.
 Tiling choose_tiling(const graph::Graph& graph, const AxisCuts& cuts, bool with_texts = true,
                      const SavedGraph* saved = nullptr);
 

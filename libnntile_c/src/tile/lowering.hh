@@ -72,6 +72,7 @@ private:
     // Makes a copy a part of the last task, which copies into other parts of the same rows. False:
     // it is none of it.
     bool join_copy(const Task& copy);
+    int64_t parts_bytes(const Task& task) const;
     uint32_t memory_of(uint32_t tile) const;
 
     // ---- node_tasks.cc

@@ -3,6 +3,7 @@
 // where cuts do not line up, the fewest copies make dense tiles.
 #include "base/error.hh"
 #include "base/merge_dims.hh"
+#include "tile/cost.hh"
 #include "tile/layouts.hh"
 #include "tile/lowering.hh"
 
@@ -106,6 +107,13 @@ static bool are_apart(const Dims& sizes, const Dims& strides,
     return is_injective(rows);
 }
 
+// Of the tiles of a task, each operand by itself.
+int64_t Lowering::parts_bytes(const Task& task) const {
+    int64_t bytes = 0;
+    for (const Operand& o : task.operands) bytes += out_.tiles.tiles[o.tile].bytes;
+    return bytes;
+}
+
 bool Lowering::join_copy(const Task& copy) {
     constexpr size_t most = 8;
     constexpr int64_t long_row = 16'384;  // bytes: nothing to gain
@@ -144,6 +152,7 @@ bool Lowering::join_copy(const Task& copy) {
                             last.params[2 * k + 1].fixed.i + with.offset - begin);
     places.emplace_back(copy.sizes.back(), y.offset - begin);
     if (!are_apart(copy.sizes, y.strides, places)) return false;
+    if (parts_bytes(last) + out_.tiles.tiles[x.tile].bytes > most_task_bytes()) return false;
     last.kernel = copies_;
     last.params.clear();
     for (const auto& [columns, at] : places)

@@ -8,6 +8,7 @@
 #include "base/text.hh"
 #include "graph/program.hh"
 #include "tile/automatic.hh"
+#include "tile/fit.hh"
 #include "tile/lower.hh"
 
 namespace nntile::tile {
@@ -45,7 +46,7 @@ public:
         Tiling tiling;
         for (const auto& [dim, cut] : chosen.cuts) keep(dim, cut, tiling);
         set_values(tiling);
-        keep_stored(tiling);
+        keep_stored(taken_over(related_, axes_), tiling);
         if (with_texts) set_texts(chosen, tiling);
         return tiling;
     }
@@ -182,12 +183,12 @@ private:
         }
     }
 
-    // Data stays as it is unless the user's cuts say otherwise.
-    void keep_stored(Tiling& tiling) const {
+    // Data stays as it is unless the user's cuts say otherwise, or a task would be too large.
+    void keep_stored(const std::vector<bool>& taken_over, Tiling& tiling) const {
         for (const graph::Input& in : graph_.inputs) {
             if (!in.stored || !live_.values[in.value]) continue;
             ValueTiling& own = tiling.values[in.value];
-            own.as_stored = true;
+            own.as_stored = taken_over.empty() || !taken_over[in.value];
             for (size_t d = 0; d < own.cuts.size(); ++d) {
                 const bool same = d < in.stored->cuts.size()
                                       ? normal(in.stored->cuts[d]) == own.cuts[d]
@@ -227,10 +228,19 @@ private:
         const std::string refused = chosen.refused ? ", " + text_of_tried(*chosen.refused) : "";
         const char* after = chosen.choices.empty() ? "no cut: " : "then: ";
         if (!chosen.end.empty()) tiling.choices.push_back(after + chosen.end + refused);
+        for (const Fitted& f : chosen.fitted)
+            tiling.choices.push_back(text_of(
+                "cut to fit: ", text_of_tried(f.taken), ", a task needs ", megabytes(f.after),
+                " MB, before ", megabytes(f.before), " MB, and should need ",
+                megabytes(static_cast<double>(most_task_bytes())), " MB at most"));
     }
 
     static std::string milliseconds(double seconds) {
         return text_of_real(std::round(seconds * 1e6) / 1e3) + " ms";
+    }
+
+    static std::string megabytes(double bytes) {
+        return text_of_real(std::round(bytes / 1e3) / 1e3);
     }
 
     // "batch and 3 like it: 64 cut in 4, about 4.3 ms"
@@ -249,10 +259,9 @@ private:
 
     std::string text_of_choice(const Choice& c) const {
         const std::string next = c.next ? "; next best was " + text_of_tried(*c.next) : "";
-        const double megabytes = std::round(c.copied / 1e3) / 1e3;
         return text_of(text_of_tried(c.taken), " on ", c.workers, " workers from ",
                        milliseconds(c.before), ", ", c.tasks_before, " -> ", c.tasks_after,
-                       " tasks, ", text_of_real(megabytes), " MB copied", next);
+                       " tasks, ", megabytes(c.copied), " MB copied", next);
     }
 
     const graph::Graph& graph_;

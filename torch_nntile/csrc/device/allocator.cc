@@ -76,7 +76,7 @@ public:
         const nntile_context_stats runtime = runtime_stats();
         stats.reserved_bytes[0].current = runtime.tile_bytes;
         stats.reserved_bytes[0].peak = runtime.reserved_peak_bytes;
-        stats.active_bytes[0].current = runtime.tile_bytes - runtime.pool_bytes;
+        stats.active_bytes[0].current = runtime.tensor_bytes + runtime.run_bytes;
         stats.active_bytes[0].peak = runtime.peak_bytes;
         return stats;
     }
@@ -90,7 +90,7 @@ public:
     // Free and total: of the budget of the runtime; before it starts, of the one it would take.
     std::pair<size_t, size_t> getMemoryInfo(c10::DeviceIndex) override {
         const nntile_context_stats runtime = runtime_stats();
-        const auto used = static_cast<size_t>(runtime.tile_bytes - runtime.pool_bytes);
+        const auto used = static_cast<size_t>(runtime.tensor_bytes + runtime.run_bytes);
         const auto total = static_cast<size_t>(runtime.budget_bytes);
         return {total - std::min(used, total), total};
     }
