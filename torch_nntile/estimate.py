@@ -87,11 +87,11 @@ class Estimate:
         return "\n".join(lines)
 
 
-_budgets: list[int] = []  # of the open estimate_only()
+_budgets: list[int] = []  # of the open estimate_only(); 0: it has none
 
 
 @contextmanager
-def estimate_only() -> Iterator[None]:
+def estimate_only(memory: int | str | None = None) -> Iterator[None]:
     """Tensors on the device have no data: ops are recorded and do not run, nothing is allocated.
 
     For models that this machine could not hold. Make model, optimizer and batches inside, on
@@ -99,15 +99,21 @@ def estimate_only() -> Iterator[None]:
     `to_empty(device="nntile")`; one on the CPU by `to("nntile")`. What was made inside has no data
     afterwards either. It is of the whole process, like the mode.
 
+    Args:
+        memory: the budget that estimates have unless they name another. Data of half a budget and
+            more is cut as it is made, so say here what a run would have.
+
     Raises:
+        ValueError: no such budget.
         RuntimeError: inside of another one. Inside: an op on a tensor that was made before, and
             whatever looks at numbers, such as `item()`; after it, an op on what was made inside.
     """
     if _budgets:
         raise InvalidStateError("estimate_only: another one has begun and has not ended")
+    budget = 0 if memory is None else context.parse_bytes("estimate_only: memory", memory)
     modes.run()
-    _imagine(True)
-    _budgets.append(0)
+    _imagine(True, budget)
+    _budgets.append(budget)
     end_watch = places.watch_modules()
     try:
         yield
@@ -146,7 +152,7 @@ def estimate(
         step: called without arguments.
         workers: a number of workers, or several.
         memory: a budget for data in main memory, such as "8GiB"; what has no room in it goes to a
-            disk. Only inside of `estimate_only()`.
+            disk. Only inside of `estimate_only()`; by default that of it.
         swap_gbps: what that disk reads and writes, in 1e9 bytes a second.
 
     Raises:
@@ -167,7 +173,7 @@ def estimate(
         noted = _noted(step, STEPS if imagined else 1)
     finally:
         if budget:
-            _imagine(True)
+            _imagine(True, _budgets[0])
     context.wait()  # an error of a task is raised here
     report = _c.new_struct("nntile_estimate_report")
     seconds_on = {}
@@ -245,7 +251,7 @@ def _memory_of(noted: Any, workers: int) -> dict[str, Any]:
 
 def _budget_of(memory: int | str | None) -> int:
     if memory is None:
-        return 0
+        return _budgets[0] if _budgets else 0
     budget = context.parse_bytes("estimate: memory", memory)
     if not _budgets:
         raise InvalidStateError(

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import subprocess
@@ -149,13 +150,22 @@ def test_a_task_too_large_names_op_and_line() -> None:
     for name in ("estimated_whole", "estimated_too"):
         torch_nntile.set_axis_group_tiling(name, 1024)
     with pytest.raises(
-        torch.OutOfMemoryError, match=r"add: one task needs .*test_estimate_only\.py"
+        torch.OutOfMemoryError, match=r"a task of add needs .*test_estimate_only\.py"
     ):
         estimate(lambda: x + 1, memory="6MiB")
     with pytest.raises(
-        torch.OutOfMemoryError, match=r"write: 4194304 bytes .*test_estimate_only\.py"
+        torch.OutOfMemoryError, match=r"a task that brings data .*test_estimate_only\.py"
     ):
         estimate(lambda: loaded + 1, memory="2MiB")
+
+
+def test_data_is_cut_for_the_budget_that_it_is_made_in() -> None:
+    gc.collect()  # exceptions of other tests hold tensors
+    with estimate_only(memory="2MiB"):
+        loaded = torch.ones(2**20).to("nntile")
+        e = estimate(lambda: loaded.mul_(2))
+    assert (e.memory, e.fits) == (2 * 2**20, False)
+    assert 2**22 - 2**21 < e.read_bytes < 1.1 * 2**22
 
 
 @pytest.mark.usefixtures("without_data")

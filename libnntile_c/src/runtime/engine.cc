@@ -16,9 +16,7 @@ Engine& engine() {
 
 // What blocks waste by their size classes is not a task's. Only tasks that cannot run are cut finer
 // for it: cuts change last bits, and those should not depend on the budget.
-void cut_for(int64_t budget) {
-    tile::set_most_task_bytes(std::max<int64_t>(budget / 9 * 8, 1));
-}
+void cut_for(int64_t budget) { tile::set_most_task_bytes(std::max<int64_t>(budget / 9 * 8, 1)); }
 
 void drop(Tile* tile) {
     if (forked()) return;
