@@ -85,7 +85,7 @@ def run(*arguments, program=PROGRAM):
     return json.loads(ended.stdout.splitlines()[-1])
 
 
-MODELS = {"deep": 12, "transformer": 12, "images": 10, "recurrent": 6}
+MODELS = {"deep": 12, "transformer": 12, "images": 10, "recurrent": 8}
 SHORT = [("deep", "eager"), ("deep", "capture"), ("images", "eager")]
 LONG = [("deep", "graph"), ("deep", "compile"), ("images", "capture")]
 LONG += [(name, mode) for name in ("transformer", "recurrent") for mode in ("eager", "capture")]
