@@ -17,6 +17,15 @@ using namespace nntile::runtime;
 
 namespace {
 
+Resident* first_of(Residency& residency, When now) {
+    Resident* first = nullptr;
+    residency.each(now, [&](Resident* r) {
+        first = r;
+        return false;
+    });
+    return first;
+}
+
 struct Access {
     int tile;
     bool writes;
@@ -37,8 +46,8 @@ int follow(const Accesses& trace, int tiles, int room) {
         residency.leave(tile);
         if (!tile.in) {
             if (inside == room) {
-                auto* gone = static_cast<Tile*>(*residency.begin());
-                if (gone->next != never && !gone->clean) ++moved, gone->there = true;
+                auto* gone = static_cast<Tile*>(first_of(residency, static_cast<When>(t)));
+                if (gone->next.at != never && !gone->clean) ++moved, gone->there = true;
                 residency.leave(*gone);
                 gone->in = false;
                 --inside;
@@ -48,10 +57,10 @@ int follow(const Accesses& trace, int tiles, int room) {
             ++inside;
         }
         if (trace[t].writes) tile.there = false;
-        When next = never;
+        Next next;
         for (size_t u = trace.size(); u-- > t + 1;)
-            if (trace[u].tile == trace[t].tile) next = when(0, u);
-        residency.enter(tile, next, tile.there);
+            if (trace[u].tile == trace[t].tile) next.at = static_cast<When>(u);
+        residency.enter(tile, next, static_cast<When>(t), tile.there);
     }
     return moved;
 }
@@ -132,6 +141,13 @@ void bound() {
     CHECK(moved.read == 30 && moved.written == 10);
     moved = least_moved(trace, 3, 6, 30);
     CHECK(moved.read == 0 && moved.written == 0);
+    trace.uses[7].fresh = true;  // nobody uses what task 4 has made
+    moved = least_moved(trace, 3, 6, 10);
+    CHECK(moved.read == 30 && moved.written == 0);
+    trace.drops = {{6, 1}};  // but it is held while task 5 runs
+    moved = least_moved(trace, 3, 6, 10);
+    CHECK(moved.read == 30 && moved.written == 10);
+    trace.drops.clear();
     for (Trace::Use& use : trace.uses) use.fresh = true;
     moved = least_moved(trace, 3, 6, 10);  // what was there is of no use
     CHECK(moved.read == 0 && moved.written == 0);
@@ -164,45 +180,79 @@ void beside_all_choices() {
     CHECK(bound >= best * 0.85);
 }
 
-void order() {
-    Residency residency;
-    Resident soon, late, never_dirty, never_clean;
-    for (Resident* r : {&soon, &late, &never_dirty, &never_clean}) r->bytes = 10;
-    residency.enter(soon, when(1, 3), false);
-    residency.enter(late, when(2, 0), false);
-    residency.enter(never_dirty, never, false);
-    residency.enter(never_clean, never, true);
-    const std::vector<Resident*> wanted{&never_clean, &never_dirty, &late, &soon};
-    CHECK(std::equal(residency.begin(), residency.end(), wanted.begin(), wanted.end()));
-    residency.enter(soon, never, true);  // again: it moves
-    residency.leave(late);
-    residency.leave(late);
-    CHECK(residency.size() == 3);
-    CHECK(*residency.begin() == &never_clean);
+std::vector<Resident*> order_of(Residency& residency, When now) {
+    std::vector<Resident*> order;
+    residency.each(now, [&](Resident* r) {
+        order.push_back(r);
+        return true;
+    });
+    return order;
 }
 
-// A step of three plans; the weight (1) is used by the first and the last, and what the first makes
-// (a new tile in each step) by the second.
+void order() {
+    Residency residency;
+    Resident soon, late, late_clean, dropped, dropped_clean, never_dirty, never_clean;
+    residency.enter(soon, {13, true}, 0, false);
+    residency.enter(late, {22, true}, 0, false);       // 12 tasks for two transfers
+    residency.enter(late_clean, {17, true}, 0, true);  // 7 for one
+    residency.enter(dropped, {18, false}, 0, false);   // 8 for one
+    residency.enter(dropped_clean, {11, false}, 0, true);
+    residency.enter(never_dirty, {}, 0, false);
+    residency.enter(never_clean, {}, 0, true);
+    const std::vector<Resident*> wanted{&dropped_clean, &never_clean, &never_dirty, &dropped,
+                                        &late_clean,    &late,        &soon};
+    CHECK(order_of(residency, 10) == wanted);
+    residency.enter(soon, {}, 10, true);  // again: it moves
+    residency.leave(late);
+    residency.leave(late);
+    CHECK(residency.size() == 6);
+    CHECK(order_of(residency, 10).back() == &late_clean);
+}
+
+// What does not come when it is expected leaves before what comes, in the end.
+void overdue() {
+    Residency residency;
+    Resident late, regular;
+    residency.enter(late, {10, true}, 0, true);
+    for (When now = 0; now < 100; now += 10) {
+        residency.enter(regular, {now + 25, true}, now, true);
+        CHECK(order_of(residency, now).front() == (now <= 40 ? &regular : &late));
+    }
+}
+
+// A step of three plans of ten tasks; the third task of the first one uses the weight (1), and so
+// does the last. What the first makes, a new tile in each step, is used by the second and dropped.
 void habit() {
     Habit habit;
+    When now = 0;
+    const auto launch = [&](uint64_t plan, std::vector<Habit::Use> uses) {
+        habit.launch(plan, now, uses);
+        now += 10;
+    };
     uint64_t fresh = 100;
     for (int step = 0; step < 3; ++step) {
-        const int64_t first = habit.launch(7, {1, ++fresh});
-        CHECK(habit.expected(0) == (step < 1 ? -1 : first + 2));
-        CHECK(habit.expected(1) == (step < 1 ? -1 : first + 1));
-        habit.launch(8, {fresh});
-        CHECK(habit.expected(0) == -1);
-        const int64_t last = habit.launch(9, {1});
-        CHECK(habit.expected(0) == (step < 1 ? -1 : last + 1));
+        const When begin = now;
+        const auto known = [&](Next next) { return step < 1 ? Next{} : next; };
+        launch(7, {{1, {2, true}}, {++fresh, {9, false}}});
+        CHECK(habit.expected(0) == known({begin + 20, false}));
+        CHECK(habit.expected(1) == known({begin + 15, true}));
+        launch(8, {{fresh, {5, true}}});
+        CHECK(habit.expected(0) == known({begin + 20, false}));
+        habit.dropped(fresh, now);
+        habit.dropped(fresh, now);
+        launch(9, {{1, {0, false}}});
+        CHECK(habit.expected(0) == known({begin + 32, true}));
     }
-    CHECK(habit.launch(5, {1}) == 9 && habit.expected(0) == -1);  // another program
-    CHECK(habit.expected(3) == -1);
+    launch(5, {{1, {0, true}}});  // another program
+    CHECK(habit.expected(0) == Next{});
+    CHECK(habit.expected(3) == Next{});
 }
 
 }  // namespace
 
 int main() {
     order();
+    overdue();
     habit();
     bound();
     beside_all_choices();

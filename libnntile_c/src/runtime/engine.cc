@@ -26,8 +26,7 @@ void drop(Tile* tile) {
         delete tile;
         return;
     }
-    e.pool.disown(tile);
-    e.stager.settle(tile);
+    e.stager.disown(tile);
 }
 
 void Engine::report(Status status, std::string text) {

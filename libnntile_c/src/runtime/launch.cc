@@ -195,7 +195,7 @@ void CompiledPlan::launch(Launch launch) {
                 e.pool.count_use(run->memory[m]);
                 if (!managed) e.pool.give(run->memory[m]);
             }
-        e.stager.note(this, run->memory, external);
+        e.stager.note(*run);
         ++e.active_runs;
         ++e.launches;
         run->held = !managed && e.stager.has_disk();

@@ -10,10 +10,11 @@ namespace {
 
 constexpr size_t no_task = SIZE_MAX;
 
-// A tile that task `from` leaves behind and task `to` needs again.
+// A tile that task `from` leaves behind, and that task `to` needs again, or that is dropped before.
 struct Pause {
     size_t from, to;  // from: no_task for what was there before the trace
     int64_t bytes;
+    bool used;
     bool dirty;  // who leaves first in this pause has to be written
     size_t length() const { return from == no_task ? to + 1 : to - from; }
 };
@@ -26,20 +27,23 @@ std::vector<Pause> pauses_of(const Trace& trace) {
     };
     std::vector<Last> last(trace.bytes.size());
     std::vector<Pause> pauses;
+    const auto pause = [&](uint32_t tile, size_t end, bool used) {
+        Last& l = last[tile];
+        pauses.push_back({l.task, end, trace.bytes[tile], used, false});
+        Pause* const longest = l.longest == no_task ? nullptr : &pauses[l.longest];
+        if (!l.dirty || (longest && pauses.back().length() <= longest->length())) return;
+        if (longest) longest->dirty = false;
+        pauses.back().dirty = true;
+        l.longest = pauses.size() - 1;
+    };
+    auto drop = trace.drops.begin();
     for (size_t t = 0; t < trace.tasks(); ++t) {
+        for (; drop != trace.drops.end() && drop->before <= t; ++drop) pause(drop->tile, t, false);
         const size_t end = t + 1 < trace.tasks() ? trace.first[t + 1] : trace.uses.size();
         for (size_t u = trace.first[t]; u < end; ++u) {
             const Trace::Use& use = trace.uses[u];
             Last& l = last[use.tile];
-            if (!use.fresh) {
-                pauses.push_back({l.task, t, trace.bytes[use.tile], false});
-                Pause* const longest = l.longest == no_task ? nullptr : &pauses[l.longest];
-                if (l.dirty && (!longest || pauses.back().length() > longest->length())) {
-                    if (longest) longest->dirty = false;
-                    pauses.back().dirty = true;
-                    l.longest = pauses.size() - 1;
-                }
-            }
+            if (!use.fresh) pause(use.tile, t, true);
             l.task = t;
             if (use.writes) l.dirty = true, l.longest = no_task;
         }
@@ -84,7 +88,7 @@ Moved least_moved(const Trace& trace, size_t begin, size_t end, int64_t room) {
     }
     std::vector<Pause> reads, writes;
     for (const Pause& p : pauses_of(trace)) {
-        if (p.to >= begin && p.to < end) reads.push_back(p);
+        if (p.used && p.to >= begin && p.to < end) reads.push_back(p);
         if (p.dirty && p.from >= begin && p.from < end) writes.push_back(p);
     }
     const auto earlier = [](const Pause& a, const Pause& b) { return a.from + 1 < b.from + 1; };

@@ -15,9 +15,14 @@ struct Trace {
         bool fresh;   // what was there before does not matter
         bool writes;  // what is on the disk is old afterwards
     };
+    struct Drop {
+        size_t before;  // this task
+        uint32_t tile;
+    };
     std::vector<Use> uses;       // task after task; a tile appears once in a task
     std::vector<size_t> first;   // by task, into `uses`
     std::vector<int64_t> bytes;  // by tile
+    std::vector<Drop> drops;     // in order; until then a tile is held, in memory or on the disk
     size_t tasks() const { return first.size(); }
 };
 struct Moved {

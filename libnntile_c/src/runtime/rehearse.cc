@@ -181,8 +181,7 @@ private:
         const auto at = tiles_.find(number);
         Tile* tile = at->second;
         tiles_.erase(at);
-        pool_.disown(tile);
-        stager_.settle(tile);
+        stager_.disown(tile);
     }
 
     // As CompiledPlan::launch().
@@ -209,7 +208,7 @@ private:
             pool_.count_use(run.memory[m]);
             if (!managed) pool_.give(run.memory[m]);
         }
-        stager_.note(&plan, run.memory, plan.external);
+        stager_.note(run);
         ++launches_;
         in_flight_ += static_cast<int64_t>(plan.task_count());
         run.held = !managed && stager_.has_disk();
@@ -379,6 +378,8 @@ public:
                     begin_task();
                     use(number_of(tile), true, true);
                 }
+            else if (event.kind == Happened::Kind::drop)
+                trace().drops.push_back({trace().tasks(), number_of(event.tiles[0])});
         }
         if (recorded.steps.empty()) recorded.steps.push_back(trace().tasks());
     }

@@ -150,6 +150,7 @@ struct Run {
     std::vector<Place> places;  // of the calls that were recorded; empty: those of the plan
     int64_t mark = 0;           // of the thread that launched it, for a profiler
     int64_t number = 0;         // of the launch
+    int64_t begin = 0;          // tasks that were launched before; only where there is a disk
     Place place_of(const PlanTask& task) const;
     // Of a run that is staged: how many of its tasks are, and by memory how many uses are past
     bool managed = false;

@@ -14,6 +14,11 @@ namespace {
 
 constexpr int64_t mib = 1 << 20;
 
+// What is read, and what is written, before somebody waits for it. More would keep the disk busier,
+// but it has the place of what is used sooner or, written too early, is changed again.
+int64_t read_ahead(int64_t budget) { return std::min(budget / 4, 256 * mib); }
+int64_t written_ahead(int64_t budget) { return std::min(budget / 16, 64 * mib); }
+
 }  // namespace
 
 void Stager::open(std::unique_ptr<Backing> disk, int workers) {
@@ -33,9 +38,13 @@ void Stager::close() {
 
 // ---- tiles
 
+When Stager::now() const {
+    return runs_.empty() ? launched_ : runs_.front()->begin + runs_.front()->staged;
+}
+
 // Whether nobody needs what is there; else when it is needed next.
-bool Stager::dead(const Tile& tile, When& next) const {
-    next = tile.wanted ? 0 : never;
+bool Stager::dead(const Tile& tile, Next& next) const {
+    next = {now(), true};
     if (tile.wanted) return false;
     for (const auto& [run, memory] : tile.uses) {
         const Sequence& sequence = run->plan->sequence();
@@ -43,7 +52,7 @@ bool Stager::dead(const Tile& tile, When& next) const {
         const uint32_t end = sequence.first[memory + 1];
         while (past < end && sequence.uses[past].position < run->staged) ++past;
         if (past == end) continue;
-        next = when(run->number, sequence.uses[past].position);
+        next.at = run->begin + sequence.uses[past].position;
         return sequence.uses[past].fresh;
     }
     next = tile.expected;
@@ -75,12 +84,12 @@ bool Stager::in_use_unpinned(const Tile& tile) {
 void Stager::settle(Tile* tile) {
     if (tile->ram.pins > 0 || tile->ram.writing || tile->ram.loading) return;
     if (!tile->owned && tile->holds == 0) return recycle(tile);
-    When next = never;
+    Next next;
     const bool none = dead(*tile, next);
     if (none) forget_disk(tile);
     if (!tile->ram.block) return;
     if (!none) {
-        if (disk_) residency_.enter(*tile, next, tile->disk.there());
+        if (disk_) residency_.enter(*tile, next, now(), tile->disk.there());
     } else if (!in_use_unpinned(*tile)) {
         leave(tile);
     }
@@ -89,7 +98,7 @@ void Stager::settle(Tile* tile) {
 void Stager::recycle(Tile* tile) {
     residency_.leave(*tile);
     forget_disk(tile);
-    tile->expected = never;
+    tile->expected = {};
     full_ = false;
     pool_.recycle(tile);
 }
@@ -117,19 +126,32 @@ void Stager::unpin(Tile* tile, bool written) {
     settle(tile);
 }
 
-void Stager::note(const void* plan, const std::vector<Tile*>& memory, size_t external) {
+void Stager::note(Run& run) {
     if (!disk_) return;
-    std::vector<uint64_t> identities;
-    identities.reserve(external);
-    for (size_t m = 0; m < external; ++m) {
-        if (memory[m]->identity == 0) memory[m]->identity = ++identities_;
-        identities.push_back(memory[m]->identity);
+    CompiledPlan& plan = *run.plan;
+    const Sequence& sequence = plan.sequence();
+    std::vector<Habit::Use> uses;
+    uses.reserve(plan.external);
+    for (size_t m = 0; m < plan.external; ++m) {
+        Tile& tile = *run.memory[m];
+        if (tile.identity == 0) tile.identity = ++identities_;
+        Next first{0, true};
+        if (sequence.first[m] < sequence.first[m + 1]) {
+            const Sequence::Use& use = sequence.uses[sequence.first[m]];
+            first = {use.position, !use.fresh};
+        }
+        uses.push_back({tile.identity, first});
     }
-    const int64_t now = habit_.launch(reinterpret_cast<uintptr_t>(plan), identities);
-    for (size_t m = 0; m < external; ++m) {
-        const int64_t next = habit_.expected(m);
-        memory[m]->expected = next > now ? when(next, 0) : never;
-    }
+    run.begin = launched_;
+    habit_.launch(reinterpret_cast<uintptr_t>(&plan), launched_, uses);
+    for (size_t m = 0; m < plan.external; ++m) run.memory[m]->expected = habit_.expected(m);
+    launched_ += static_cast<When>(plan.task_count());
+}
+
+void Stager::disown(Tile* tile) {
+    pool_.disown(tile);
+    if (disk_ && tile->identity != 0) habit_.dropped(tile->identity, launched_);
+    settle(tile);
 }
 
 // ---- the disk
@@ -223,12 +245,13 @@ void Stager::moved(Tile* tile, int error, Ready& ready) {
 bool Stager::room(int64_t bytes) {
     while (!pool_.make_room(bytes)) {
         write_ahead(bytes);
-        auto first = residency_.begin();
-        if (full_)  // what is on the disk already can still leave
-            first =
-                std::find_if(first, residency_.end(), [](const Resident* r) { return r->clean; });
-        if (first == residency_.end() || !(*first)->clean) return false;
-        Tile* tile = static_cast<Tile*>(*first);
+        Resident* first = nullptr;
+        residency_.each(now(), [&](Resident* r) {
+            first = r;
+            return full_ && !r->clean;  // what is on the disk already can still leave
+        });
+        if (!first || !first->clean) return false;
+        Tile* tile = static_cast<Tile*>(first);
         ++counts.evictions;
         counts.dropped += !tile->disk.new_here;
         tell(*tile, "evict", trace_clock());
@@ -239,15 +262,16 @@ bool Stager::room(int64_t bytes) {
 
 // Writes what will leave for so many bytes and soon after, so that nobody waits for it then.
 void Stager::write_ahead(int64_t bytes) {
-    const int64_t wanted = bytes + std::min(pool_.budget / 8, 64 * mib);
+    const int64_t wanted = bytes + written_ahead(pool_.budget);
     int64_t ready = pool_.budget - pool_.bytes + writing_bytes_;
     if (!disk_ || full_) return;
     std::vector<Tile*> dirty;
-    for (Resident* r : residency_) {
-        if (ready >= wanted) break;
+    residency_.each(now(), [&](Resident* r) {
+        if (ready >= wanted) return false;
         ready += r->bytes;
         if (!r->clean) dirty.push_back(static_cast<Tile*>(r));
-    }
+        return true;
+    });
     for (Tile* tile : dirty)
         if (!spill(tile)) return;
 }
@@ -337,7 +361,7 @@ void Stager::advance(Ready& ready) {
             if (was && !crowded) around_.notify();
             continue;
         }
-        if (staged_ >= 2 * workers_ && pinned_bytes_ > pool_.budget / 2) break;
+        if (staged_ >= workers_ && pinned_bytes_ > read_ahead(pool_.budget)) break;
         RunTask& task = run->tasks[run->plan->order[run->staged]];
         task.homeless = around_.abandoned();
         const Staging staging = task.homeless ? Staging::done : stage(task);

@@ -59,9 +59,9 @@ public:
     // By a run that is bound as a whole, until its end; only where there is a disk.
     void hold(Tile* tile);
     void let_go(Tile* tile, bool written);
-    // Follows what is used when, so that later uses are expected. `external`: tiles of a launch
-    // that are no temporaries.
-    void note(const void* plan, const std::vector<Tile*>& memory, size_t external);
+    // Follows what is used and dropped when, so that it is expected in later steps.
+    void note(Run& run);  // that is launched
+    void disown(Tile* tile);
 
     void add(Run* run);
     void advance(Ready& ready);
@@ -99,7 +99,8 @@ private:
     void load(Tile* tile);
     void forget_disk(Tile* tile);
     static void on_done(Transfer& transfer, int error);
-    bool dead(const Tile& tile, When& next) const;
+    bool dead(const Tile& tile, Next& next) const;
+    When now() const;  // where staging is
     static bool in_use_unpinned(const Tile& tile);
     void leave(Tile* tile);  // its memory is free
     void recycle(Tile* tile);
@@ -117,6 +118,7 @@ private:
     int64_t managed_ = 0, staged_ = 0, pinned_bytes_ = 0, waiting_bytes_ = 0;
     int64_t transfers_ = 0, writing_bytes_ = 0, hosts_ = 0, host_pins_ = 0;
     uint64_t identities_ = 0;
+    When launched_ = 0;  // tasks
     bool full_ = false;  // the disk took no more: until something is freed
     std::string trouble_;
 };

@@ -65,7 +65,7 @@ public:
     std::vector<std::pair<Run*, uint32_t>> uses;
     std::vector<RunTask*> waiting;  // staged, for a transfer of this tile
     uint32_t wanted = 0;            // by threads of the program
-    When expected = never;          // next use, where no run that waits uses it
+    Next expected;                  // where no run that waits uses it
     // ---- lists of the pool
     uint64_t given = 0;  // when it came into the pool
     Tile *previous = nullptr, *next_of_all = nullptr;
