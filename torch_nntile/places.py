@@ -19,7 +19,7 @@ from torch.nn.modules import module as hooks
 
 from torch_nntile import _c
 
-__all__ = ["block", "line_of", "module_of", "start", "watch_modules"]
+__all__ = ["block", "line_of", "module_now", "module_of", "start", "watch_modules"]
 
 _OWN = str(Path(__file__).parent) + os.sep
 _LIBRARIES = (str(Path(torch.__file__).parent) + os.sep, _OWN, "<frozen", "<eval_with_key>")
@@ -66,8 +66,18 @@ _thread = _Thread()
 _names: WeakKeyDictionary[torch.nn.Module, dict[int, int]] = WeakKeyDictionary()
 
 
+_module_names = {0: ""}
+
+
 def _number(name: str) -> int:
-    return int(_c.get("nntile_stub_module_number", name.encode()))
+    number = int(_c.get("nntile_stub_module_number", name.encode()))
+    _module_names[number] = name
+    return number
+
+
+def module_now() -> str:
+    """The module whose `forward` runs, while somebody watches; or ""."""
+    return _module_names[_thread.stack[-1][1]] if _thread.stack else ""
 
 
 def _names_in(root: torch.nn.Module) -> dict[int, int]:

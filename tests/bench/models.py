@@ -18,7 +18,7 @@ A setting is a device or mode, and what differs from its defaults:
 Each is a process of its own; they step in turn. Losses of the first steps must be CPU PyTorch's.
 `ms` is the median of blocks of steps, `ratio` is to the first setting. Of a step after the first:
 `tasks`, whether each had as many (`steady`), how many graphs were lowered and how many plans were
-`new`, and calls that PyTorch's CPU kernels did on the `host`.
+`new`, calls that PyTorch's CPU kernels did on the `host`, and page `faults`.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "graph": {"mode": "graph"},
     "captured": {"mode": "eager", "captured": 1},
 }
-STEPS = {"deeprelu": 1, "mnist5": 200}  # of a block; the others are in sized_models.py
+STEPS = {"deeprelu": 1, "mnist5": 200, "wide": 2}  # of a block; the others are in sized_models.py
 SETTINGS = "cpu,eager,graph,eager-off,graph-off"
 FIRST = 3  # steps that are checked, and that plans may need to settle, of each batch
 # The first loss is that of one forward pass; then two correct programs part, by rounding that AdamW
@@ -165,8 +165,8 @@ def time_blocks(work: str, found: Mapping[str, Setting], rounds: int) -> None:
 
 
 HEAD = ("model", "setting", "ms", "least", "ratio")
-HEAD += ("tasks", "steady", "lower", "new", "host", "loss 3")
-WIDTHS = (11, 13, 6, 6, 5, 6, 6, 5, 5, 5, 8)
+HEAD += ("tasks", "steady", "lower", "new", "host", "faults", "loss 3")
+WIDTHS = (11, 13, 6, 6, 5, 6, 6, 5, 5, 5, 6, 8)
 
 
 def line(cells: Iterable[str]) -> str:
@@ -183,10 +183,11 @@ def lines(work: str, found: Mapping[str, Setting]) -> Iterator[str]:
             f"{setting.ms / first.ms:.2f}",
         )
         counts = [""] * 5
-        if setting.settled:
+        if "tasks" in setting.settled:
             means = (f"{setting.a_step(c):.3g}" for c in ("lowerings", "plans", "fallbacks"))
             counts = [str(setting.settled["tasks"]), "yes" if setting.steady else "NO", *means]
-        yield line((work, name, *ms, *counts, f"{setting.process.losses[FIRST - 1]:.4g}"))
+        faults = f"{setting.a_step('faults'):.3g}"
+        yield line((work, name, *ms, *counts, faults, f"{setting.process.losses[FIRST - 1]:.4g}"))
 
 
 def main() -> None:

@@ -15,11 +15,12 @@ import contextlib
 import dataclasses
 import json
 import os
+import resource
 import subprocess
 import sys
 import time
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import cycle
 from pathlib import Path
 from typing import Any
@@ -72,7 +73,20 @@ def sized(options: argparse.Namespace) -> Work:
     )
 
 
-WORKS = {"deeprelu": deeprelu, "mnist5": mnist5} | dict.fromkeys(MODELS, sized)
+def wide(options: argparse.Namespace) -> Work:
+    """16 layers of 2048 on 256 rows, AdamW: 269 MB each of parameters, gradients and two averages."""
+    torch.manual_seed(42)
+    layers = [nn.Sequential(nn.Linear(2048, 2048), nn.ReLU()) for _ in range(16)]
+    model = Classifier(*layers).to(options.device)
+    generator = torch.Generator().manual_seed(1)
+    batch = {
+        "x": torch.randn(256, 2048, generator=generator).to(options.device),
+        "y": torch.randint(2048, (256,), generator=generator).to(options.device),
+    }
+    return model, torch.optim.AdamW(model.parameters()), [batch]
+
+
+WORKS = {"deeprelu": deeprelu, "mnist5": mnist5, "wide": wide} | dict.fromkeys(MODELS, sized)
 
 
 def random_batch(count: int, device: str, seed: int = 0) -> dict[str, Tensor]:
@@ -132,16 +146,27 @@ class Trainer:
         return loss.detach()
 
     def counters(self) -> dict[str, int]:
-        """What torch_nntile has counted, and calls of PyTorch's CPU kernels as "fallbacks".
-
-        Nothing on the CPU.
-        """
+        """Page faults; of the device also what torch_nntile has counted, calls of PyTorch's CPU
+        kernels as "fallbacks", and bytes from and to the disk."""
+        faults = {"faults": resource.getrusage(resource.RUSAGE_SELF).ru_minflt}
         if not self.ours:
-            return {}
+            return faults
         import torch_nntile
 
-        fallbacks = sum(row.calls for row in torch_nntile.fallback_report())
-        return {**dataclasses.asdict(torch_nntile.stats()), "fallbacks": fallbacks}
+        memory = torch.nntile.memory_stats()  # type: ignore[attr-defined]
+        return {
+            **faults,
+            **dataclasses.asdict(torch_nntile.stats()),
+            "fallbacks": sum(row.calls for row in torch_nntile.fallback_report()),
+            **{name: memory[name] for name in ("read_bytes", "written_bytes")},
+        }
+
+    @property
+    def peak(self) -> int:
+        """Most bytes of tiles so far; on the CPU resident ones of the process."""
+        if self.ours:
+            return int(torch.nntile.max_memory_reserved())  # type: ignore[attr-defined]
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
 
     def run(self, count: int) -> dict[str, object]:
         """Seconds of `count` steps to the very end, their losses, which are read afterwards, and
@@ -157,14 +182,14 @@ class Trainer:
         seconds = time.perf_counter() - start
         counted = {name: value - before[name] for name, value in self.counters().items()}
         read = [loss.item() for loss in losses[:-1]] + [last]
-        return {"seconds": seconds, "losses": read, "counted": counted}
+        return {"seconds": seconds, "losses": read, "counted": counted, "peak": self.peak}
 
 
 class Process:
     """A trainer in a process of its own; `environment` is added to this process's.
 
-    `losses` are of all steps so far, `counted` is how far torch_nntile's counters went in the last
-    `steps()`: see Trainer.counters(), empty on the CPU.
+    `losses` are of all steps so far, `counted` is how far the counters went in the last `steps()`:
+    see Trainer.counters(); `peak` as Trainer says. `before` is called in the process that starts.
     """
 
     def __init__(
@@ -172,6 +197,7 @@ class Process:
         work: str,
         device: str = "nntile",
         environment: Mapping[str, str] | None = None,
+        before: Callable[[], None] | None = None,
         **options: object,
     ) -> None:
         words = [f"--{name}={value}" for name, value in options.items()]
@@ -188,9 +214,11 @@ class Process:
                 "TRANSFORMERS_VERBOSITY": "error",
                 **(environment or {}),
             },
+            preexec_fn=before,
         )
         self.losses: list[float] = []
         self.counted: dict[str, int] = {}
+        self.peak = 0
 
     def steps(self, count: int) -> float:
         """Seconds of a step, from `count` of them."""
@@ -202,6 +230,7 @@ class Process:
         found = json.loads(answer)
         self.losses += found["losses"]
         self.counted = found["counted"]
+        self.peak = found["peak"]
         return float(found["seconds"]) / count
 
     def close(self) -> int:

@@ -97,6 +97,43 @@ def test_modules_forward_and_backward(profiled: Any) -> None:
     assert not torch.nn.modules.module._global_forward_hooks, "hooks stay after the profile"
 
 
+def test_storages_have_a_kind_and_a_module(runtime: None) -> None:
+    class Net(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.last = torch.nn.Linear(8, 32), torch.nn.Linear(32, 4)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.last(torch.sin(self.first(x)))
+
+    net = Net().to("nntile")
+    optimizer = torch.optim.Adam(net.parameters())
+    x = torch.ones(16, 8, device="nntile")
+    with torch_nntile.profile() as p:
+        net(x).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        half = torch.ones(3, device="nntile")
+    del half
+    sizes: dict[tuple[str, str], list[int]] = {}
+    for s in sorted(p.storages, key=lambda s: s.bytes):
+        sizes.setdefault((s.kind, s.module), []).append(s.bytes)
+        assert 0 <= s.start <= s.end <= p.seconds
+    assert sizes["parameters", "Net.first"] == [4 * 32, 4 * 8 * 32]
+    assert sizes["gradients", "Net.last"] == [4 * 4, 4 * 32 * 4]
+    assert sizes["optimizer state", "Net.first"][-4:] == [128, 128, 1024, 1024]
+    assert 4 * 16 * 32 in sizes["activations", "Net"], "sin of them"
+    assert any(s.kind == "others" and s.end == p.seconds and s.bytes == 12 for s in p.storages)
+    gradients = [s for s in p.storages if s.kind == "gradients"]
+    assert all(0 < s.start < s.end < p.seconds for s in gradients), "freed by zero_grad()"
+    page = p._repr_html_()
+    for text in ("Memory of tensors by kind", "optimizer state", "Net.last, at most"):
+        assert text in page
+    with torch_nntile.profile() as empty:
+        pass
+    assert {s.bytes for s in empty.storages if s.start == 0} >= {1024, 512}
+
+
 @pytest.mark.parametrize("by", ["op", "module", "kernel", "line"])
 def test_summary_adds_up(profiled: Any, by: str) -> None:
     rows = profiled.rows(by)
@@ -256,7 +293,7 @@ def test_page(profiled: Any, tmp_path: Path) -> None:
     page.feed(text)
     assert page.open == []
     assert "script" not in page.seen
-    assert page.seen.count("svg") == 2
+    assert page.seen.count("svg") == 3
     assert page.seen.count("table") == 4
     drawings = re.findall(r"<svg.*?</svg>", text, re.DOTALL)
     gantt = ElementTree.fromstring(drawings[0])

@@ -325,6 +325,92 @@ def test_nothing_is_left_of_a_killed_process(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+# Two programs in one folder, which is gone while they run: each has a file without a name.
+SHARED = r"""
+import json, os, sys
+import torch, torch_nntile as nt
+
+folder, count = sys.argv[1:]
+nt.init_context(ncpu=2, memory="8MiB", swap=folder, swap_size="1GiB")
+held = [torch.full((1 << 19,), float(k), device="nntile") for k in range(16)]
+nt.wait()
+print("ready", flush=True)
+sys.stdin.readline()  # the folder is removed before this line comes
+for _ in range(3):
+    for x in held:
+        x.add_(int(count))
+found = [x[5].item() for x in held]
+nt.shutdown_context()
+try:
+    nt.init_context(ncpu=2, memory="8MiB", swap=folder)
+    raise SystemExit("a folder that is not there")
+except ValueError as error:
+    print(json.dumps([found, str(error)]))
+"""
+
+
+def test_programs_share_a_folder_that_is_removed(tmp_path):
+    folder = tmp_path / "swap"
+    folder.mkdir()
+    programs = [
+        subprocess.Popen(
+            [sys.executable, "-c", SHARED, folder, str(count)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for count in (1, 100)
+    ]
+    assert [program.stdout.readline() for program in programs] == ["ready\n"] * 2
+    folder.rmdir()  # and it has nothing in it
+    for count, program in zip((1, 100), programs, strict=True):
+        found, text = json.loads(program.communicate("go\n")[0])
+        assert found == [k + 3.0 * count for k in range(16)]
+        assert str(folder) in text
+
+
+# Private memory in use beside the account, before a model and while one trains within a budget.
+ACCOUNT = r"""
+import json, sys
+import torch, torch_nntile as nt
+
+def resident():
+    for line in open("/proc/self/smaps_rollup"):
+        if line.startswith("Anonymous:"):
+            return int(line.split()[1]) << 10
+
+budget = sys.argv[1]
+nt.init_context(ncpu=2, memory=budget, swap=sys.argv[2], swap_size="2GiB")
+torch.manual_seed(0)
+
+def trained(width, steps):
+    layers = [torch.nn.Sequential(torch.nn.Linear(width, width), torch.nn.GELU()) for _ in range(6)]
+    model = torch.nn.Sequential(*layers).to("nntile")
+    optimizer = torch.optim.Adam(model.parameters())
+    for _ in range(steps):
+        model(torch.ones(256, width, device="nntile")).square().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    nt.wait()
+    return model, optimizer
+
+trained(64, 3)
+torch.nntile.empty_cache()
+before = resident() - torch.nntile.memory_stats()["tile_bytes"]
+held = trained(1024, 4)
+account = torch.nntile.memory_stats()
+print(json.dumps([resident() - before, account["tile_bytes"], account["evictions"]]))
+"""
+
+
+@pytest.mark.parametrize(("budget", "spills"), [("64MiB", True), ("1GiB", False)])
+def test_the_account_is_that_of_the_system(budget, spills, tmp_path):
+    resident, account, evictions = run(budget, tmp_path, program=ACCOUNT)
+    assert (evictions > 0) == spills
+    plans = 10 << 20  # and what PyTorch keeps
+    assert 0.95 * account <= resident <= 1.05 * account + plans
+
+
 FORKED = r"""
 import json, os, sys
 import torch, torch_nntile as nt

@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import torch.distributed as dist
 
 from torch_nntile.profiling.events import Events
+from torch_nntile.profiling.storages import KINDS, Storage, changes
 
 __all__ = ["chrome_trace"]
 
@@ -33,11 +35,22 @@ def _rank() -> tuple[int, int]:
     return dist.get_rank(), dist.get_world_size()
 
 
+def _memory(storages: Sequence[Storage]) -> list[dict[str, Any]]:
+    """A counter of bytes by kind, at each change."""
+    now = dict.fromkeys(KINDS, 0)
+    found = {}
+    for at, nbytes, storage in changes(storages):
+        now[storage.kind] += nbytes
+        found[_micro(at)] = dict(now)
+    event = {"name": "storages", "ph": "C", "pid": 0, "tid": 0}
+    return [{**event, "ts": at, "args": values} for at, values in found.items()]
+
+
 def chrome_trace(events: Events, workers: int) -> dict[str, Any]:
     """Times in microseconds since the profile began, in their order.
 
     A row for each worker, and for transfers; for each thread of the host one of what it recorded,
-    with its waits; a curve of the bytes of storages. A process of a group has its rank as its number.
+    with its waits; the bytes of storages by kind. A process of a group has its rank as its number.
     """
     rank, processes = _rank()
     title = "nntile" if processes == 1 else f"nntile, rank {rank} of {processes}"
@@ -92,7 +105,6 @@ def chrome_trace(events: Events, workers: int) -> dict[str, Any]:
             }
         )
     for call in events.calls:
-        common = {"pid": 0, "tid": _HOST + call.thread}
         timed.append(
             {
                 "name": call.op,
@@ -101,13 +113,11 @@ def chrome_trace(events: Events, workers: int) -> dict[str, Any]:
                 "ts": _micro(call.start),
                 "dur": _micro(call.end - call.start),
                 "args": {"line": call.line, "module": call.module},
-                **common,
+                "pid": 0,
+                "tid": _HOST + call.thread,
             }
         )
-        memory = {"bytes": call.memory}
-        timed.append(
-            {"name": "storages", "ph": "C", "ts": _micro(call.end), "args": memory, **common}
-        )
+    timed += _memory(events.storages)
     timed.sort(key=lambda event: event["ts"])
     for event in first + timed:
         event["pid"] = rank

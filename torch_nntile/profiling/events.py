@@ -7,10 +7,11 @@ import math
 from dataclasses import dataclass, replace
 
 from torch_nntile import _c, places
+from torch_nntile.profiling.storages import OTHERS, Storage
 
 __all__ = ["Call", "Events", "Move", "Task", "collect"]
 
-_RECORDED, _WAITED, _TRANSFER = -1, -2, -3  # nntile_stub_event.row
+_RECORDED, _WAITED, _TRANSFER, _STORAGE = -1, -2, -3, -4  # nntile_stub_event.row
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,6 @@ class Call:
     line: str
     backward: bool
     module: str
-    memory: int  #: bytes of all storages when it ended
     waits: bool
 
 
@@ -73,14 +73,15 @@ class Events:
     calls: list[Call]
     transfers: list[Task]  #: what no worker ran: collectives
     moves: list[Move]  #: of data between memory and the disk
+    storages: list[Storage]
 
 
 _BACKWARD = 1 << 31
 _NOT_BACKWARD = ~_BACKWARD
 
 
-def collect(begin_ns: int) -> Events:
-    """All of the last profile; it has ended."""
+def collect(begin_ns: int, end_ns: int) -> Events:
+    """All of the last profile; it has ended. What storages are is not known yet."""
     slot = _c.new("nntile_stub_event const **")
     count = int(_c.get("nntile_stub_profile_events", slot))
     texts: dict[int, tuple[str, str]] = {}
@@ -99,15 +100,26 @@ def collect(begin_ns: int) -> Events:
     transfers: list[Task] = []
     moves: list[tuple[int, Move]] = []
     calls: list[Call] = []
-    for k in range(count):
-        e = slot[0][k]
+    live: dict[int, Storage] = {}
+    storages: list[Storage] = []
+    rows = sorted((slot[0][k] for k in range(count)), key=lambda e: e.begin_ns)
+    for e in rows:
         line, module = place(e.place & _NOT_BACKWARD)
         backward = bool(e.place & _BACKWARD)
         start, end = (e.begin_ns - begin_ns) * 1e-9, (e.end_ns - begin_ns) * 1e-9
         if e.row in (_RECORDED, _WAITED):
             waits = e.row == _WAITED
-            call = (name(e.name), e.thread, start, end, line, backward, module, e.memory, waits)
+            call = (name(e.name), e.thread, start, end, line, backward, module, waits)
             calls.append(Call(*call))
+            continue
+        if e.row == _STORAGE:
+            before = live.pop(e.task, None)
+            if before is not None:
+                storages.append(replace(before, end=start))
+            if e.bytes > 0:
+                start = max(start, 0.0)
+                made = Storage(start, math.inf, e.bytes, line, backward, module, OTHERS, e.task)
+                live[e.task] = made
             continue
         if e.row == _TRANSFER and name(e.kernel) == "disk":
             kind, what = name(e.name).split(" ", 1)
@@ -121,7 +133,10 @@ def collect(begin_ns: int) -> Events:
     tasks.sort(key=lambda t: (t.start, t.worker))
     transfers.sort(key=lambda t: t.start)
     calls.sort(key=lambda c: (c.start, -c.end))
-    return Events(tasks, calls, transfers, _with_next_use(moves))
+    last = (end_ns - begin_ns) * 1e-9
+    storages += [replace(storage, end=last) for storage in live.values()]
+    storages.sort(key=lambda s: s.start)
+    return Events(tasks, calls, transfers, _with_next_use(moves), storages)
 
 
 def _with_next_use(moves: list[tuple[int, Move]]) -> list[Move]:

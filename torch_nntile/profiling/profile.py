@@ -16,6 +16,7 @@ from torch_nntile import _c, modes, places
 from torch_nntile.errors import InvalidStateError
 from torch_nntile.profiling import chrome, report, table
 from torch_nntile.profiling.events import Call, Events, Move, Task, collect
+from torch_nntile.profiling.storages import Storage, Watch
 
 __all__ = ["last", "profile"]
 
@@ -59,6 +60,7 @@ class profile:  # noqa: N801 (it reads as a verb)
         transfers: `Task`s that went on beside the workers: collectives, which include the wait for
             other processes.
         moves: `Move`s of data between memory and the disk, where the context has one.
+        storages: `Storage`s of tensors that lived in the block, each with its kind and module.
         seconds: how long the block took, with the wait at its end.
         workers: how many there are.
         stats: counters of `torch_nntile.stats()` for the block alone.
@@ -70,6 +72,7 @@ class profile:  # noqa: N801 (it reads as a verb)
         self._workers = 0
         self._stats = modes.Stats(*(0 for _ in modes.Stats.__slots__))
         self._stop_watching: Callable[[], None] | None = None
+        self._watch: Watch | None = None
 
     def __enter__(self) -> profile:
         torch.nntile.synchronize()  # type: ignore[attr-defined]
@@ -78,6 +81,7 @@ class profile:  # noqa: N801 (it reads as a verb)
         self._events = None
         self._stats = modes.stats()
         self._stop_watching = places.watch_modules()
+        self._watch = Watch(places.module_now)
         self._begin = time.time_ns()
         return self
 
@@ -96,10 +100,14 @@ class profile:  # noqa: N801 (it reads as a verb)
         finally:
             _c.get("nntile_stub_profile_end")
             self._end = time.time_ns()
+            if self._watch is not None:
+                self._watch.end()
             if self._stop_watching is not None:
                 self._stop_watching()
             self._stats = _difference(self._stats, modes.stats())
-            self._events = collect(self._begin)
+            self._events = collect(self._begin, self._end)
+            if self._watch is not None:
+                self._events.storages[:] = self._watch.named(self._events.storages, self._begin)
             self._workers = _workers(self._events.tasks)
             _last = self
 
@@ -123,6 +131,10 @@ class profile:  # noqa: N801 (it reads as a verb)
     @property
     def moves(self) -> list[Move]:
         return self._seen().moves
+
+    @property
+    def storages(self) -> list[Storage]:
+        return self._seen().storages
 
     @property
     def workers(self) -> int:

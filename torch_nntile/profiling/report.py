@@ -9,9 +9,10 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from torch_nntile.profiling import table
+from torch_nntile.profiling.storages import KINDS, Storage, curves
 
 if TYPE_CHECKING:
-    from torch_nntile.profiling.events import Call, Move, Task
+    from torch_nntile.profiling.events import Move, Task
     from torch_nntile.profiling.profile import profile
 
 __all__ = ["body", "page"]
@@ -20,6 +21,7 @@ _WIDTH, _LEFT, _ROW = 960, 90, 22  # pixels
 _MOST = 4000  # bars that a browser still draws at once
 _COLORS = 12  # more than one can tell apart
 _MOVES = {"write": "#b80", "read": "#284", "evict": "#b34"}
+_KINDS = dict(zip(KINDS, ("#37a", "#a53", "#284", "#c94", "#86a", "#aaa"), strict=True))
 _OTHERS, _RECORDING, _WAITING, _TRANSFER = "#ccc", "#678", "#bbb", "#b58"
 # A notebook has a style of its own, perhaps light on dark: all that is needed is said here.
 _STYLE = """
@@ -44,15 +46,22 @@ def _owner_of(tasks: Sequence[Task]) -> Callable[[Task], str]:
 
 
 def _colors(tasks: Sequence[Task], owner: Callable[[Task], str]) -> dict[str, str]:
-    """Of what took longest. Hues go by the golden angle: six are far apart, six more are darker."""
+    """Of what took longest."""
     seconds: dict[str, float] = {}
     for task in tasks:
         seconds[owner(task)] = seconds.get(owner(task), 0.0) + task.seconds
     longest = sorted(seconds, key=lambda name: (-seconds[name], name))[:_COLORS]
-    return {
-        name: f"hsl({(210 + k * 137.508) % 360:.0f}, 60%, {52 if k < 6 else 28}%)"
-        for k, name in enumerate(longest)
-    }
+    return {name: _hue(k) for k, name in enumerate(longest)}
+
+
+def _hue(k: int) -> str:
+    """Hues go by the golden angle: six are far apart, six more are darker."""
+    return f"hsl({(210 + k * 137.508) % 360:.0f}, 60%, {52 if k < 6 else 28}%)"
+
+
+def _keys(keys: Sequence[tuple[str, str]]) -> str:
+    spans = (f'<span><i style="background: {c}"></i>{escape(name)}</span>' for name, c in keys)
+    return f'<p class="keys">{"".join(spans)}</p>'
 
 
 def _legend(colors: dict[str, str], all_shown: bool, moves: Sequence[Move]) -> str:
@@ -61,8 +70,7 @@ def _legend(colors: dict[str, str], all_shown: bool, moves: Sequence[Move]) -> s
     if moves:
         words = {"write": "written to the disk", "read": "read from it", "evict": "leaves memory"}
         keys += [(word, _MOVES[kind]) for kind, word in words.items()]
-    spans = (f'<span><i style="background: {c}"></i>{escape(name)}</span>' for name, c in keys)
-    return f'<p class="keys">{"".join(spans)}</p>'
+    return _keys(keys)
 
 
 class _Scale:
@@ -158,33 +166,44 @@ def _gantt(p: profile) -> str:
     return drawing + _legend(colors, all(owner(t) in colors for t in p.tasks), p.moves)
 
 
-def _memory(calls: Sequence[Call], seconds: float) -> str:
-    """Bytes of storages as a curve of steps."""
-    scale, height = _Scale(seconds), 110
-    curve = sorted((c.end, c.memory) for c in calls)
-    if not curve:
-        return "<p>No call was recorded.</p>"
-    most = max(max(nbytes for _, nbytes in curve), 1)
+def _memory(storages: Sequence[Storage], seconds: float, by: str) -> str:
+    """Bytes of storages, one area for each kind or module on top of the other; and their keys."""
+    if not storages:
+        return "<p>No storage was there.</p>"
+    scale, height, columns = _Scale(seconds), 130, (_WIDTH - _LEFT) // 2
+    key = {"kind": lambda s: s.kind, "module": lambda s: s.module or "(no module)"}[by]
+    rows, most = curves(storages, seconds, key, columns)
+    if by == "kind":
+        colors = {kind: _KINDS[kind] for kind in KINDS if kind in rows}
+    else:
+        colors = dict(zip([*rows][:_COLORS], map(_hue, range(_COLORS)), strict=False))
+    others = [sum(column) for column in zip(*(rows[n] for n in rows if n not in colors), strict=True)]
+    areas = [(name, colors[name], rows[name]) for name in colors]
+    if others:
+        areas.append(("others", _OTHERS, others))
 
     def y(nbytes: int) -> float:
-        return round(height - 24 - nbytes / most * (height - 36), 2)
+        return round(height - 24 - nbytes / max(most, 1) * (height - 36), 2)
 
-    points, before = [], curve[0][1]
-    for at, nbytes in curve:
-        points += [f"{scale.x(at)},{y(before)}", f"{scale.x(at)},{y(nbytes)}"]
-        before = nbytes
-    points.append(f"{scale.x(seconds)},{y(before)}")
-    curve_text, first, last = " ".join(points), points[0].split(",")[0], scale.x(seconds)
-    return _drawing(
-        height,
-        [
-            scale.ruler(height - 6),
-            f'<text x="0" y="{y(most) + 4}">{most / 1e6:.3g} MB</text>',
-            f'<text x="0" y="{y(0) + 4}">0 MB</text>',
-            f'<polygon fill="#cde" points="{first},{y(0)} {curve_text} {last},{y(0)}"/>',
-            f'<polyline fill="none" stroke="#357" points="{curve_text}"/>',
-        ],
-    )
+    parts = [
+        scale.ruler(height - 6),
+        f'<text x="0" y="{y(most) + 4}">{most / 1e6:.3g} MB</text>',
+        f'<text x="0" y="{y(0) + 4}">0 MB</text>',
+    ]
+    edges = [_LEFT + 2 * column for column in range(columns + 1)]
+    floor = [0] * columns
+    for name, color, values in areas:
+        top = [low + more for low, more in zip(floor, values, strict=True)]
+        upper = " ".join(f"{edges[k]},{y(top[k])} {edges[k + 1]},{y(top[k])}" for k in range(columns))
+        lower = " ".join(
+            f"{edges[k + 1]},{y(floor[k])} {edges[k]},{y(floor[k])}" for k in reversed(range(columns))
+        )
+        title = f"{name}, at most {max(values) / 1e6:.3g} MB"
+        parts.append(
+            f'<polygon fill="{color}" points="{upper} {lower}"><title>{escape(title)}</title></polygon>'
+        )
+        floor = top
+    return _drawing(height, parts) + _keys([(name, color) for name, color, _ in areas])
 
 
 def _table(p: profile, by: str) -> str:
@@ -216,7 +235,9 @@ def body(p: profile) -> str:
     if p.moves:
         lines = "<br>".join(map(escape, table.moves_as_text(p.moves)))
         parts.append(f"<h3>Between memory and the disk</h3><p>{lines}</p>")
-    parts += ["<h3>Memory of tensors</h3>", _memory(p.calls, p.seconds), '<div class="tables">']
+    for by in ("kind", "module"):
+        parts.append(f"<h3>Memory of tensors by {by}</h3>{_memory(p.storages, p.seconds, by)}")
+    parts.append('<div class="tables">')
     parts += [f"<div><h3>Time by {by}</h3>{_table(p, by)}</div>" for by in table.KEYS]
     return "".join(parts) + "</div></div>"
 

@@ -24,6 +24,7 @@ void AddressSpace::take(size_t nbytes, Home& home) {
     TORCH_CHECK_WITH(OutOfMemoryError, nbytes <= largest, "nntile: a storage of ", nbytes,
                      " bytes is larger than any memory");
     home.room = size_class(nbytes);
+    home.nbytes = nbytes;
     std::lock_guard lock(mutex_);
     if (auto it = free_.find(home.room); it != free_.end() && !it->second.empty()) {
         home.address = it->second.back();

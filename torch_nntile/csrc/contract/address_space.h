@@ -19,6 +19,7 @@ namespace torch_nntile {
 struct Home {
     char* address;
     size_t room;  // bytes of the range, a size class
+    size_t nbytes;
     nntile_buffer* buffer;
 };
 
@@ -29,6 +30,11 @@ public:
     void give(const Home& home);
     // The home whose range holds an address, or nullptr.
     const Home* find(const void* address);
+    template <class Visit>
+    void each(Visit&& visit) {
+        std::lock_guard lock(mutex_);
+        for (const auto& [address, home] : live_) visit(*home);
+    }
 
 private:
     // Where no mapping of a process can be: bit 55 is that of the kernel's half on aarch64, and

@@ -162,16 +162,16 @@ void nntile_stub_blocking(int on);
 /** What a profile has seen. */
 typedef struct nntile_stub_event {
     /** The worker that ran the task; -1: a call was recorded; -2: the host waited; -3: a task that
-     * no worker ran, as of a collective. */
+     * no worker ran, as of a collective; -4: a storage was made, or (negative `bytes`) freed. Those
+     * that were there before are the first ones. */
     int32_t row;
     int32_t thread;     /**< of the host, by number, for -1 and -2 */
     const char* name;   /**< of the op */
     const char* kernel; /**< of a task, "host" for a function of the host; else "" */
     uint64_t place;
     int64_t begin_ns, end_ns;
-    int64_t run, node, task, bytes,
-        flops;      /**< as in nntile_trace_task; -1, -1, -1, 0, 0 for the host */
-    int64_t memory; /**< of storages at the end, in bytes; of rows of the host */
+    /** As in nntile_trace_task; -1, -1, -1, 0, 0 for the host. Of a storage `task` is its address. */
+    int64_t run, node, task, bytes, flops;
 } nntile_stub_event;
 
 /** Starts a profile; 0: one is on already. */

@@ -13,6 +13,7 @@
 #include "contract/notices.h"
 #include "contract/torch_version.h"
 #include "device/storage.h"
+#include "observe/recording.h"
 
 namespace torch_nntile {
 namespace {
@@ -22,6 +23,7 @@ void release(void* context) {
     if (nntile_context_forked()) return;
     auto* home = static_cast<Home*>(context);
     nntile_buffer_destroy(home->buffer);
+    note_storage(*home, false);
     address_space().give(*home);
     delete home;
 }
@@ -56,6 +58,7 @@ public:
             raise(status, error);
         }
         Home* context = home.release();
+        note_storage(*context, true);
         return {context->address, context, &release, device()};
     }
     c10::DeleterFnPtr raw_deleter() const override { return nullptr; }

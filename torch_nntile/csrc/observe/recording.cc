@@ -46,6 +46,10 @@ std::array<Lane, lanes>& all_lanes() {
 std::atomic<int32_t> threads{0};
 thread_local const int32_t this_thread = threads++;
 
+Lane& lane_of_this_thread() {
+    return all_lanes()[worker_lanes + static_cast<size_t>(this_thread) % (lanes - worker_lanes)];
+}
+
 void add(Lane& lane, nntile_stub_event event) {
     std::lock_guard lock(lane.mutex);
     if (!profiling.load(std::memory_order_relaxed)) return;
@@ -70,6 +74,19 @@ void collect(const nntile_trace_task* t) {
     event.flops = t->flops;
     const auto lane = static_cast<size_t>(std::max(t->worker, 0)) % worker_lanes;
     add(all_lanes()[lane], event);
+}
+
+nntile_stub_event event_of(const Home& home, bool made) {
+    nntile_stub_event event{};
+    constexpr int32_t storage = -4;
+    event.row = storage;
+    event.thread = this_thread;
+    event.name = event.kernel = "";
+    event.begin_ns = event.end_ns = now();
+    event.run = event.node = -1;
+    event.task = static_cast<int64_t>(reinterpret_cast<uintptr_t>(home.address));
+    event.bytes = made ? static_cast<int64_t>(home.nbytes) : -static_cast<int64_t>(home.nbytes);
+    return event;
 }
 
 std::vector<nntile_stub_event> taken;  // guarded by Python's order of calls: begin, end, events
@@ -99,10 +116,7 @@ void Recording::end() {
     event.begin_ns = begin_;
     event.end_ns = now();
     event.run = event.node = event.task = -1;
-    int64_t count = 0, peak = 0;
-    nntile_buffer_totals(record(), &count, &event.memory, &peak);
-    add(all_lanes()[worker_lanes + static_cast<size_t>(this_thread) % (lanes - worker_lanes)],
-        event);
+    add(lane_of_this_thread(), event);
 }
 
 // Inside of a captured function nothing has run that one could wait for.
@@ -110,6 +124,12 @@ void Recording::wait_for_it() {
     nntile_error* error = nullptr;
     check(nntile_record_submit(record(), &error), error);
     if (nntile_context_active()) check(nntile_context_wait(&error), error);
+}
+
+void add_storage(const Home& home, bool made) {
+    nntile_stub_event event = event_of(home, made);
+    if (made) event.place = place_now();
+    add(lane_of_this_thread(), event);
 }
 
 bool begin_profile() {
@@ -120,6 +140,8 @@ bool begin_profile() {
         lane.names.clear();
     }
     taken.clear();
+    address_space().each(
+        [&](const Home& home) { add(lane_of_this_thread(), event_of(home, true)); });
     listen(Listener::profile, &collect);
     return true;
 }

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "contract/address_space.h"
 #include "contract/stub.h"
 #include "nntile/nntile.h"
 #include "nntile/trace.h"
@@ -52,6 +53,12 @@ class Waiting : public Recording {
 public:
     Waiting() : Recording("wait", waited) {}
 };
+
+void add_storage(const Home& home, bool made);
+inline void note_storage(const Home& home, bool made) {
+    if (profiling.load(std::memory_order_relaxed)) [[unlikely]]
+        add_storage(home, made);
+}
 
 bool begin_profile();  // false: one is on already
 void end_profile();

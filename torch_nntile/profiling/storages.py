@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the storages of a profile are: parameters, gradients, state of optimizers, activations.
+
+Nobody says so when a storage is made. A module that is called has its parameters, an optimizer that
+steps its parameters, their gradients and its state: these are noted then, by address, and found
+again among the storages by address and time.
+"""
+
+from __future__ import annotations
+
+import time
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules import module as hooks
+from torch.optim import optimizer as optimizers
+
+__all__ = ["KINDS", "Storage", "Watch", "changes", "curves"]
+
+PARAMETERS, GRADIENTS, STATE = "parameters", "gradients", "optimizer state"
+ACTIVATIONS, TEMPORARIES, OTHERS = "activations", "temporaries", "others"
+KINDS = (PARAMETERS, GRADIENTS, STATE, ACTIVATIONS, TEMPORARIES, OTHERS)
+
+
+@dataclass(frozen=True, slots=True)
+class Storage:
+    """A storage, as long as the profile saw it. Times are in seconds since the profile began."""
+
+    start: float  #: 0.0: it was there before
+    end: float  #: of the profile, if it was there then
+    bytes: int
+    line: str  #: "model.py:14", of the call that made it; "" where it is not known
+    backward: bool  #: made by the backward pass of what stands there
+    module: str  #: whose parameter it is, or that made it: "GPT.layers.3.attn"
+    kind: str  #: one of KINDS. What a backward pass or a step of an optimizer makes is temporary
+    address: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Note:
+    at: int  # ns
+    kind: str
+    module: str
+
+
+def _address(tensor: object) -> int:
+    """0: it has no storage on the device."""
+    if not isinstance(tensor, Tensor) or tensor.device.type != "nntile":
+        return 0
+    return int(tensor.untyped_storage().data_ptr()) if torch._C._has_storage(tensor) else 0
+
+
+class Watch:
+    """From its making until `end()`, which gives the notes for `named()`."""
+
+    def __init__(self, module_now: Callable[[], str]) -> None:
+        self._module_now = module_now
+        self._notes: dict[int, list[_Note]] = {}
+        self._owners: dict[int, str] = {}
+        self._steps: list[tuple[int, int]] = []
+        self._begun: dict[int, int] = {}
+        self._handles = [
+            hooks.register_module_forward_pre_hook(self._called),
+            optimizers.register_optimizer_step_pre_hook(self._steps_now),
+            optimizers.register_optimizer_step_post_hook(self._stepped),
+        ]
+
+    def end(self) -> None:
+        for handle in self._handles:
+            handle.remove()
+
+    def _note(self, tensor: object, kind: str, module: str) -> None:
+        address = _address(tensor)
+        if not address:
+            return
+        notes = self._notes.setdefault(address, [])
+        if not notes or (notes[-1].kind, notes[-1].module) != (kind, module):
+            notes.append(_Note(time.time_ns(), kind, module))
+        else:
+            notes[-1] = replace(notes[-1], at=time.time_ns())
+
+    def _called(self, module: nn.Module, inputs: Any) -> None:
+        own = (*module._parameters.values(), *module._buffers.values())
+        name = self._module_now() if own else ""
+        for tensor in own:
+            if tensor is not None:
+                self._owners[id(tensor)] = name
+                self._note(tensor, PARAMETERS, name)
+
+    def _steps_now(self, optimizer: torch.optim.Optimizer, *arguments: Any) -> None:
+        self._begun[id(optimizer)] = time.time_ns()
+        for p in self._of(optimizer):
+            module = self._owners.get(id(p), "")
+            self._note(p, PARAMETERS, module)
+            self._note(p.grad, GRADIENTS, module)
+
+    def _stepped(self, optimizer: torch.optim.Optimizer, *arguments: Any) -> None:
+        begun = self._begun.pop(id(optimizer), None)
+        if begun is not None:
+            self._steps.append((begun, time.time_ns()))
+        for p in self._of(optimizer):
+            state = optimizer.state.get(p)
+            for value in state.values() if isinstance(state, dict) else ():
+                self._note(value, STATE, self._owners.get(id(p), ""))
+
+    @staticmethod
+    def _of(optimizer: torch.optim.Optimizer) -> Iterator[Tensor]:
+        for group in optimizer.param_groups:
+            yield from group["params"]
+
+    def named(self, storages: Iterable[Storage], begin_ns: int) -> list[Storage]:
+        """With what is known of each: its kind, and the module of its parameter."""
+        starts = sorted(self._steps)
+
+        def in_step(at: int) -> bool:
+            k = bisect_right(starts, (at, 1 << 62)) - 1
+            return k >= 0 and at <= starts[k][1]
+
+        found = []
+        for s in storages:
+            first, last = (begin_ns + int(at * 1e9) for at in (s.start, s.end))
+            slack = 10_000  # ns by which a float of seconds may be off
+            notes = self._notes.get(s.address, [])
+            note = next((n for n in notes if first - slack <= n.at <= last + slack), None)
+            if note:
+                s = replace(s, kind=note.kind, module=note.module or s.module)
+            elif s.start > 0.0 and (s.backward or in_step(first)):
+                s = replace(s, kind=TEMPORARIES)
+            elif s.start > 0.0 and s.module:
+                s = replace(s, kind=ACTIVATIONS)
+            found.append(s)
+        return found
+
+
+def changes(storages: Iterable[Storage]) -> list[tuple[float, int, Storage]]:
+    """When bytes come (and, negative, go), and whose; in the order of time."""
+    found = [(s.start, s.bytes, s) for s in storages] + [(s.end, -s.bytes, s) for s in storages]
+    return sorted(found, key=lambda change: change[0])
+
+
+def curves(
+    storages: Sequence[Storage], seconds: float, key: Callable[[Storage], str], columns: int
+) -> tuple[dict[str, list[int]], int]:
+    """Bytes over time by what `key` says: of each column, at its moment of most bytes.
+
+    Returns:
+        For each key `columns` numbers, the keys with the highest peaks first; and the most bytes of
+        all at once.
+    """
+    steps = changes(storages)
+    now = dict.fromkeys(map(key, storages), 0)
+    found: dict[str, list[int]] = {name: [] for name in now}
+    total = most = k = 0
+    for column in range(columns):
+        end = seconds * (column + 1) / columns
+        highest, best = total, dict(now)
+        while k < len(steps) and steps[k][0] < end:
+            _, nbytes, storage = steps[k]
+            now[key(storage)] += nbytes
+            total += nbytes
+            if total > highest:
+                highest, best = total, dict(now)
+            k += 1
+        most = max(most, highest)
+        for name, values in found.items():
+            values.append(best[name])
+    return dict(sorted(found.items(), key=lambda row: -max(row[1]))), most
