@@ -45,7 +45,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "graph": {"mode": "graph"},
     "captured": {"mode": "eager", "captured": 1},
 }
-STEPS = {"deeprelu": 1, "mnist5": 200, "wide": 2}  # of a block; the others are in sized_models.py
+STEPS = {"deeprelu": 1, "mnist5": 200, "wide": 8}  # of a block; the others are in sized_models.py
 SETTINGS = "cpu,eager,graph,eager-off,graph-off"
 FIRST = 3  # steps that are checked, and that plans may need to settle, of each batch
 # The first loss is that of one forward pass; then two correct programs part, by rounding that AdamW

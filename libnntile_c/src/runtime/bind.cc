@@ -56,7 +56,7 @@ void prepare(Run& run, std::shared_ptr<CompiledPlan> plan, int64_t number, bool 
         const int32_t before = plan->tasks[t].predecessors;
         run.tasks[t].pending.store(before + (managed || before == 0), std::memory_order_relaxed);
         run.tasks[t].late.store(nullptr, std::memory_order_relaxed);
-        run.tasks[t].homeless = false;
+        run.tasks[t].homeless = run.tasks[t].early = false;
     }
     run.plan = std::move(plan);
 }

@@ -38,6 +38,7 @@ struct RunTask {
     std::atomic<Late*> late{nullptr};
     int64_t begin_ns = 0;   // of one that goes on after its function has returned
     bool homeless = false;  // staged, but it has no place in main memory: it is skipped
+    bool early = false;     // staged before it was its turn
 
     bool done() const { return late.load(std::memory_order_acquire) == closed(); }
     // False: the task has already ended, and its effects are visible to the caller.
@@ -152,9 +153,10 @@ struct Run {
     int64_t number = 0;         // of the launch
     int64_t begin = 0;          // tasks that were launched before; only where there is a disk
     Place place_of(const PlanTask& task) const;
-    // Of a run that is staged: how many of its tasks are, and by memory how many uses are past
+    // Of a run that is staged: how many of its tasks are in their turn, how many are not staged yet,
+    // and by memory how many uses are past
     bool managed = false;
-    uint32_t staged = 0;
+    uint32_t staged = 0, unstaged = 0;
     std::vector<uint32_t> past;
     bool held = false;  // its external tiles are, until its end
     TaskRef self;       // keeps the state alive

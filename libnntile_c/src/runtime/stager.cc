@@ -19,6 +19,11 @@ constexpr int64_t mib = 1 << 20;
 int64_t read_ahead(int64_t budget) { return std::min(budget / 4, 256 * mib); }
 int64_t written_ahead(int64_t budget) { return std::min(budget / 16, 64 * mib); }
 
+// How many tasks a worker may have before their turn until one in its turn is staged, which they
+// take memory from; and how far they are looked for.
+constexpr int64_t early_of_worker = 4;
+constexpr int looked_at = 256;
+
 }  // namespace
 
 void Stager::open(std::unique_ptr<Backing> disk, int workers) {
@@ -50,13 +55,17 @@ bool Stager::dead(const Tile& tile, Next& next) const {
         const Sequence& sequence = run->plan->sequence();
         uint32_t& past = run->past[memory];
         const uint32_t end = sequence.first[memory + 1];
-        while (past < end && sequence.uses[past].position < run->staged) ++past;
+        while (past < end && is_past(*run, sequence.uses[past].position)) ++past;
         if (past == end) continue;
         next.at = run->begin + sequence.uses[past].position;
         return sequence.uses[past].fresh;
     }
     next = tile.expected;
     return !tile.owned;
+}
+
+bool Stager::is_past(const Run& run, uint32_t position) const {
+    return position < run.staged || run.tasks[run.plan->order[position]].early;
 }
 
 void Stager::leave(Tile* tile) {
@@ -283,6 +292,7 @@ void Stager::add(Run* run) {
     const Sequence& sequence = run->plan->sequence();
     run->managed = true;
     run->staged = 0;
+    run->unstaged = static_cast<uint32_t>(plan.task_count());
     run->past.assign(sequence.first.begin(), sequence.first.end() - 1);
     for (uint32_t m = 0; m < run->memory.size(); ++m) {
         Tile* tile = run->memory[m];
@@ -353,29 +363,69 @@ void Stager::fail_task(RunTask& task) {
 void Stager::advance(Ready& ready) {
     while (!runs_.empty() && hosts_ == 0) {
         Run* run = runs_.front();
-        if (run->staged == run->plan->task_count()) {
-            runs_.pop_front();
-            waiting_bytes_ -= run->plan->need_bytes;
-            const bool was = crowded;
-            crowded = runs_.size() > 1 && waiting_bytes_ > pool_.budget / 2;
-            if (was && !crowded) around_.notify();
+        RunTask& task = run->tasks[run->plan->order[run->staged]];
+        if (task.early) {
+            ++run->staged;
             continue;
         }
         if (staged_ >= workers_ && pinned_bytes_ > read_ahead(pool_.budget)) break;
-        RunTask& task = run->tasks[run->plan->order[run->staged]];
         task.homeless = around_.abandoned();
         const Staging staging = task.homeless ? Staging::done : stage(task);
         if (staging == Staging::later) break;
         if (staging == Staging::never) fail_task(task);
         ++run->staged;
-        ++staged_;
-        ready.push_back(&task);
+        early_in_turn_ = 0;
+        is_staged(task, ready);
     }
-    if (hosts_ == 0) write_ahead(0);
+    if (hosts_ > 0) return;
+    stage_early(ready);
+    write_ahead(0);
+}
+
+void Stager::is_staged(RunTask& task, Ready& ready) {
+    ++staged_;
+    ready.push_back(&task);
+    Run* run = task.run;
+    if (--run->unstaged > 0) return;
+    std::erase(runs_, run);
+    waiting_bytes_ -= run->plan->need_bytes;
+    const bool was = crowded;
+    crowded = runs_.size() > 1 && waiting_bytes_ > pool_.budget / 2;
+    if (was && !crowded) around_.notify();
+}
+
+// All that such a task waits for has ended, so it runs whatever becomes of those before it.
+void Stager::stage_early(Ready& ready) {
+    int left = looked_at;
+    for (size_t r = 0; r < runs_.size(); ++r) {
+        Run* run = runs_[r];
+        const auto count = static_cast<uint32_t>(run->plan->task_count());
+        for (uint32_t at = run->staged; at < count && run->unstaged > 0; ++at) {
+            if (early_ >= workers_ || early_in_turn_ >= early_of_worker * workers_ || left-- == 0)
+                return;
+            RunTask& task = run->tasks[run->plan->order[at]];
+            const bool waits = task.pending.load(std::memory_order_acquire) != 1;
+            if (task.early || waits || !is_here(task) || stage(task) != Staging::done) continue;
+            task.early = true;
+            ++early_;
+            ++early_in_turn_;
+            is_staged(task, ready);
+        }
+        if (r < runs_.size() && runs_[r] != run) --r;  // all of it is staged
+    }
+}
+
+bool Stager::is_here(const RunTask& task) const {
+    const auto entries = task.run->plan->entries_of(task.index);
+    return std::all_of(entries.begin(), entries.end(), [&](const Entry& e) {
+        const Tile& tile = *task.run->memory[e.memory];
+        return ready(tile, e.mode != STARPU_R) || (e.fresh && !tile.ram.block);
+    });
 }
 
 void Stager::finished(RunTask& task, Ready& ready) {
     --staged_;
+    early_ -= task.early;
     if (!task.homeless)
         for (const Entry& e : task.run->plan->entries_of(task.index))
             unpin(task.run->memory[e.memory], e.mode != STARPU_R);

@@ -5,8 +5,10 @@
 // order, one run after the other: what a task needs gets memory and is read from the disk, and
 // stays there (is pinned) until the task has ended. A staged task runs when those before it in the
 // graph have ended, in whatever order the policy likes. All tasks that the first one of those that
-// are staged waits for have ended, so something can always run. What nobody has staged may leave,
-// and leaves in the order that residency.hh gives.
+// are staged waits for have ended, so something can always run. While the next one waits for the
+// disk, some that wait for nothing and whose data is there are staged before their turn, so that
+// workers have work: as the first layers of a step while an optimizer's states are read. What
+// nobody has staged may leave, and leaves in the order that residency.hh gives.
 #pragma once
 
 #include <algorithm>
@@ -89,6 +91,10 @@ public:
 private:
     enum class Staging { done, later, never };
     Staging stage(RunTask& task);
+    void stage_early(Ready& ready);
+    void is_staged(RunTask& task, Ready& ready);
+    bool is_here(const RunTask& task) const;
+    bool is_past(const Run& run, uint32_t position) const;
     void take(Tile* tile);
     void unpin(Tile* tile, bool written);
     // Whether there are so many bytes now. If not, what should leave first does, or begins to.
@@ -115,6 +121,7 @@ private:
     std::deque<Run*> runs_;  // not all of their tasks are staged
     int workers_ = 1;
     int64_t spare_ = 0;
+    int64_t early_ = 0, early_in_turn_ = 0;  // now, and since a task was staged in its turn
     int64_t managed_ = 0, staged_ = 0, pinned_bytes_ = 0, waiting_bytes_ = 0;
     int64_t transfers_ = 0, writing_bytes_ = 0, hosts_ = 0, host_pins_ = 0;
     uint64_t identities_ = 0;
