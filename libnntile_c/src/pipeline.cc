@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "pipeline.hh"
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 
@@ -26,6 +27,29 @@ constexpr std::array passes{
     Pass{"fuse_maps", graph::fuse_maps},           Pass{"fuse_writes", graph::fuse_writes},
     Pass{"fuse_epilogues", graph::fuse_epilogues},
 };
+
+// Of the values of another graph, by new numbers; empty where one has gone.
+std::vector<tile::SavedCut> renumbered(std::vector<tile::SavedCut> cuts,
+                                       std::span<const uint32_t> numbers) {
+    for (tile::SavedCut& cut : cuts) cut.value = numbers[cut.value];
+    const auto gone = [](const tile::SavedCut& cut) { return cut.value == graph::no_value; };
+    return std::any_of(cuts.begin(), cuts.end(), gone) ? std::vector<tile::SavedCut>() : cuts;
+}
+
+// Cut as the graph is in unlimited memory: other cuts would have other last bits.
+void recompute(Compiled& c, const tile::AxisCuts& cuts) {
+    const int64_t most = tile::most_task_bytes();
+    if (most > INT64_MAX / 2) return;  // no runtime has started
+    graph::Graph again = c.graph;
+    const std::vector<uint32_t> numbers = graph::recompute(again, most / 8 * 9);
+    if (numbers.empty()) return;
+    tile::SavedGraph same{{}, 0, renumbered(c.tiling.automatic, numbers)};
+    if (same.cuts.size() != c.tiling.automatic.size()) return;
+    c.graph = std::move(again);
+    c.tiling = tile::choose_tiling(c.graph, cuts, false, &same);
+    if (settings().print_passes)
+        std::fputs(("recompute: " + graph::print(c.graph)).c_str(), stderr);
+}
 
 }  // namespace
 
@@ -54,6 +78,7 @@ std::shared_ptr<Compiled> compile(const graph::Graph& recorded, const tile::Axis
     run_passes(c->graph);
     if (settings().print_passes) std::fputs(passes_text(recorded).c_str(), stderr);
     c->tiling = tile::choose_tiling(c->graph, cuts, false, saved);  // how every value is cut
+    recompute(*c, cuts);
     tile::Lowered lowered = tile::lower(c->graph, c->tiling);       // tasks on tiles
     c->tiles = std::move(lowered.tiles);
     c->inputs = lowered.inputs;

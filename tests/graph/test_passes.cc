@@ -70,11 +70,13 @@ void check_case(const std::string& pass, void (*run)(Graph&), Case& c, bool writ
 }
 
 void texts(bool write) {
+    const auto recompute = [](Graph& g) { graph::recompute(g, 400); };
     const struct {
         const char* name;
         void (*run)(Graph&);
         size_t at_least;
     } passes[] = {
+        {"recompute", recompute, 8},
         {"remove_dead", graph::remove_dead, 8},        {"own_outputs", graph::own_outputs, 5},
         {"fuse_maps", graph::fuse_maps, 30},           {"fuse_writes", graph::fuse_writes, 25},
         {"fuse_epilogues", graph::fuse_epilogues, 24},

@@ -22,6 +22,12 @@ void fuse_writes(Graph& graph);
 // NNTILE_FUSE=0: not.
 void fuse_epilogues(Graph& graph);
 
+// Where what is alive takes more than so many bytes, values are made again instead of being kept:
+// those that one element-wise program makes from what is kept anyway. After all other passes, which
+// would have fewer values to fuse. Gives the new numbers of all values, by the old ones; empty: the
+// graph is as it was.
+std::vector<uint32_t> recompute(Graph& graph, int64_t memory);
+
 // Throws internal, naming the value or node, for a graph that no stage could read: after a wrong
 // pass.
 void verify(const Graph& graph);

@@ -19,7 +19,7 @@ void Rewriter::move_marks(uint32_t from, uint32_t to) {
     }
 }
 
-void Rewriter::finish() {
+std::vector<uint32_t> Rewriter::finish() {
     std::vector<uint32_t> number(graph_.values.size(), no_value);
     std::vector<Value> values;
     std::vector<View> views;
@@ -46,9 +46,7 @@ void Rewriter::finish() {
     };
     std::vector<Node> nodes;
     nodes.reserve(graph_.nodes.size());
-    for (size_t n = 0; n < graph_.nodes.size(); ++n) {
-        if (erased_[n]) continue;
-        Node& node = graph_.nodes[n];
+    const auto add = [&](Node& node) {
         for (uint32_t& v : node.inputs) {
             need(v);
             if (v != no_value) v = number[v];
@@ -60,6 +58,11 @@ void Rewriter::finish() {
             values.back().output = static_cast<uint16_t>(k);
         }
         nodes.push_back(std::move(node));
+    };
+    for (size_t n = 0; n < graph_.nodes.size(); ++n) {
+        if (const auto made = before_.find(static_cast<uint32_t>(n)); made != before_.end())
+            for (Node& node : made->second) add(node);
+        if (!erased_[n]) add(graph_.nodes[n]);
     }
     for (const Output& out : graph_.outputs) need(out.value);
     for (const Input& in : graph_.inputs) need(in.value);
@@ -77,6 +80,7 @@ void Rewriter::finish() {
     graph_.views = std::move(views);
     graph_.marks = std::move(marks);
     graph_.forget_known_views();
+    return number;
 }
 
 }  // namespace nntile::graph
