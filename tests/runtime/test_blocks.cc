@@ -34,14 +34,32 @@ void one_size_serves_another() {
     CHECK(blocks.resident() == 0);
 }
 
+// A place in a hole whose begin has no pages; no more goes back than is asked for.
+void pages_inside_of_a_hole() {
+    Blocks blocks;
+    blocks.set_page(fine_page);
+    void* first = blocks.take(2 * mib, Pages::any);
+    void* second = blocks.take(4 * mib, Pages::any);
+    blocks.give(first, 2 * mib);
+    blocks.release(INT64_MAX);
+    blocks.give(second, 4 * mib);
+    blocks.release(mib);
+    CHECK(blocks.resident() == 3 * mib && blocks.idle() == 3 * mib);
+    CHECK(!blocks.take(4 * mib, Pages::resident));
+    void* inside = blocks.take(3 * mib, Pages::resident);
+    CHECK(inside && blocks.resident() == 3 * mib && blocks.idle() == 0);
+    CHECK(blocks.take(2 * mib, Pages::any) != inside);
+}
+
 // Each block has bytes of its own; in the end nothing is left.
-void random_sizes() {
+void random_sizes(int64_t page) {
     struct Held {
         unsigned char* block;
         int64_t bytes;
         unsigned char mark;
     };
     Blocks blocks;
+    blocks.set_page(page);
     std::vector<Held> held;
     std::mt19937_64 random(3);
     int64_t taken = 0;
@@ -76,6 +94,8 @@ void random_sizes() {
 
 int main() {
     one_size_serves_another();
-    random_sizes();
+    pages_inside_of_a_hole();
+    random_sizes(huge_page);
+    random_sizes(fine_page);
     return test::result();
 }

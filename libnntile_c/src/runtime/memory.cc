@@ -9,6 +9,7 @@
 #include <bit>
 #include <cstdlib>
 #include <fstream>
+#include <tuple>
 
 namespace nntile::runtime::memory {
 
@@ -16,7 +17,7 @@ namespace {
 
 constexpr size_t unit = 64;
 constexpr int64_t region_bytes = int64_t{64} << 20;
-constexpr int candidates = 16;  // free blocks looked at for one whose pages are resident
+constexpr int candidates = 64;  // free blocks looked at for one whose pages are resident
 
 bool spares(int64_t bytes) { return address_space_left() - bytes >= spared_address_space; }
 
@@ -96,20 +97,36 @@ int64_t Blocks::new_pages(uintptr_t address, int64_t bytes) {
     return n;
 }
 
+// In a hole, where there is a place without a fresh page; else its begin.
+uintptr_t Blocks::place_in(uintptr_t hole, int64_t room, int64_t bytes) {
+    uintptr_t at = hole;
+    if (idle_ + 2 * page_ < bytes) return hole;  // there is none
+    const uintptr_t end = hole + static_cast<uintptr_t>(room);
+    auto& [start, region] = *region_of(hole);
+    for (auto p = static_cast<int64_t>(hole - start) / page_;; ++p) {
+        const uintptr_t page = start + static_cast<uintptr_t>(p * page_);
+        if (at + static_cast<uintptr_t>(bytes) <= std::min(page, end)) return at;
+        if (page >= end) return hole;
+        if (!region.pages[static_cast<size_t>(p)].resident)
+            at = page + static_cast<uintptr_t>(page_);
+    }
+}
+
 // The smallest that fits without a fresh page, among a few; else that with the fewest.
-uintptr_t Blocks::find(int64_t bytes, Pages pages) {
-    uintptr_t best = 0;
+std::pair<uintptr_t, uintptr_t> Blocks::find(int64_t bytes, Pages pages) {
+    std::pair<uintptr_t, uintptr_t> best{0, 0};
     int64_t fewest = INT64_MAX;
     int left = candidates;
     for (auto it = by_size_.lower_bound({bytes, 0}); it != by_size_.end() && left > 0;
          ++it, --left) {
-        const int64_t fresh = new_pages(it->second, bytes);
+        const uintptr_t at = place_in(it->second, it->first, bytes);
+        const int64_t fresh = new_pages(at, bytes);
         if (fresh >= fewest) continue;
-        best = it->second;
+        best = {it->second, at};
         fewest = fresh;
         if (fresh == 0) break;
     }
-    return pages == Pages::any || fewest == 0 ? best : 0;
+    return pages == Pages::any || fewest == 0 ? best : std::pair<uintptr_t, uintptr_t>();
 }
 
 void Blocks::add_free(uintptr_t address, int64_t bytes) {
@@ -130,18 +147,20 @@ void* Blocks::take(int64_t bytes, Pages pages) {
         if (block) small_ += bytes;
         return block;
     }
-    uintptr_t at = find(bytes, pages);
+    auto [hole, at] = find(bytes, pages);
     if (!at && pages == Pages::any) {
         if (!add_region(bytes)) {
             release_regions();  // where addresses are few
             if (!add_region(bytes)) return nullptr;
         }
-        at = find(bytes, pages);
+        std::tie(hole, at) = find(bytes, pages);
     }
     if (!at) return nullptr;
-    const int64_t all = free_[at];
-    remove_free(at, all);
-    if (all > bytes) add_free(at + static_cast<uintptr_t>(bytes), all - bytes);
+    const int64_t before = static_cast<int64_t>(at - hole), all = free_[hole];
+    remove_free(hole, all);
+    if (before > 0) add_free(hole, before);
+    if (all - before > bytes)
+        add_free(at + static_cast<uintptr_t>(bytes), all - before - bytes);
     region_of(at)->second.taken += bytes;
     for_pages(at, bytes, [&](Page& p) {
         if (!p.resident) resident_ += page_;
@@ -188,7 +207,8 @@ void Blocks::release(int64_t bytes) {
     for (auto region = regions_.rbegin(); region != regions_.rend() && bytes > 0; ++region) {
         std::vector<Page>& pages = region->second.pages;
         for (size_t p = 0, end; p < pages.size() && bytes > 0; p = end + 1) {
-            for (end = p; end < pages.size() && pages[end].resident && pages[end].blocks == 0;
+            for (end = p; end < pages.size() && pages[end].resident && pages[end].blocks == 0 &&
+                          static_cast<int64_t>(end - p) * page_ < bytes;
                  ++end)
                 pages[end].resident = false;
             if (end == p) continue;

@@ -68,7 +68,8 @@ private:
     Regions::iterator region_of(uintptr_t address);
     bool add_region(int64_t bytes);
     int64_t new_pages(uintptr_t address, int64_t bytes);
-    uintptr_t find(int64_t bytes, Pages pages);
+    uintptr_t place_in(uintptr_t hole, int64_t room, int64_t bytes);
+    std::pair<uintptr_t, uintptr_t> find(int64_t bytes, Pages pages);  // the hole, the place in it
     void add_free(uintptr_t address, int64_t bytes);
     void remove_free(uintptr_t address, int64_t bytes);
     template <class Change>

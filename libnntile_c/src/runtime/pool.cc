@@ -140,6 +140,7 @@ bool Pool::attach(Tile* tile) {
         return true;
     }
     if (!make_room(size)) return false;
+    needed_ = std::max(needed_, bytes + size);  // what is not needed has left by itself
     void* block = block_of(size, false);
     if (!block) return false;
     bind(tile, block);

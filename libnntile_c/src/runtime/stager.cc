@@ -23,6 +23,7 @@ int64_t written_ahead(int64_t budget) { return std::min(budget / 16, 64 * mib); 
 // take memory from; and how far they are looked for.
 constexpr int64_t early_of_worker = 4;
 constexpr int looked_at = 256;
+constexpr int64_t most_fetched = 16 * mib;  // at once
 
 }  // namespace
 
@@ -207,6 +208,7 @@ bool Stager::spill(Tile* tile) {
 
 void Stager::load(Tile* tile) {
     tile->ram.loading = true;
+    loading_bytes_ += tile->block_bytes();
     ++transfers_;
     tile->disk.by = this;
     tile->disk.began = trace_clock();
@@ -237,6 +239,7 @@ void Stager::moved(Tile* tile, int error, Ready& ready) {
         if (!error) counts.written_bytes += tile->block_bytes();
     } else {
         ram.loading = false;
+        loading_bytes_ -= tile->block_bytes();
         tile->disk.new_here = false;
         if (error) {
             tile->lost = true;
@@ -265,6 +268,11 @@ bool Stager::room(int64_t bytes) {
         counts.dropped += !tile->disk.new_here;
         tell(*tile, "evict", trace_clock());
         leave(tile);
+        for (const auto& [run, memory] : tile->uses) {  // it may come back early
+            const Sequence& sequence = run->plan->sequence();
+            if (const uint32_t past = run->past[memory]; past < sequence.first[memory + 1])
+                run->fetched = std::min(run->fetched, sequence.uses[past].position);
+        }
     }
     return true;
 }
@@ -291,7 +299,7 @@ void Stager::add(Run* run) {
     const CompiledPlan& plan = *run->plan;
     const Sequence& sequence = run->plan->sequence();
     run->managed = true;
-    run->staged = 0;
+    run->staged = run->fetched = 0;
     run->unstaged = static_cast<uint32_t>(plan.task_count());
     run->past.assign(sequence.first.begin(), sequence.first.end() - 1);
     for (uint32_t m = 0; m < run->memory.size(); ++m) {
@@ -361,6 +369,7 @@ void Stager::fail_task(RunTask& task) {
 }
 
 void Stager::advance(Ready& ready) {
+    bool room_is_short = false;
     while (!runs_.empty() && hosts_ == 0) {
         Run* run = runs_.front();
         RunTask& task = run->tasks[run->plan->order[run->staged]];
@@ -371,7 +380,8 @@ void Stager::advance(Ready& ready) {
         if (staged_ >= workers_ && pinned_bytes_ > read_ahead(pool_.budget)) break;
         task.homeless = around_.abandoned();
         const Staging staging = task.homeless ? Staging::done : stage(task);
-        if (staging == Staging::later) break;
+        room_is_short = staging == Staging::later;
+        if (room_is_short) break;
         if (staging == Staging::never) fail_task(task);
         ++run->staged;
         early_in_turn_ = 0;
@@ -380,6 +390,34 @@ void Stager::advance(Ready& ready) {
     if (hosts_ > 0) return;
     stage_early(ready);
     write_ahead(0);
+    if (!room_is_short) fetch();  // else it would take what the next task waits for
+}
+
+// What later tasks read comes into memory that is free, while the disk has little to read: so a
+// backward pass, which frees more than it needs, brings an optimizer's state. Nothing leaves for it.
+void Stager::fetch() {
+    int left = looked_at;
+    for (Run* run : runs_) {
+        const auto count = static_cast<uint32_t>(run->plan->task_count());
+        for (run->fetched = std::max(run->fetched, run->staged); run->fetched < count;
+             ++run->fetched) {
+            if (left-- == 0 || !fetch(run->tasks[run->plan->order[run->fetched]])) return;
+        }
+    }
+}
+
+// False: no more now.
+bool Stager::fetch(const RunTask& task) {
+    for (const Entry& e : task.run->plan->entries_of(task.index)) {
+        Tile* tile = task.run->memory[e.memory];
+        if (e.fresh || tile->ram.block || !tile->disk.there()) continue;
+        const int64_t bytes = tile->block_bytes();
+        if (loading_bytes_ > most_fetched || !pool_.make_room(bytes + pool_.budget / 8) ||
+            !pool_.attach(tile))
+            return false;
+        load(tile);
+    }
+    return true;
 }
 
 void Stager::is_staged(RunTask& task, Ready& ready) {

@@ -92,6 +92,8 @@ private:
     enum class Staging { done, later, never };
     Staging stage(RunTask& task);
     void stage_early(Ready& ready);
+    void fetch();
+    bool fetch(const RunTask& task);
     void is_staged(RunTask& task, Ready& ready);
     bool is_here(const RunTask& task) const;
     bool is_past(const Run& run, uint32_t position) const;
@@ -123,7 +125,7 @@ private:
     int64_t spare_ = 0;
     int64_t early_ = 0, early_in_turn_ = 0;  // now, and since a task was staged in its turn
     int64_t managed_ = 0, staged_ = 0, pinned_bytes_ = 0, waiting_bytes_ = 0;
-    int64_t transfers_ = 0, writing_bytes_ = 0, hosts_ = 0, host_pins_ = 0;
+    int64_t transfers_ = 0, writing_bytes_ = 0, loading_bytes_ = 0, hosts_ = 0, host_pins_ = 0;
     uint64_t identities_ = 0;
     When launched_ = 0;  // tasks
     bool full_ = false;  // the disk took no more: until something is freed
