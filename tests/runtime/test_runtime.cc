@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <filesystem>
 #include <random>
 
 #include "runtime/memory.hh"
@@ -341,6 +342,43 @@ void budget() {
     CHECK(runtime::stats().in_flight == 0);
 }
 
+// Two threads with 12 MiB each in a budget of 8: updates, tasks that read what others write, reads
+// of the host, tiles that are dropped on their way.
+void a_disk() {
+    constexpr int64_t mib = 1 << 20, n = mib / 8;
+    begin(2, 8 * mib, std::filesystem::temp_directory_path());
+    Builder b(n);
+    const uint32_t x = b.input(), y = b.input(), t = b.temporary(), v = b.output(x);
+    b.task({y}, t, 1);        // 2 y + 1
+    b.task({t}, v, 0, true);  // x = 3 x + 4 y + 2
+    const auto plan = b.plan();
+    const auto work = [&](uint64_t first) {
+        std::vector<StorageRef> held;
+        std::vector<uint64_t> expected;
+        for (uint64_t k = 0; k < 12; ++k) {
+            expected.push_back(first + k);
+            held.push_back(filled(n, static_cast<int64_t>(first + k)));
+        }
+        for (size_t i = 0; i < 240; ++i) {
+            const size_t own = i % 12, other = (7 * i + 3) % 12;
+            if (own == other) continue;
+            held[own] = launch(*plan, {held[own], held[other]}, 1, n)[0];
+            expected[own] = 3 * expected[own] + 4 * expected[other] + 2;
+            if (i % 31 == 0) CHECK(values(*held[own])[7] == static_cast<int64_t>(expected[own]));
+            if (i % 43 == 0) (void)launch(*plan, {filled(n, 5), held[own]}, 1, n);
+        }
+        for (size_t k = 0; k < 12; ++k)
+            CHECK(values(*held[k])[n - 1] == static_cast<int64_t>(expected[k]));
+    };
+    std::thread other(work, 100);
+    work(1);
+    other.join();
+    const runtime::Stats stats = runtime::stats();
+    CHECK(stats.evictions > 24 && stats.read_bytes > 12 * mib);
+    CHECK(stats.reserved_peak_bytes <= 9 * mib);
+    runtime::shutdown();
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -355,7 +393,8 @@ int main(int argc, char** argv) {
              {"errors", errors},
              {"states", states},
              {"copies", copies},
-             {"budget", budget}},
+             {"budget", budget},
+             {"a_disk", a_disk}},
             argc > 1 ? argv[1] : nullptr);
     return 0;
 }

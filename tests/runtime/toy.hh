@@ -174,11 +174,12 @@ inline void interpret(const tile::TileGraph& graph, std::vector<std::vector<int6
     }
 }
 
-inline void begin(int ncpu = 2, int64_t memory = 0) {
+inline void begin(int ncpu = 2, int64_t memory = 0, std::string swap = "") {
     runtime::shutdown();
     runtime::Config config;
     config.ncpu = ncpu;
     config.memory_bytes = memory;
+    config.swap = std::move(swap);
     runtime::start(config);
 }
 
