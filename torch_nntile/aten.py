@@ -18,7 +18,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["ANY_ORDER", "FOREACH", "RANDOM", "ROWS", "UNIFORM", "Row"]
+from torch_nntile import versions
+
+__all__ = ["ANY_ORDER", "FOREACH", "RANDOM", "ROWS", "SATURATES", "UNIFORM", "Row"]
 
 # Numbers of nntile_stub_row_flag.
 FOREACH = 1  # lists are walked in parallel: one node for each element
@@ -27,6 +29,9 @@ UNIFORM = 4  # operands of other dtypes are refused, as PyTorch does
 ANY_ORDER = (
     8  # of one operand, whose dims may be taken as they lie: attributes of integers are dims
 )
+SATURATES = 16  # integers that the dtype does not hold become the nearest ones; else they are wrapped
+
+BOUNDS = SATURATES if versions.BOUNDS_SATURATE else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +81,12 @@ ARITHMETIC = (
     *_same("maximum minimum fmax fmin logaddexp2", "self:a other:b"),
     *_same("copysign", "self:a other:b", "Tensor", "Scalar"),
     Row("special_xlog1py", "xlog1py", "self:a other:b"),
-    Row("clamp_min", "clamp_min", "self:x min:lo"),
+    Row("clamp_min", "clamp_min", "self:x min:lo", BOUNDS),
     Row("clamp_min.Tensor", "clamp_min", "self:x min:lo"),
-    Row("clamp_max", "clamp_max", "self:x max:hi"),
+    Row("clamp_max", "clamp_max", "self:x max:hi", BOUNDS),
     Row("clamp_max.Tensor", "clamp_max", "self:x max:hi"),
     _own("clamp", "self:x min:lo max:hi"),
-    Row("nntile::clamp.Scalar", "clamp", "self:x min:lo max:hi"),
+    Row("nntile::clamp.Scalar", "clamp", "self:x min:lo max:hi", BOUNDS),
     _own("div_trunc", "self:a other:b"),
     Row("nntile::div_trunc.Scalar", "div_trunc", "self:a other:b"),
 )
@@ -380,8 +385,8 @@ OPTIMIZERS = (
     *_foreach("addcmul addcdiv", "self:a tensor1:b tensor2:c scalars:value", "ScalarList"),
     *_foreach("lerp", "self:a tensors1:b weights:w", "List"),
     *_foreach("lerp", "self:a tensors1:b weight:w", "Scalar", "ScalarList"),
-    Row("_foreach_clamp_min.Scalar", "clamp_min", "self:x scalar:lo", FOREACH),
-    Row("_foreach_clamp_max.Scalar", "clamp_max", "self:x scalar:hi", FOREACH),
+    Row("_foreach_clamp_min.Scalar", "clamp_min", "self:x scalar:lo", FOREACH | BOUNDS),
+    Row("_foreach_clamp_max.Scalar", "clamp_max", "self:x scalar:hi", FOREACH | BOUNDS),
     Row("_foreach_zero_", "fill", "self:- v=0", FOREACH),
     Row("_foreach_copy_", "copy", "self:y src:x", FOREACH),
     # The fused optimizers without grad_scale and found_inf, which compositions/train.py takes care of.
