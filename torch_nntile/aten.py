@@ -29,7 +29,9 @@ UNIFORM = 4  # operands of other dtypes are refused, as PyTorch does
 ANY_ORDER = (
     8  # of one operand, whose dims may be taken as they lie: attributes of integers are dims
 )
-SATURATES = 16  # integers that the dtype does not hold become the nearest ones; else they are wrapped
+SATURATES = (
+    16  # integers that the dtype does not hold become the nearest ones; else they are wrapped
+)
 
 BOUNDS = SATURATES if versions.BOUNDS_SATURATE else 0
 

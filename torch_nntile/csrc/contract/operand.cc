@@ -111,7 +111,8 @@ namespace {
 
 template <class T>
 int64_t within(int64_t number) {
-    return std::clamp<int64_t>(number, std::numeric_limits<T>::min(), std::numeric_limits<T>::max());
+    return std::clamp<int64_t>(number, std::numeric_limits<T>::min(),
+                               std::numeric_limits<T>::max());
 }
 
 }  // namespace
