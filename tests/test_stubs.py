@@ -125,14 +125,17 @@ def test_what_a_wheel_requires(minors: list[str], requires: str) -> None:
 
 
 def test_requirement_is_narrowed_to_the_stubs_inside(tmp_path: Path) -> None:
-    wheel = tmp_path / "x-1-cp310-abi3-linux.whl"
+    wheel = tmp_path / "x-1-cp313-abi3-linux.whl"
     metadata = "Name: x\nRequires-Dist: torch>=2.10,<2.16\nRequires-Dist: torchvision\n"
     with zipfile.ZipFile(wheel, "w") as archive:
         archive.writestr("torch_nntile/_stubapi_2_13.abi3.so", b"")
         archive.writestr("x-1.dist-info/METADATA", metadata)
+        archive.writestr("x-1.dist-info/WHEEL", "Tag: cp313-abi3-linux\n")
         archive.writestr("x-1.dist-info/RECORD", "x-1.dist-info/METADATA,sha256=0,1\n")
-    build_backend.narrow(wheel)
+    wheel = build_backend.narrow(wheel)
+    assert wheel.name == "x-1-cp310-abi3-linux.whl"
     with zipfile.ZipFile(wheel) as archive:
+        assert archive.read("x-1.dist-info/WHEEL") == b"Tag: cp310-abi3-linux\n"
         text = archive.read("x-1.dist-info/METADATA").decode()
         ((_, digest, size),) = csv.reader(
             io.StringIO(archive.read("x-1.dist-info/RECORD").decode())

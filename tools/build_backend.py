@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The build backend (PEP 517): meson-python, and a wheel that asks for a PyTorch that it serves.
+"""The build backend (PEP 517): meson-python, and a wheel that says for whom it is.
 
 pyproject.toml names all versions that stubs can be built for. A wheel has stubs for some of them,
-`pip install .` for one: its Requires-Dist is narrowed to those.
+`pip install .` for one: its Requires-Dist is narrowed to those. Its extensions keep to the stable ABI
+of Python 3.10, whichever newer one has built it: so says its tag.
 """
 
 from __future__ import annotations
@@ -34,7 +35,9 @@ __all__ = [
     "get_requires_for_build_wheel",
 ]
 
+OLDEST = "cp310-abi3"  # limited_api of torch_nntile/meson.build
 STUB = re.compile(r"torch_nntile/_stubapi_(\d+)_(\d+)\.")
+TAG = re.compile(r"\bcp3\d+-abi3\b")
 REQUIRES = re.compile(r"^Requires-Dist: torch(?=[<>=!~ ]).*$", re.MULTILINE)
 
 
@@ -48,8 +51,8 @@ def served(names: list[str]) -> str:
     return ",".join([f"torch>={first_major}.{first}", *between, f"<{last_major}.{last + 1}"])
 
 
-def narrow(wheel: Path) -> None:
-    """Write the wheel anew with what it serves."""
+def narrow(wheel: Path) -> Path:
+    """Write the wheel anew with what it serves, under the name that says so."""
     with zipfile.ZipFile(wheel) as archive:
         files = [(info, archive.read(info)) for info in archive.infolist()]
     requires = served([info.filename for info, _ in files])
@@ -60,12 +63,15 @@ def narrow(wheel: Path) -> None:
             if count != 1:
                 raise RuntimeError(f"{wheel.name}: {count} lines require torch, not one")
             changed[info.filename] = text.encode()
+        if info.filename.endswith(".dist-info/WHEEL"):
+            changed[info.filename] = TAG.sub(OLDEST, data.decode()).encode()
     with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as archive:
         for info, data in files:
             new = changed.get(info.filename, data)
             if info.filename.endswith(".dist-info/RECORD"):
                 new = _record(data, changed)
             archive.writestr(info, new)
+    return wheel.rename(wheel.with_name(TAG.sub(OLDEST, wheel.name)))
 
 
 def _record(data: bytes, changed: dict[str, bytes]) -> bytes:
@@ -87,5 +93,4 @@ def build_wheel(
 ) -> str:
     """As PEP 517 says."""
     name: str = meson_wheel(wheel_directory, config_settings, metadata_directory)
-    narrow(Path(wheel_directory) / name)
-    return name
+    return narrow(Path(wheel_directory) / name).name

@@ -27,6 +27,6 @@ python -m pip wheel --quiet --no-build-isolation --no-deps -w build/wheel-raw "-
     "-Csetup-args=-Dtorches=$(echo $folders | tr ' ' ,)" -Cinstall-args=--strip .
 
 # Grafts hwloc and libgomp; says for which systems the result is (the compiler's libstdc++ decides).
-auditwheel repair --exclude 'libtorch*.so' --exclude 'libc10*.so' -w dist build/wheel-raw/*.whl
+auditwheel repair --exclude libtorch_cpu.so --exclude libc10.so -w dist build/wheel-raw/*.whl
 ls -l dist/*.whl
 sha256sum dist/*.whl
