@@ -76,7 +76,8 @@ def run(python: Path, wheel: Path, tests: list[str], seconds: int) -> dict[str, 
     """The first program, then the tests, against the installed wheel."""
     pip: list[str | Path] = [python, "-m", "pip", "install", "-q", "--disable-pip-version-check"]
     output(*pip, "--force-reinstall", "--no-deps", wheel)
-    # In a folder from which Python does not find the tree.
+    # The program in a folder from which Python does not find the tree; tests, which name lines
+    # relative to the tree, by a script that does not put it on the path.
     work = FOLDER / "work"
     work.mkdir(parents=True, exist_ok=True)
     version = output(python, "-c", FIRST_PROGRAM, cwd=work).strip()
@@ -84,7 +85,7 @@ def run(python: Path, wheel: Path, tests: list[str], seconds: int) -> dict[str, 
     report = work / f"{python.parents[1].name}.xml"
     report.unlink(missing_ok=True)
     begin = time.monotonic()
-    command = [python, "-m", "pytest", "-q", "-c", ROOT / "pyproject.toml", "--rootdir", ROOT]
+    command = [python.with_name("pytest"), "-q", "-c", ROOT / "pyproject.toml", "--rootdir", ROOT]
     command += [
         "-n",
         "2",
@@ -100,7 +101,7 @@ def run(python: Path, wheel: Path, tests: list[str], seconds: int) -> dict[str, 
     with log.open("w") as out:
         subprocess.run(
             [str(word) for word in command],
-            cwd=work,
+            cwd=ROOT,
             env=env,
             check=False,
             timeout=seconds,
