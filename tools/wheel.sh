@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # The wheel that people install: stubs for all versions of PyTorch (or those named: wheel.sh 2.13 2.14), all
-# libraries but PyTorch's inside, the same bytes for the same tree. From scratch 22 minutes on two cores.
+# libraries but PyTorch's inside. No folder of this machine and no time goes in, so that builds can be compared.
 set -eu
 cd "$(dirname "$0")/.."
 root=$(pwd)
