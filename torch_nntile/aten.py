@@ -352,13 +352,13 @@ ORDER = (
 )
 
 
-def _foreach(names: str, arguments: str, *overloads: str) -> tuple[Row, ...]:
+def _foreach(names: str, arguments: str, *overloads: str, flags: int = 0) -> tuple[Row, ...]:
     return tuple(
         Row(
             f"_foreach_{name}.{overload}" if overload else f"_foreach_{name}",
             name,
             arguments,
-            FOREACH,
+            FOREACH | flags,
         )
         for name in names.split()
         for overload in overloads or ("",)
@@ -379,8 +379,10 @@ OPTIMIZERS = (
     *_foreach("add", "self:a other:b alpha", "Tensor"),
     *_foreach("mul div maximum minimum", "self:a other:b", "List"),
     *_foreach("mul div", "self:a other:b", "Tensor"),
-    *_foreach("add sub mul div maximum minimum", "self:a scalar:b", "Scalar"),
-    *_foreach("add sub mul div maximum minimum", "self:a scalars:b", "ScalarList"),
+    *_foreach("add sub mul div", "self:a scalar:b", "Scalar"),
+    *_foreach("add sub mul div", "self:a scalars:b", "ScalarList"),
+    *_foreach("maximum minimum", "self:a scalar:b", "Scalar", flags=BOUNDS),
+    *_foreach("maximum minimum", "self:a scalars:b", "ScalarList", flags=BOUNDS),
     *_foreach("pow", "self:a exponent:b", "List"),
     *_foreach("pow", "self:a exponent:b number=1", "Scalar", "ScalarList"),
     *_foreach("addcmul addcdiv", "self:a tensor1:b tensor2:c value", "Scalar"),
