@@ -7,7 +7,7 @@ export CCACHE_SLOPPINESS = pch_defines,time_macros
 PROCESSES = $(shell cores=$$(nproc); echo $$((cores < 8 ? cores : 8)))
 PARALLEL = -n $(PROCESSES) --dist worksteal
 
-.PHONY: help setup build programs debug mnist test test-all one fuzz bench lint format stats goldens abi sanitize docs wheel clean
+.PHONY: help setup build programs debug mnist test test-all one fuzz bench lint format stats goldens abi sanitize docs wheel sdist release clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -43,8 +43,14 @@ sanitize: setup  ## C++ tests with AddressSanitizer and ThreadSanitizer
 docs: setup  ## the pages as a site in build/site
 	@sh tools/docs.sh
 
-wheel: setup  ## a wheel in dist/
-	PATH="$(CURDIR)/.venv/bin:$$PATH" $(PYTHON) -m pip wheel --no-build-isolation --no-deps -w dist .
+wheel: setup  ## a wheel in dist/, for all versions of PyTorch or some: TORCH="2.13 2.14"
+	@sh tools/wheel.sh $(TORCH)
+
+sdist: setup  ## the source as an archive in dist/
+	@sh tools/sdist.sh
+
+release: setup  ## check that all is ready, and tag it: RELEASE=0.2.0
+	$(PYTHON) tools/release.py $(RELEASE)
 
 build: setup  ## compile what has changed
 	.venv/bin/ninja -C build/dev --quiet

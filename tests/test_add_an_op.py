@@ -22,10 +22,11 @@ pytestmark = pytest.mark.multi
 
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = Path(os.environ.get("NNTILE_BUILD_DIR", ROOT / "build" / "dev")).resolve()
+MINOR = "_".join(torch.__version__.split(".")[:2])
 TARGETS = [
     "libnntile_c/libnntile_c.so",
-    *(f"torch_nntile/{name}" for name in ("_capi.abi3.so", "_stubapi.abi3.so")),
-    "torch_nntile/libtorch_nntile_stub.so",
+    *(f"torch_nntile/{name}" for name in ("_capi.abi3.so", f"_stubapi_{MINOR}.abi3.so")),
+    f"torch_nntile/libtorch_nntile_stub_{MINOR}.so",
 ]
 
 # ---- the two lines of an element-wise op, and the lines after which they stand

@@ -10,6 +10,7 @@ import fetch_starpu
 import list_sources
 import list_symbols
 import pytest
+import release
 
 
 def problems(files: dict[str, list[str]]) -> list[str]:
@@ -75,3 +76,24 @@ def test_only_the_cffi_section_counts(tmp_path: Path) -> None:
         "int nntile_inside(nntile_function f);\n/* CFFI-END */\n"
     )
     assert list_symbols.declared(header) == {"nntile_inside"}
+
+
+READY = ("0.2.0", "# Changelog\n\n## 0.2.0, 2026-12-01\n", "0.2.0", ["v0.1.0"], "")
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "said"),
+    [
+        (0, "0.2", "is no version"),
+        (1, "## 0.2.0, not yet released\n", "CHANGELOG.md does not begin"),
+        (1, "", "CHANGELOG.md does not begin"),
+        (2, "0.1.0", "VERSION says 0.1.0"),
+        (3, ["v0.2.0"], "there is a tag v0.2.0"),
+        (4, " M README.md", "not committed"),
+    ],
+)
+def test_release_says_what_is_missing(place: int, value: object, said: str) -> None:
+    assert release.texts(*READY) == []
+    changed = [*READY]
+    changed[place] = value
+    assert said in "\n".join(release.texts(*changed))

@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Print what Meson needs to know about an installed package, one "key=value" a line.
 
-build_config.py torch | openblas | onednn
+build_config.py torch [FOLDER] | openblas | onednn
 
-Packages are located, never imported: `import torch` would load the device that is being built.
+FOLDER holds torch and torchgen, where they are not those of this Python. Packages are located, never
+imported: `import torch` would load the device that is being built.
 """
 
 from __future__ import annotations
@@ -30,21 +31,24 @@ def first_match(pattern: str, path: Path) -> str:
     return found[1]
 
 
-def torch() -> dict[str, str]:
-    root = package_dir("torch")
+def torch(folder: str = "") -> dict[str, str]:
+    root, torchgen = (
+        Path(folder).resolve() / name if folder else package_dir(name)
+        for name in ("torch", "torchgen")
+    )
     include = root / "include"
     version = root / "version.py"
     # Names of std::string in the new ABI of libstdc++ are in std::__cxx11.
     new_abi = b"__cxx11" in (root / "lib" / "libc10.so").read_bytes()
+    number = first_match(r"^__version__ = '(.+)'", version)
     return {
-        "version": first_match(r"^__version__ = '(.+)'", version),
+        "version": number,
+        "minor": "_".join(number.split(".")[:2]),
         "git": first_match(r"^git_version = '(.+)'", version),
         "cxx11_abi": str(int(new_abi)),
         "include": f"{include}:{include / 'torch' / 'csrc' / 'api' / 'include'}",
         "lib": str(root / "lib"),
-        "functions": str(
-            package_dir("torchgen") / "packaged" / "ATen" / "native" / "native_functions.yaml"
-        ),
+        "functions": str(torchgen / "packaged" / "ATen" / "native" / "native_functions.yaml"),
     }
 
 
@@ -83,9 +87,10 @@ def onednn() -> dict[str, str]:
 
 def main() -> None:
     packages = {"torch": torch, "openblas": openblas, "onednn": onednn}
-    if len(sys.argv) != 2 or sys.argv[1] not in packages:
+    if len(sys.argv) not in (2, 3) or sys.argv[1] not in packages:
         sys.exit(__doc__)
-    for key, value in packages[sys.argv[1]]().items():
+    found = torch(*sys.argv[2:]) if sys.argv[1] == "torch" else packages[sys.argv[1]]()
+    for key, value in found.items():
         print(f"{key}={value}")
 
 

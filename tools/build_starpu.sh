@@ -2,14 +2,17 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Build the StarPU subproject once into build/starpu-KEY, for all builds of this checkout: inside of a Meson
 # build it would be configured again with every reconfiguration. Prints the folder for pkg-config.
-# build_starpu.sh thread: a second one, with -fsanitize=thread.
+# build_starpu.sh thread: a second one, with -fsanitize=thread. build_starpu.sh wheel: one whose bytes do not
+# depend on where it was built, with the flags of the environment.
 set -eu
 cd "$(dirname "$0")/.."
 key=$(cat subprojects/*.wrap subprojects/packagefiles/starpu/* | sha256sum | cut -c 1-12)
 prefix="$(pwd)/build/starpu-$key${1:+-$1}"
-if [ -n "${1:-}" ]; then
-    export CFLAGS="-g -O2 -fsanitize=$1" LDFLAGS="-fsanitize=$1"
-fi
+case "${1:-}" in
+"") ;;
+wheel) export CFLAGS="-O2 ${CFLAGS:-}" ;;
+*) export CFLAGS="-g -O2 -fsanitize=$1" LDFLAGS="-fsanitize=$1" ;;
+esac
 if [ ! -f "$prefix/lib/pkgconfig/starpu-1.4.pc" ]; then
     name=$(python3 tools/fetch_starpu.py)
     source=subprojects/$(sed -n 's/^directory = //p' "subprojects/$name.wrap")

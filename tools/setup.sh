@@ -69,7 +69,7 @@ with open("pyproject.toml", "rb") as file:
     project = tomllib.load(file)
 groups = project["project"]["optional-dependencies"]
 print("\n".join([*project["build-system"]["requires"], *project["project"]["dependencies"],
-                 *groups["test"], *groups["kernels"], *groups["ecosystem"], *groups["lint"]]))
+                 *groups["test"], *groups["kernels"], *groups["ecosystem"], *groups["lint"], *groups["wheel"]]))
 REQUIREMENTS
 
 setup="-Ddebug=true -Dtests=enabled"

@@ -10,14 +10,6 @@ from __future__ import annotations
 
 import sys
 
-
-def _autoload() -> None:
-    """Entry point of the group torch.backends; importing this module is all there is to do.
-
-    It stands before `import torch`: with `import torch_nntile` first, PyTorch asks for it half-way.
-    """
-
-
 # `python -m torch_nntile.diagnose` must run where the rest cannot be loaded: it goes step by step.
 if "torch_nntile.diagnose" not in sys.orig_argv:
     # _start is first: it loads PyTorch, checks its version and registers the device.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The only door to C: other modules name a function and get Python values or an exception back.
 
-Import it after torch: `_stubapi` links the stub, which needs PyTorch's C++ libraries loaded.
+Import it after torch: the stub needs PyTorch's C++ libraries loaded.
 """
 
 from __future__ import annotations
@@ -12,8 +12,11 @@ from weakref import WeakKeyDictionary
 
 import torch
 
-from torch_nntile import _capi, _stubapi
+from torch_nntile import stubs
 from torch_nntile.errors import InvalidArgumentError, class_of
+
+_capi = stubs.core()
+_stubapi = stubs.load(torch.__version__)
 
 ffi = _capi.ffi
 

@@ -8,34 +8,13 @@ import threading
 
 import torch
 
-from torch_nntile import _torch_build
+from torch_nntile import stubs
 
-__all__ = ["check_torch", "version"]
+__all__ = ["version"]
 
+stubs.choose(torch.__version__)
 
-def _minor(version: str) -> tuple[str, ...]:
-    return tuple(version.split("+")[0].split(".")[:2])
-
-
-def check_torch(found: str = torch.__version__, built: str = _torch_build.VERSION) -> None:
-    """The stub holds PyTorch's C++ classes, whose layout changes with each minor version.
-
-    Raises:
-        ImportError: another minor version than at build; says what to do.
-    """
-    if _minor(found) == _minor(built):
-        return
-    raise ImportError(
-        f"torch_nntile was built for PyTorch {built}, but PyTorch {found} is installed. Either "
-        f"install the former (pip install 'torch=={'.'.join(_minor(built))}.*'), or build "
-        "torch_nntile again for the latter (pip install --no-build-isolation --force-reinstall "
-        "--no-deps .). TORCH_DEVICE_BACKEND_AUTOLOAD=0 lets PyTorch start without it."
-    )
-
-
-check_torch()
-
-# Only now: importing them loads the stub.
+# Only now: importing them loads the stub, whose libraries would give errors of their own.
 from torch_nntile import (  # noqa: E402
     _c,
     autocast,

@@ -18,7 +18,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["ANY_ORDER", "FOREACH", "RANDOM", "ROWS", "UNIFORM", "Row"]
+from torch_nntile import versions
+
+__all__ = ["ANY_ORDER", "FOREACH", "RANDOM", "ROWS", "SATURATES", "UNIFORM", "Row"]
 
 # Numbers of nntile_stub_row_flag.
 FOREACH = 1  # lists are walked in parallel: one node for each element
@@ -27,6 +29,11 @@ UNIFORM = 4  # operands of other dtypes are refused, as PyTorch does
 ANY_ORDER = (
     8  # of one operand, whose dims may be taken as they lie: attributes of integers are dims
 )
+SATURATES = (
+    16  # integers that the dtype does not hold become the nearest ones; else they are wrapped
+)
+
+BOUNDS = SATURATES if versions.BOUNDS_SATURATE else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +83,12 @@ ARITHMETIC = (
     *_same("maximum minimum fmax fmin logaddexp2", "self:a other:b"),
     *_same("copysign", "self:a other:b", "Tensor", "Scalar"),
     Row("special_xlog1py", "xlog1py", "self:a other:b"),
-    Row("clamp_min", "clamp_min", "self:x min:lo"),
+    Row("clamp_min", "clamp_min", "self:x min:lo", BOUNDS),
     Row("clamp_min.Tensor", "clamp_min", "self:x min:lo"),
-    Row("clamp_max", "clamp_max", "self:x max:hi"),
+    Row("clamp_max", "clamp_max", "self:x max:hi", BOUNDS),
     Row("clamp_max.Tensor", "clamp_max", "self:x max:hi"),
     _own("clamp", "self:x min:lo max:hi"),
-    Row("nntile::clamp.Scalar", "clamp", "self:x min:lo max:hi"),
+    Row("nntile::clamp.Scalar", "clamp", "self:x min:lo max:hi", BOUNDS),
     _own("div_trunc", "self:a other:b"),
     Row("nntile::div_trunc.Scalar", "div_trunc", "self:a other:b"),
 )
@@ -345,13 +352,13 @@ ORDER = (
 )
 
 
-def _foreach(names: str, arguments: str, *overloads: str) -> tuple[Row, ...]:
+def _foreach(names: str, arguments: str, *overloads: str, flags: int = 0) -> tuple[Row, ...]:
     return tuple(
         Row(
             f"_foreach_{name}.{overload}" if overload else f"_foreach_{name}",
             name,
             arguments,
-            FOREACH,
+            FOREACH | flags,
         )
         for name in names.split()
         for overload in overloads or ("",)
@@ -372,16 +379,18 @@ OPTIMIZERS = (
     *_foreach("add", "self:a other:b alpha", "Tensor"),
     *_foreach("mul div maximum minimum", "self:a other:b", "List"),
     *_foreach("mul div", "self:a other:b", "Tensor"),
-    *_foreach("add sub mul div maximum minimum", "self:a scalar:b", "Scalar"),
-    *_foreach("add sub mul div maximum minimum", "self:a scalars:b", "ScalarList"),
+    *_foreach("add sub mul div", "self:a scalar:b", "Scalar"),
+    *_foreach("add sub mul div", "self:a scalars:b", "ScalarList"),
+    *_foreach("maximum minimum", "self:a scalar:b", "Scalar", flags=BOUNDS),
+    *_foreach("maximum minimum", "self:a scalars:b", "ScalarList", flags=BOUNDS),
     *_foreach("pow", "self:a exponent:b", "List"),
     *_foreach("pow", "self:a exponent:b number=1", "Scalar", "ScalarList"),
     *_foreach("addcmul addcdiv", "self:a tensor1:b tensor2:c value", "Scalar"),
     *_foreach("addcmul addcdiv", "self:a tensor1:b tensor2:c scalars:value", "ScalarList"),
     *_foreach("lerp", "self:a tensors1:b weights:w", "List"),
     *_foreach("lerp", "self:a tensors1:b weight:w", "Scalar", "ScalarList"),
-    Row("_foreach_clamp_min.Scalar", "clamp_min", "self:x scalar:lo", FOREACH),
-    Row("_foreach_clamp_max.Scalar", "clamp_max", "self:x scalar:hi", FOREACH),
+    Row("_foreach_clamp_min.Scalar", "clamp_min", "self:x scalar:lo", FOREACH | BOUNDS),
+    Row("_foreach_clamp_max.Scalar", "clamp_max", "self:x scalar:hi", FOREACH | BOUNDS),
     Row("_foreach_zero_", "fill", "self:- v=0", FOREACH),
     Row("_foreach_copy_", "copy", "self:y src:x", FOREACH),
     # The fused optimizers without grad_scale and found_inf, which compositions/train.py takes care of.

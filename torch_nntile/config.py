@@ -7,7 +7,7 @@ import platform
 
 import torch
 
-from torch_nntile import _c, _torch_build
+from torch_nntile import _c, _torch_build, stubs
 
 __all__ = ["config", "show_config"]
 
@@ -19,7 +19,7 @@ def config() -> dict[str, str]:
         "python": platform.python_version(),
         "platform": platform.platform(),
         "torch": torch.__version__,
-        "torch at build": _torch_build.VERSION,
+        "torch at build": _torch_build.STUBS[stubs.minor_of(torch.__version__)][0],
     }
     for line in _c.text(_c.get("nntile_context_describe")).splitlines():
         key, _, value = line.partition(": ")

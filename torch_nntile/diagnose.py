@@ -7,6 +7,7 @@ Every step is tried on its own, so that it works where a library does not load.
 from __future__ import annotations
 
 import importlib
+import importlib.metadata
 import importlib.util
 import os
 import platform
@@ -19,19 +20,55 @@ __all__ = ["main"]
 
 
 def _python() -> str:
+    if platform.libc_ver()[0] != "glibc":
+        raise RuntimeError(f"{sys.executable} runs on another C library than glibc (musl?)")
     return f"{platform.python_version()} at {sys.executable}, {platform.platform()}"
+
+
+def _processor() -> str:
+    """Kernels are compiled for several instruction sets, and chosen when they run."""
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return platform.machine()
+    flags = next((line.split() for line in text.splitlines() if line.startswith("flags")), [])
+    if platform.machine() != "x86_64":
+        return platform.machine()
+    if "avx2" not in flags:
+        return "x86-64 without AVX2: everything runs, several times slower"
+    return "AVX-512" if "avx512f" in flags else "AVX2"
+
+
+def _others(name: str, found: Path) -> list[str]:
+    """Further copies of a package on the path of this Python."""
+    folders = {Path(folder or ".").resolve() for folder in sys.path}
+    return sorted(
+        str(folder / name)
+        for folder in folders
+        if (folder / name / "version.py").exists() and (folder / name).resolve() != found.resolve()
+    )
 
 
 def _torch() -> str:
     torch = importlib.import_module("torch")
-    return f"{torch.__version__} at {Path(str(torch.__file__)).parent}"
+    folder = Path(str(torch.__file__)).parent
+    text = f"{torch.__version__} at {folder}"
+    try:
+        told = importlib.metadata.version("torch")
+    except importlib.metadata.PackageNotFoundError:
+        told = torch.__version__  # a copy that no installer knows
+    if told.split("+")[0] != torch.__version__.split("+")[0]:
+        text += f"\nbut pip takes it for {told}: half an upgrade? Install PyTorch again"
+    for other in _others("torch", folder):
+        text += f"\nanother copy, not used: {other}"
+    return text
 
 
 def _package() -> str:
     folder = Path(__file__).parent
     missing = [
         name
-        for name in ("_capi", "_stubapi", "_torch_build")
+        for name in ("_capi", "_torch_build")
         if importlib.util.find_spec(f"torch_nntile.{name}") is None
     ]
     if missing:
@@ -40,7 +77,7 @@ def _package() -> str:
 
 
 def _core() -> str:
-    capi = importlib.import_module("torch_nntile._capi")
+    capi = importlib.import_module("torch_nntile.stubs").core()
     # Not through _c.py: that needs the stub, which is a later step.
     library = capi.lib
     text: bytes = capi.ffi.string(library.nntile_context_describe())
@@ -49,16 +86,15 @@ def _core() -> str:
 
 def _version() -> str:
     build = importlib.import_module("torch_nntile._torch_build")
-    torch = importlib.import_module("torch")
-    same = str(build.VERSION).split(".")[:2] == torch.__version__.split(".")[:2]
-    if not same:
-        raise ImportError(f"built for PyTorch {build.VERSION}, found {torch.__version__}")
-    return f"built for {build.VERSION}"
+    stubs = importlib.import_module("torch_nntile.stubs")
+    minor = stubs.choose(importlib.import_module("torch").__version__)
+    return f"the stub for {minor}, built with {build.STUBS[minor][0]}, of {', '.join(build.STUBS)}"
 
 
 def _stub() -> str:
-    importlib.import_module("torch_nntile._stubapi")
-    return "loaded"
+    stubs = importlib.import_module("torch_nntile.stubs")
+    module = stubs.load(importlib.import_module("torch").__version__)
+    return f"loaded: {module.__name__}"
 
 
 def _device() -> str:
@@ -90,17 +126,18 @@ def _report() -> str:
 # Name, step, and what to do if it fails.
 STEPS: tuple[tuple[str, Callable[[], str], str], ...] = (
     ("python", _python, ""),
+    ("processor", _processor, ""),
     ("package", _package, "Install it: pip install --no-build-isolation . in a clone, or a wheel."),
     ("torch", _torch, "Install PyTorch: pip install torch"),
     (
         "libnntile_c",
         _core,
-        "See `ldd libnntile_c.so` in the package folder; hwloc is in Debian's libhwloc15.",
+        "See `ldd libnntile_c.so` in the package folder.",
     ),
     (
         "torch version",
         _version,
-        "Install the PyTorch version that it was built for, or build torch_nntile again.",
+        "A PyTorch that was upgraded later may be newer than torch_nntile: upgrade both.",
     ),
     (
         "stub",

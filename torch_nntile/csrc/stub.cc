@@ -13,7 +13,7 @@
 #include "contract/address_space.h"
 #include "contract/device.h"
 #include "contract/errors.h"
-#include "contract/torch_version.h"
+#include "contract/versions.h"
 #include "device/rng.h"
 #include "device/steps.h"
 #include "host/fallback.h"

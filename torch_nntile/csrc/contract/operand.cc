@@ -4,8 +4,10 @@
 #include <ATen/core/DimVector.h>
 #include <ATen/core/ivalue.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 namespace torch_nntile {
 namespace {
@@ -103,6 +105,26 @@ bool fits(const Number& number, ScalarType integral) {
 
 Number number_of(const c10::IValue& v) {
     return number_of(v.isTensor() ? v.toTensor().item() : v.toScalar());
+}
+
+namespace {
+
+template <class T>
+int64_t within(int64_t number) {
+    return std::clamp<int64_t>(number, std::numeric_limits<T>::min(),
+                               std::numeric_limits<T>::max());
+}
+
+}  // namespace
+
+int64_t nearest(int64_t number, ScalarType integral) {
+    switch (integral) {
+        case ScalarType::Byte: return within<uint8_t>(number);
+        case ScalarType::Char: return within<int8_t>(number);
+        case ScalarType::Short: return within<int16_t>(number);
+        case ScalarType::Int: return within<int32_t>(number);
+        default: return number;
+    }
 }
 
 int64_t wrapped(int64_t number, ScalarType integral) {

@@ -42,6 +42,7 @@ Number number_of(const at::Tensor& zero_dim_cpu);
 Number number_of(const c10::Scalar& scalar);
 Number number_of(const c10::IValue& number_or_tensor);      // reads a tensor
 int64_t wrapped(int64_t number, c10::ScalarType integral);  // as a cast does it; bool has all
+int64_t nearest(int64_t number, c10::ScalarType integral);  // one that it holds
 bool fits(const Number& number, c10::ScalarType integral);  // between the least and the most
 
 class Operands {

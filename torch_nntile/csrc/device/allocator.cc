@@ -11,7 +11,6 @@
 #include "contract/device.h"
 #include "contract/errors.h"
 #include "contract/notices.h"
-#include "contract/torch_version.h"
 #include "device/storage.h"
 #include "observe/recording.h"
 
@@ -89,7 +88,6 @@ public:
         nntile_context_reset_peaks();
     }
 
-#if NNTILE_TORCH_HAS_MEMORY_INFO
     // Free and total: of the budget of the runtime; before it starts, of the one it would take.
     std::pair<size_t, size_t> getMemoryInfo(c10::DeviceIndex) override {
         const nntile_context_stats runtime = runtime_stats();
@@ -97,7 +95,6 @@ public:
         const auto total = static_cast<size_t>(runtime.budget_bytes);
         return {total - std::min(used, total), total};
     }
-#endif
 
 private:
     static nntile_context_stats runtime_stats() {

@@ -10,7 +10,7 @@
 
 #include "contract/device.h"
 #include "contract/errors.h"
-#include "contract/torch_version.h"
+#include "contract/versions.h"
 #include "observe/recording.h"
 
 namespace torch_nntile {
@@ -60,9 +60,9 @@ public:
         const auto time = static_cast<Event*>(end)->time - static_cast<Event*>(begin)->time;
         return std::chrono::duration<double, std::milli>(time).count();
     }
-#if NNTILE_TORCH_HAS_CAPABILITY
     c10::DeviceCapability getDeviceCapability(c10::Device) const override { return {}; }
-#endif
+    // PyTorch 2.12's own is an error, and autograd asks. Others have none, or one that says no.
+    NNTILE_SINCE_2_12(bool isStreamCapturing(const c10::Stream&) const override { return false; })
 
 private:
     static c10::Stream queue() { return c10::Stream(c10::Stream::DEFAULT, device()); }

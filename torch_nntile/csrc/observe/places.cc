@@ -3,7 +3,7 @@
 
 #include <ATen/SequenceNumber.h>
 #include <ATen/record_function.h>
-#include <torch/csrc/autograd/node.h>
+#include <torch/csrc/autograd/function.h>
 
 #include <algorithm>
 #include <array>

@@ -7,7 +7,6 @@
 #include <ATen/record_function.h>
 #include <libkineto.h>
 #include <output_base.h>
-#include <torch/csrc/profiler/standalone/privateuse1_profiler.h>
 #include <torch/csrc/profiler/stubs/base.h>
 
 #include <chrono>
@@ -16,7 +15,10 @@
 #include <thread>
 
 #include "contract/device.h"
+#include "contract/versions.h"
 #include "observe/recording.h"
+
+#include NNTILE_PROFILER_HEADER
 
 namespace torch_nntile {
 namespace {
@@ -137,7 +139,7 @@ private:
     std::set<ActivityType> types_{ActivityType::CONCURRENT_KERNEL};
 };
 
-REGISTER_PRIVATEUSE1_PROFILER(Profiler);
+NNTILE_REGISTER_PROFILER(Profiler);
 
 // ---- torch.autograd.profiler.profile(use_device="nntile")
 

@@ -56,6 +56,9 @@ void Row::read_inputs(const View& view, Inputs& in) const {
         in.foreign |= v.tensor ? dtype_of(v.tensor->scalar_type()) == NNTILE_NONE
                                : v.number.type == ScalarType::ComplexDouble;
     promote(view, in);
+    if (!t_.saturates || !c10::isIntegralType(in.common, false)) return;
+    for (Value& v : in.values)
+        if (c10::isIntegralType(v.number.type, false)) v.number.i = nearest(v.number.i, in.common);
 }
 
 // PyTorch's result_type over the inputs of type T. Equal dtypes with plain numbers are nearly all

@@ -318,6 +318,7 @@ RowTable parse_row(const char* aten_name, const char* overload, const char* op,
     row.foreach = flags & NNTILE_STUB_FOREACH;
     row.uniform = flags & NNTILE_STUB_UNIFORM;
     row.any_order = flags & NNTILE_STUB_ANY_ORDER;
+    row.saturates = flags & NNTILE_STUB_SATURATES;
     const auto handle = c10::Dispatcher::singleton().findSchema(row.aten);
     TORCH_CHECK(handle, "row ", row.name, ": PyTorch has no such overload");
     nntile_error* error = nullptr;

@@ -56,6 +56,7 @@ struct RowTable {
     bool foreach = false;
     bool map = false;              // element-wise with broadcasting
     bool any_order = false;        // its attributes of integers are dims of the operand
+    bool saturates = false;        // integers that T does not hold become the nearest ones
     bool uniform = false;          // products and convolutions, which promote nothing
     bool whole_write = false;      // fill_, zero_: also on a layout that overlaps itself
     bool overlap_allowed = false;  // masked_fill_: so too, but not by a row

@@ -20,7 +20,7 @@ const Kernels& meta_kernels() {
 #define STRUCTURED(op, name, function)                                        \
     table->emplace(name, c10::KernelFunction::makeFromUnboxedRuntimeFunction( \
                              static_cast<at::_ops::op::schema*>(&at::meta::function)));
-#include "structured.inc"  // written by the build: tools/structured_ops.py
+#include NNTILE_STRUCTURED  // of this PyTorch, written by the build: tools/structured_ops.py
 #undef STRUCTURED
         return table;
     }();

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The choice of the stub by PyTorch's version, and what is said where none fits."""
+
+from __future__ import annotations
+
+import csv
+import io
+import sys
+import zipfile
+from pathlib import Path
+
+import build_backend
+import fetch_torch
+import pytest
+import torch
+
+import _torch_nntile_autoload
+from torch_nntile import _torch_build, diagnose, stubs
+
+STUBS = {
+    "2.9": ("2.9.0", "", 1),
+    "2.10": ("2.10.0+cpu", "", 1),
+    "2.11": ("2.11.0a0+gitabc", "", 1),
+}
+
+
+@pytest.mark.parametrize(
+    ("found", "minor"),
+    [
+        ("2.10.0", "2.10"),
+        ("2.10.3+cu128", "2.10"),
+        ("2.9.0.post1", "2.9"),
+        ("2.11.0a0+gitabc", "2.11"),  # the very build that the stub was compiled against
+    ],
+)
+def test_stub_of_a_version(found: str, minor: str) -> None:
+    assert stubs.choose(found, STUBS) == minor
+
+
+@pytest.mark.parametrize("found", ["2.12.0", "2.1.0", "3.10.0", "1.13.1+cpu", "unknown"])
+def test_versions_without_a_stub(found: str) -> None:
+    with pytest.raises(ImportError) as error:
+        stubs.choose(found, STUBS)
+    text = str(error.value)
+    assert f"has stubs for PyTorch 2.9, 2.10, 2.11, but PyTorch {found}" in text
+    assert "\n" not in text
+
+
+@pytest.mark.parametrize(
+    "found", ["2.10.0.dev20260101+cpu", "2.10.0a0+git123", "2.10.0rc1", "2.11.0a0+gitdef"]
+)
+def test_what_is_no_release_needs_a_stub_of_its_own(found: str) -> None:
+    with pytest.raises(ImportError, match="is installed, which is no release"):
+        stubs.choose(found, STUBS)
+
+
+def test_the_stub_that_runs_here() -> None:
+    minor = stubs.minor_of(torch.__version__)
+    assert _torch_build.STUBS[minor][0] == torch.__version__
+    assert f"the stub for {minor}, built with {torch.__version__}" in diagnose._version()
+
+
+def test_import_torch_survives_a_device_that_cannot_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch_nntile", None)
+    with pytest.warns(RuntimeWarning, match="Device 'nntile' is not there: import of torch_nntile"):
+        _torch_nntile_autoload.load()
+
+
+def test_diagnose_names_an_upgraded_torch(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(torch, "__version__", "2.99.0")
+    assert diagnose.main() == 1
+    text = capsys.readouterr().out
+    assert "pip takes it for 2." in text and "half an upgrade" in text
+    assert "FAIL  torch version: ImportError: torch_nntile has stubs for PyTorch 2." in text
+    assert "PyTorch 2.99.0 is installed" in text
+
+
+def test_diagnose_names_a_second_torch(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    other = tmp_path / "torch"
+    other.mkdir()
+    (other / "version.py").touch()
+    monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path)])
+    assert f"another copy, not used: {other}" in diagnose._torch()
+
+
+@pytest.mark.parametrize(
+    ("error", "package"),
+    [
+        ("libgomp.so.1: cannot open shared object file: No such file or directory", "libgomp1"),
+        ("libhwloc.so.15: cannot open shared object file", "libhwloc15"),
+    ],
+)
+def test_a_missing_library_is_named_with_its_package(
+    error: str, package: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(name: str) -> None:
+        raise ImportError(error)
+
+    monkeypatch.setattr(stubs.importlib, "import_module", fails)
+    with pytest.raises(ImportError, match=f"have it in {package}") as raised:
+        stubs.core()
+    assert "\n" not in str(raised.value)
+
+
+def test_another_c_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(diagnose.platform, "libc_ver", lambda: ("", ""))
+    with pytest.raises(RuntimeError, match="musl"):
+        diagnose._python()
+
+
+@pytest.mark.parametrize(
+    ("minors", "requires"),
+    [
+        ([], ""),
+        (["2_13"], "torch>=2.13,<2.14"),
+        (["2_10", "2_9", "2_11"], "torch>=2.9,<2.12"),
+        (["2_12", "2_14"], "torch>=2.12,!=2.13.*,<2.15"),
+    ],
+)
+def test_what_a_wheel_requires(minors: list[str], requires: str) -> None:
+    names = [f"torch_nntile/_stubapi_{minor}.abi3.so" for minor in minors]
+    assert build_backend.served(names) == requires
+
+
+def test_requirement_is_narrowed_to_the_stubs_inside(tmp_path: Path) -> None:
+    wheel = tmp_path / "x-1-cp313-abi3-linux.whl"
+    metadata = "Name: x\nRequires-Dist: torch>=2.10,<2.16\nRequires-Dist: torchvision\n"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr("torch_nntile/_stubapi_2_13.abi3.so", b"")
+        archive.writestr("x-1.dist-info/METADATA", metadata)
+        archive.writestr("x-1.dist-info/WHEEL", "Tag: cp313-abi3-linux\n")
+        archive.writestr("x-1.dist-info/RECORD", "x-1.dist-info/METADATA,sha256=0,1\n")
+    wheel = build_backend.narrow(wheel)
+    assert wheel.name == "x-1-cp310-abi3-linux.whl"
+    with zipfile.ZipFile(wheel) as archive:
+        assert archive.read("x-1.dist-info/WHEEL") == b"Tag: cp310-abi3-linux\n"
+        text = archive.read("x-1.dist-info/METADATA").decode()
+        ((_, digest, size),) = csv.reader(
+            io.StringIO(archive.read("x-1.dist-info/RECORD").decode())
+        )
+    assert text == metadata.replace("torch>=2.10,<2.16", "torch>=2.13,<2.14")
+    assert digest != "sha256=0" and int(size) == len(text)
+
+
+def test_project_asks_for_the_versions_that_stubs_are_built_for() -> None:
+    names = [f"torch_nntile/_stubapi_{minor.replace('.', '_')}.so" for minor in fetch_torch.TORCHES]
+    project = (Path(build_backend.__file__).parents[1] / "pyproject.toml").read_text()
+    assert f'"{build_backend.served(names)}",' in project

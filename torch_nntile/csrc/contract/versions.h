@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What differs between the versions of PyTorch that a stub can be built for: one stub serves one
+// minor version, since PyTorch's tables of virtual functions change with each. No other file asks
+// for the version; what Python must know of it stands in torch_nntile/versions.py.
+#pragma once
+
+#include <torch/headeronly/version.h>
+
+#if TORCH_VERSION_MAJOR != 2 || TORCH_VERSION_MINOR < 10
+#error "torch_nntile needs PyTorch 2.10 or newer"
+#endif
+
+// The code in parentheses, from that minor version on.
+#if TORCH_VERSION_MINOR >= 12
+#define NNTILE_SINCE_2_12(...) __VA_ARGS__
+#else
+#define NNTILE_SINCE_2_12(...)
+#endif
+
+// torch.profiler shows tasks from 2.12 on. Before, PyTorch has no place where a device registers.
+#if TORCH_VERSION_MINOR >= 12
+#define NNTILE_PROFILER_HEADER <torch/csrc/profiler/standalone/privateuse1_profiler.h>
+#define NNTILE_REGISTER_PROFILER(name) REGISTER_PRIVATEUSE1_PROFILER(name)
+#else
+#define NNTILE_PROFILER_HEADER <torch/headeronly/version.h>
+#define NNTILE_REGISTER_PROFILER(name) static_assert(sizeof(name) > 0)
+#endif

@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What differs between the versions of PyTorch, for Python: a line each, and who asks for it.
+
+What the stub's C++ must know stands in csrc/contract/versions.h.
+"""
+
+from __future__ import annotations
+
+import torch
+
+__all__ = ["BOUNDS_SATURATE"]
+
+_MAJOR, _MINOR = (int(part) for part in torch.__version__.split(".")[:2])
+
+
+def _since(minor: int) -> bool:
+    return (_MAJOR, _MINOR) >= (2, minor)
+
+
+# clamp of integers by a bound that their dtype does not hold: by the nearest one that it holds. Up
+# to 2.14 the CPU wraps the bound: clamp_max(300) of uint8 is clamp_max(44). (aten.py)
+BOUNDS_SATURATE = _since(15)
