@@ -31,7 +31,8 @@ class Block(nn.Module):
         )
 
     def forward(self, x: Tensor) -> Tensor:
-        return x + self.body(self.norm(x))
+        added: Tensor = self.body(self.norm(x))
+        return x + added
 
 
 def profiled(folder: str) -> torch_nntile.profile:
@@ -62,9 +63,13 @@ def main() -> None:
         box = re.search(r'viewBox="0 0 (\d+) (\d+)"', text)
         assert box
         width, own = int(box[1]), int(box[2])
-        drawings.append(text.replace("<svg", f'<svg y="{height}" width="{width}" height="{own}"', 1))
+        drawings.append(
+            text.replace("<svg", f'<svg y="{height}" width="{width}" height="{own}"', 1)
+        )
         height += own + 8
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}">'
+    head = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}">'
+    )
     background = f'<rect width="{width}" height="{height}" fill="#fff"/>'
     text = f"{head}<style>{STYLE}</style>{background}{''.join(drawings)}</svg>\n"
     text = re.sub(r"<title>.*?</title>", "", text)  # pages show a picture without them

@@ -79,7 +79,7 @@ std::shared_ptr<Compiled> compile(const graph::Graph& recorded, const tile::Axis
     if (settings().print_passes) std::fputs(passes_text(recorded).c_str(), stderr);
     c->tiling = tile::choose_tiling(c->graph, cuts, false, saved);  // how every value is cut
     recompute(*c, cuts);
-    tile::Lowered lowered = tile::lower(c->graph, c->tiling);       // tasks on tiles
+    tile::Lowered lowered = tile::lower(c->graph, c->tiling);  // tasks on tiles
     c->tiles = std::move(lowered.tiles);
     c->inputs = lowered.inputs;
     c->copies = lowered.copies;

@@ -23,7 +23,6 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 if __name__ == "__main__":  # run as a file, it finds its neighbours itself
     sys.path[0] = str(Path(__file__).resolve().parents[1])
@@ -97,7 +96,6 @@ class Found:
         return 1.2 * self.disk
 
 
-
 def peak_of(work: str, **options: object) -> int:
     """Bytes, after the first steps."""
     with works.processes(one=models.options_of(work, "eager") | options) as found:
@@ -128,7 +126,9 @@ def measured(
     peak = peak_of(work)
     budget = peak // part
     limits = {"NNTILE_MEMORY": str(budget), "NNTILE_SWAP": str(folder)}
-    steps = max(1, (models.MODELS[work].steps if work in models.MODELS else models.STEPS[work]) // 2)
+    steps = max(
+        1, (models.MODELS[work].steps if work in models.MODELS else models.STEPS[work]) // 2
+    )
     with works.processes(free=options, small=options | {"environment": limits}) as found:
         for process in found.values():
             for _ in range(models.FIRST + 3):

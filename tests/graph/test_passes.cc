@@ -77,8 +77,10 @@ void texts(bool write) {
         size_t at_least;
     } passes[] = {
         {"recompute", recompute, 8},
-        {"remove_dead", graph::remove_dead, 8},        {"own_outputs", graph::own_outputs, 5},
-        {"fuse_maps", graph::fuse_maps, 30},           {"fuse_writes", graph::fuse_writes, 25},
+        {"remove_dead", graph::remove_dead, 8},
+        {"own_outputs", graph::own_outputs, 5},
+        {"fuse_maps", graph::fuse_maps, 30},
+        {"fuse_writes", graph::fuse_writes, 25},
         {"fuse_epilogues", graph::fuse_epilogues, 24},
     };
     for (const auto& pass : passes) {

@@ -132,7 +132,8 @@ int main(int argc, char** argv) {
     machine.spread_seconds = 1e-9;
     tile::set_cost(machine);
     run_all({{"room_for_all", room_for_all},
-             {"a_budget", a_budget}, {"tasks_before_their_turn", tasks_before_their_turn},
+             {"a_budget", a_budget},
+             {"tasks_before_their_turn", tasks_before_their_turn},
              {"one_task_too_large", one_task_too_large},
              {"errors", errors},
              {"no_data", no_data}},

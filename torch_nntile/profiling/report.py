@@ -177,7 +177,9 @@ def _memory(storages: Sequence[Storage], seconds: float, by: str) -> str:
         colors = {kind: _KINDS[kind] for kind in KINDS if kind in rows}
     else:
         colors = dict(zip([*rows][:_COLORS], map(_hue, range(_COLORS)), strict=False))
-    others = [sum(column) for column in zip(*(rows[n] for n in rows if n not in colors), strict=True)]
+    others = [
+        sum(column) for column in zip(*(rows[n] for n in rows if n not in colors), strict=True)
+    ]
     areas = [(name, colors[name], rows[name]) for name in colors]
     if others:
         areas.append(("others", _OTHERS, others))
@@ -194,9 +196,12 @@ def _memory(storages: Sequence[Storage], seconds: float, by: str) -> str:
     floor = [0] * columns
     for name, color, values in areas:
         top = [low + more for low, more in zip(floor, values, strict=True)]
-        upper = " ".join(f"{edges[k]},{y(top[k])} {edges[k + 1]},{y(top[k])}" for k in range(columns))
+        upper = " ".join(
+            f"{edges[k]},{y(top[k])} {edges[k + 1]},{y(top[k])}" for k in range(columns)
+        )
         lower = " ".join(
-            f"{edges[k + 1]},{y(floor[k])} {edges[k]},{y(floor[k])}" for k in reversed(range(columns))
+            f"{edges[k + 1]},{y(floor[k])} {edges[k]},{y(floor[k])}"
+            for k in reversed(range(columns))
         )
         title = f"{name}, at most {max(values) / 1e6:.3g} MB"
         parts.append(

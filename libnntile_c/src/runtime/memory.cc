@@ -159,8 +159,7 @@ void* Blocks::take(int64_t bytes, Pages pages) {
     const int64_t before = static_cast<int64_t>(at - hole), all = free_[hole];
     remove_free(hole, all);
     if (before > 0) add_free(hole, before);
-    if (all - before > bytes)
-        add_free(at + static_cast<uintptr_t>(bytes), all - before - bytes);
+    if (all - before > bytes) add_free(at + static_cast<uintptr_t>(bytes), all - before - bytes);
     region_of(at)->second.taken += bytes;
     for_pages(at, bytes, [&](Page& p) {
         if (!p.resident) resident_ += page_;

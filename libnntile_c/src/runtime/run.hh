@@ -153,8 +153,9 @@ struct Run {
     int64_t number = 0;         // of the launch
     int64_t begin = 0;          // tasks that were launched before; only where there is a disk
     Place place_of(const PlanTask& task) const;
-    // Of a run that is staged: how many of its tasks are in their turn, how many are not staged yet,
-    // up to where what they need is read into free memory, and by memory how many uses are past
+    // Of a run that is staged: how many of its tasks are in their turn, how many are not staged
+    // yet, up to where what they need is read into free memory, and by memory how many uses are
+    // past
     bool managed = false;
     uint32_t staged = 0, unstaged = 0, fetched = 0;
     std::vector<uint32_t> past;

@@ -394,7 +394,8 @@ void Stager::advance(Ready& ready) {
 }
 
 // What later tasks read comes into memory that is free, while the disk has little to read: so a
-// backward pass, which frees more than it needs, brings an optimizer's state. Nothing leaves for it.
+// backward pass, which frees more than it needs, brings an optimizer's state. Nothing leaves for
+// it.
 void Stager::fetch() {
     int left = looked_at;
     for (Run* run : runs_) {

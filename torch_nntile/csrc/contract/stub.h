@@ -172,7 +172,8 @@ typedef struct nntile_stub_event {
     const char* kernel; /**< of a task, "host" for a function of the host; else "" */
     uint64_t place;
     int64_t begin_ns, end_ns;
-    /** As in nntile_trace_task; -1, -1, -1, 0, 0 for the host. Of a storage `task` is its address. */
+    /** As in nntile_trace_task; -1, -1, -1, 0, 0 for the host. Of a storage `task` is its address.
+     */
     int64_t run, node, task, bytes, flops;
 } nntile_stub_event;
 

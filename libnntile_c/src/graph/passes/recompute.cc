@@ -82,8 +82,7 @@ public:
         const auto count = static_cast<uint32_t>(g_.nodes.size());
         bool any = false;
         for (uint32_t n = 0; n < count; ++n)
-            for (size_t k = 0; k < g_.nodes[n].outputs.size(); ++k)
-                any |= split(n, k, rewriter);
+            for (size_t k = 0; k < g_.nodes[n].outputs.size(); ++k) any |= split(n, k, rewriter);
         return any ? rewriter.finish() : std::vector<uint32_t>();
     }
 
@@ -119,8 +118,8 @@ private:
             return {};
         }
         const kernels::Program& program = *all.program;
-        return part_of(all, static_cast<uint8_t>(program.n_registers - program.n_out + output -
-                                                 first));
+        return part_of(all,
+                       static_cast<uint8_t>(program.n_registers - program.n_out + output - first));
     }
 
     // Where it is read after a pause in which memory is short; no_value: nowhere.
@@ -185,9 +184,9 @@ private:
     Graph& g_;
     const Readers readers_;
     const int64_t memory_;
-    std::vector<uint32_t> end_;          // by base value: the last node that needs it
-    std::vector<int64_t> live_;          // bytes, by node
-    std::map<uint32_t, Again> again_;    // by base value
+    std::vector<uint32_t> end_;        // by base value: the last node that needs it
+    std::vector<int64_t> live_;        // bytes, by node
+    std::map<uint32_t, Again> again_;  // by base value
 };
 
 }  // namespace
