@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Writes docs/concepts/pictures/budget.svg: a step in a quarter of its memory, as a profile saw it.
+"""Writes docs/guides/pictures/budget.svg: a step in a quarter of its memory, as a profile saw it.
 
     .venv/bin/python tools/draw_budget.py
 
@@ -18,7 +18,7 @@ from torch import Tensor, nn
 import torch_nntile
 from torch_nntile.profiling import report
 
-TARGET = Path(__file__).resolve().parents[1] / "docs/concepts/pictures/budget.svg"
+TARGET = Path(__file__).resolve().parents[1] / "docs/guides/pictures/budget.svg"
 STYLE = "text { font: 11px sans-serif; fill: #222 } .grid { stroke: #ddd }"
 
 

@@ -166,6 +166,17 @@ def _gantt(p: profile) -> str:
     return drawing + _legend(colors, all(owner(t) in colors for t in p.tasks), p.moves)
 
 
+def _steps(edges: Sequence[float], heights: Sequence[float]) -> str:
+    """Points of a curve that goes at each height from an edge to the next; none without a change."""
+    points, before = [], None
+    for edge, height in zip(edges, heights, strict=False):
+        if height != before:
+            points += [] if before is None else [f"{edge},{before}"]
+            points.append(f"{edge},{height}")
+        before = height
+    return " ".join([*points, f"{edges[-1]},{before}"])
+
+
 def _memory(storages: Sequence[Storage], seconds: float, by: str) -> str:
     """Bytes of storages, one area for each kind or module on top of the other; and their keys."""
     if not storages:
@@ -196,13 +207,8 @@ def _memory(storages: Sequence[Storage], seconds: float, by: str) -> str:
     floor = [0] * columns
     for name, color, values in areas:
         top = [low + more for low, more in zip(floor, values, strict=True)]
-        upper = " ".join(
-            f"{edges[k]},{y(top[k])} {edges[k + 1]},{y(top[k])}" for k in range(columns)
-        )
-        lower = " ".join(
-            f"{edges[k + 1]},{y(floor[k])} {edges[k]},{y(floor[k])}"
-            for k in reversed(range(columns))
-        )
+        upper = _steps(edges, [y(value) for value in top])
+        lower = _steps(edges[::-1], [y(value) for value in floor[::-1]])
         title = f"{name}, at most {max(values) / 1e6:.3g} MB"
         parts.append(
             f'<polygon fill="{color}" points="{upper} {lower}"><title>{escape(title)}</title></polygon>'
