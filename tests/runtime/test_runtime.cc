@@ -352,6 +352,9 @@ void a_disk() {
     b.task({y}, t, 1);        // 2 y + 1
     b.task({t}, v, 0, true);  // x = 3 x + 4 y + 2
     const auto plan = b.plan();
+    Builder same(n);
+    same.output(same.input());
+    const auto nothing = same.plan();  // of no task
     const auto work = [&](uint64_t first) {
         std::vector<StorageRef> held;
         std::vector<uint64_t> expected;
@@ -365,6 +368,7 @@ void a_disk() {
             held[own] = launch(*plan, {held[own], held[other]}, 1, n)[0];
             expected[own] = 3 * expected[own] + 4 * expected[other] + 2;
             if (i % 31 == 0) CHECK(values(*held[own])[7] == static_cast<int64_t>(expected[own]));
+            if (i % 17 == 0) held[other] = launch(*nothing, {held[other]}, 1, n)[0];
             if (i % 43 == 0) (void)launch(*plan, {filled(n, 5), held[own]}, 1, n);
         }
         for (size_t k = 0; k < 12; ++k)

@@ -309,6 +309,7 @@ void Stager::add(Run* run) {
         if (tile->uses.size() == 1 && residency_.has(*tile)) settle(tile);  // used sooner now
     }
     ++managed_;
+    if (run->unstaged == 0) return;
     waiting_bytes_ += plan.need_bytes;
     runs_.push_back(run);
     crowded = runs_.size() > 1 && waiting_bytes_ > pool_.budget / 2;
@@ -436,7 +437,7 @@ void Stager::is_staged(RunTask& task, Ready& ready) {
 // All that such a task waits for has ended, so it runs whatever becomes of those before it.
 void Stager::stage_early(Ready& ready) {
     int left = looked_at;
-    for (size_t r = 0; r < runs_.size(); ++r) {
+    for (size_t r = 0; r < runs_.size();) {
         Run* run = runs_[r];
         const auto count = static_cast<uint32_t>(run->plan->task_count());
         for (uint32_t at = run->staged; at < count && run->unstaged > 0; ++at) {
@@ -450,7 +451,7 @@ void Stager::stage_early(Ready& ready) {
             ++early_in_turn_;
             is_staged(task, ready);
         }
-        if (r < runs_.size() && runs_[r] != run) --r;  // all of it is staged
+        if (run->unstaged > 0) ++r;  // else the next one has its place
     }
 }
 
