@@ -40,8 +40,14 @@ std::vector<tile::SavedCut> renumbered(std::vector<tile::SavedCut> cuts,
 void recompute(Compiled& c, const tile::AxisCuts& cuts) {
     const int64_t most = tile::most_task_bytes();
     if (most > INT64_MAX / 2) return;  // no runtime has started
+    const int64_t memory = most / 8 * 9;
+    int64_t all = 0;
+    for (const graph::Value& value : c.graph.values)
+        if (value.kind == graph::ValueKind::input || value.kind == graph::ValueKind::result)
+            all += product(value.sizes) * size_of(value.dtype);
+    if (all <= memory) return;  // before anything is copied: nearly always
     graph::Graph again = c.graph;
-    const std::vector<uint32_t> numbers = graph::recompute(again, most / 8 * 9);
+    const std::vector<uint32_t> numbers = graph::recompute(again, memory);
     if (numbers.empty()) return;
     tile::SavedGraph same{{}, 0, renumbered(c.tiling.automatic, numbers)};
     if (same.cuts.size() != c.tiling.automatic.size()) return;

@@ -96,9 +96,9 @@ class Found:
         return 1.2 * self.disk
 
 
-def peak_of(work: str, **options: object) -> int:
+def peak_of(work: str) -> int:
     """Bytes, after the first steps."""
-    with works.processes(one=models.options_of(work, "eager") | options) as found:
+    with works.processes(one=models.options_of(work, "eager")) as found:
         found["one"].steps(models.FIRST)
         return found["one"].peak
 
