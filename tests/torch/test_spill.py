@@ -137,6 +137,32 @@ def test_a_staged_run_leaves_others_their_tiles():
     assert ours == pytest.approx(theirs, rel=1e-3)
 
 
+# A batch in 16 blocks of rows, and layers whose results are six times the budget.
+DEEP = r"""
+import json, sys
+import torch, torch_nntile as nt
+
+nt.init_context(ncpu=2, memory="24MiB", swap=sys.argv[1], swap_size="1GiB")
+torch.manual_seed(0)
+layers = [torch.nn.Sequential(torch.nn.Linear(128, 128), torch.nn.ReLU()) for _ in range(12)]
+model = torch.nn.Sequential(*layers).to("nntile")
+x = torch.randn(8192, 128).to("nntile")
+nt.set_axis_group_name(x, {0: "batch"})
+nt.set_axis_group_tiling("batch", [512] * 16)
+nt.modes.set_mode(1)
+for _ in range(3):
+    model.zero_grad()
+    model(x).square().mean().backward()
+    nt.run()
+nt.wait()
+print(json.dumps(torch.nntile.memory_stats()["written_bytes"]))
+"""
+
+
+def test_a_deep_network_keeps_few_blocks_of_rows(tmp_path):
+    assert run(tmp_path, program=DEEP) < 16 << 20
+
+
 # A batch of which one layer's task needs more than the budget, a layer of four times the budget.
 LARGE = r"""
 import json, sys

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "runtime/schedule.hh"
 
+#include <numeric>
 #include <queue>
 #include <unordered_map>
 
@@ -28,16 +29,24 @@ private:
 };
 
 // Runs the tasks on virtual workers as the policy would: own stack last in first out, then the
-// queue, then the oldest task of another worker.
+// queue, then the oldest task of another worker. Of the tasks that wait for nothing, those that are
+// the last thing another one waits for come next: as the gradient of a loss, without which each
+// block of rows would end its forward pass before any begins its backward pass.
 class Simulation {
 public:
     Simulation(const Workload& work, int workers) : work_(work), stacks_(workers) {
         successors_.resize(work.tasks);
         pending_.assign(work.tasks, 0);
+        first_edge_.assign(work.tasks + 1, 0);
         for (auto [from, to] : work.edges) {
             successors_[from].push_back(to);
             ++pending_[to];
+            ++first_edge_[to + 1];
         }
+        std::partial_sum(first_edge_.begin(), first_edge_.end(), first_edge_.begin());
+        taken_.assign(work.tasks, false);
+        pending_roots_.assign(work.tasks, 0);
+        for (auto [from, to] : work.edges) pending_roots_[to] += is_root(from);
         for (const Accesses& a : work.accesses) touches_left_.push_back(a.count);
         out_.slot.assign(work.accesses.size(), none);
     }
@@ -71,6 +80,7 @@ private:
 
     void start_all() {
         for (size_t i = resting_.size(); i-- > 0;) {
+            while (!queue_.empty() && taken_[queue_.front()]) queue_.pop_front();
             if (stacked_ == 0 && queue_.empty()) return;
             const int worker = resting_[i];
             const uint64_t stolen_before = stolen_;
@@ -95,6 +105,7 @@ private:
         } else if (!queue_.empty()) {
             task = queue_.front();
             queue_.pop_front();
+            taken_[task] = true;
         } else if (stacked_ > 0) {
             for (auto& other : stacks_)
                 if (!other.empty()) {
@@ -108,15 +119,30 @@ private:
         return task;
     }
 
+    bool is_root(uint32_t task) const { return first_edge_[task] == first_edge_[task + 1]; }
+
     void finish(const Running& r) {
         for (uint32_t m : work_.touches[r.task])
             if (--touches_left_[m] == 0 && work_.temporary[m]) move_out(m);
         const auto& list = successors_[r.task];
-        for (auto s = list.rbegin(); s != list.rend(); ++s)
-            if (--pending_[*s] == 0) {
-                stacks_[r.worker].push_back(*s);
-                ++stacked_;
+        for (auto s = list.rbegin(); s != list.rend(); ++s) {
+            if (is_root(r.task)) --pending_roots_[*s];
+            if (--pending_[*s] == 0) push(r.worker, *s);
+            else if (pending_[*s] == pending_roots_[*s]) push_roots_of(r.worker, *s);
+        }
+    }
+
+    void push_roots_of(int worker, uint32_t task) {
+        for (uint32_t e = first_edge_[task]; e < first_edge_[task + 1]; ++e)
+            if (const uint32_t root = work_.edges[e].first; is_root(root) && !taken_[root]) {
+                taken_[root] = true;
+                push(worker, root);
             }
+    }
+
+    void push(int worker, uint32_t task) {
+        stacks_[worker].push_back(task);
+        ++stacked_;
     }
 
     // The slot that has been free for the longest time, so that its last readers are likely to have
@@ -151,7 +177,9 @@ private:
 
     const Workload& work_;
     std::vector<std::vector<uint32_t>> successors_;
-    std::vector<uint32_t> pending_, touches_left_;
+    std::vector<uint32_t> first_edge_;  // by task: to it, in work_.edges
+    std::vector<uint32_t> pending_, pending_roots_, touches_left_;
+    std::vector<bool> taken_;  // by root: from the queue, or before its turn
     std::vector<Queue> stacks_;                 // per worker
     std::unordered_map<uint32_t, Queue> free_;  // slots per size class
     Queue queue_;
