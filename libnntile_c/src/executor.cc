@@ -15,8 +15,7 @@ namespace nntile {
 
 namespace {
 
-constexpr size_t most_cached_tasks = 1'000'000;  // 0.1 to 0.4 KB each
-constexpr size_t most_cached_plans = 4096;
+constexpr size_t most_plans = 4096;  // that ran once, and as many that came again
 constexpr size_t most_logged = 64, most_logged_nodes = 20'000;  // some 300 bytes each
 
 // Everything that lowering depends on.
@@ -110,8 +109,12 @@ PlanExecutor::Entry& PlanExecutor::find(const graph::Graph& graph, const Hash& h
     const Hash key = key_of(hash, graph, cuts);
     if (auto known = by_key_.find(key); known != by_key_.end()) {
         ++plan_hits;
-        entries_.splice(entries_.begin(), entries_, known->second);
-        return entries_.front();
+        Shelf& from = known->second->again ? again_ : once_;
+        from.move_to_front_of(again_, known->second);
+        bound(again_);
+        again_.entries.front().again = true;
+        again_.entries.front().found = ++finds_;
+        return again_.entries.front();
     }
     const auto compiled = nntile::compile(graph, cuts, saved_for(hash));
     ++lowerings;
@@ -131,17 +134,28 @@ PlanExecutor::Entry& PlanExecutor::find(const graph::Graph& graph, const Hash& h
         if (compiled->tiling.named) entry.names.push_back(compiled->tiling.values[v].names);
     }
     last_ = {without_data(graph), cuts, compiled->plan, hash};
-    cached_tasks_ += entry.plan->task_count();
-    entries_.push_front(std::move(entry));
-    by_key_[key] = entries_.begin();
-    while (entries_.size() > 1 &&
-           (cached_tasks_ > most_cached_tasks || entries_.size() > most_cached_plans)) {
-        cached_tasks_ -= entries_.back().plan->task_count();
-        by_key_.erase(entries_.back().key);
-        entries_.pop_back();
+    entry.found = ++finds_;
+    once_.tasks += entry.plan->task_count();
+    once_.entries.push_front(std::move(entry));
+    by_key_[key] = once_.entries.begin();
+    bound(once_);
+    return once_.entries.front();
+}
+
+void PlanExecutor::Shelf::move_to_front_of(Shelf& other, Entries::iterator entry) {
+    tasks -= entry->plan->task_count();
+    other.tasks += entry->plan->task_count();
+    other.entries.splice(other.entries.begin(), entries, entry);
+}
+
+void PlanExecutor::bound(Shelf& shelf) {
+    Entries& entries = shelf.entries;
+    while (entries.size() > 1 && (shelf.tasks > shelf.most_tasks || entries.size() > most_plans)) {
+        shelf.tasks -= entries.back().plan->task_count();
+        by_key_.erase(entries.back().key);
+        entries.pop_back();
     }
-    plans = static_cast<int64_t>(entries_.size());
-    return entries_.front();
+    plans = static_cast<int64_t>(by_key_.size());
 }
 
 record::Executor::Result PlanExecutor::run(const graph::Graph& graph, const Hash& hash,
@@ -215,10 +229,14 @@ const tile::SavedGraph* PlanExecutor::saved_for(const Hash& hash) const {
 
 std::string PlanExecutor::save_cuts(const graph::AxisCuts& cuts) {
     tile::SavedCuts all{cuts, {}, {}};
+    std::vector<const Entry*> latest_first;
+    for (const Shelf* shelf : {&once_, &again_})
+        for (const Entry& e : shelf->entries) latest_first.push_back(&e);
+    std::ranges::sort(latest_first, std::greater{}, &Entry::found);
     std::unordered_map<Hash, bool> seen;
-    for (const Entry& e : entries_)  // the latest plan of a graph says how it is cut now
-        if (!e.automatic.empty() && seen.emplace(e.hash, true).second)
-            all.graphs.push_back({e.hash, e.nodes, e.automatic});
+    for (const Entry* e : latest_first)  // the latest plan of a graph says how it is cut now
+        if (!e->automatic.empty() && seen.emplace(e->hash, true).second)
+            all.graphs.push_back({e->hash, e->nodes, e->automatic});
     for (const auto& [hash, graph] : saved_)
         if (!seen.count(hash)) all.graphs.push_back(graph);
     return print(all);
@@ -318,9 +336,11 @@ std::string PlanExecutor::text(std::string_view stage) {
 }
 
 void PlanExecutor::drop_plans() {
-    entries_.clear();
+    for (Shelf* shelf : {&once_, &again_}) {
+        shelf->entries.clear();
+        shelf->tasks = 0;
+    }
     by_key_.clear();
-    cached_tasks_ = 0;
     plans = 0;
 }
 

@@ -4,8 +4,13 @@
 from __future__ import annotations
 
 import random
+import statistics
 import sys
+import tempfile
 import threading
+import time
+from array import array
+from typing import Any
 
 import pytest
 import torch
@@ -111,7 +116,43 @@ def contexts(rounds: int = 40) -> None:
     watch.assert_flat(plans=False, lowerings=False)
 
 
-PARTS = {f.__name__: f for f in (lengths, fixed, full, contexts)}
+def sizes(calls: int = 1_000_000, held: int = 64, **limits: Any) -> None:
+    """Tensors of ever other sizes, each in the place of another: an allocation a call.
+
+    A call records, and one of sixty ends a graph, which is a new one each time.
+    """
+    torch_nntile.init_context(ncpu=2, **limits)
+    draw = random.Random(3)
+    each = calls // 1000
+    tensors = [torch.zeros(1, device="nntile") for _ in range(held)]
+    seconds = array("d")
+    watch = Watch("changing sizes", 1000)
+    for _ in range(1000):
+        for _ in range(each):
+            elements = int(2 ** draw.uniform(0, 17))
+            begin = time.perf_counter()
+            tensors[draw.randrange(held)] = torch.full((elements,), 1.0, device="nntile")
+            seconds.append(time.perf_counter() - begin)
+        torch_nntile.wait()
+        watch.step()
+    watch.assert_flat(plans=False, lowerings=False)
+    median = statistics.median(seconds)
+    rare = [s for s in seconds if s > 10 * median]
+    print(
+        f"median {median * 1e6:.1f} us; {len(rare) / calls:.2%} above ten times that: "
+        f"median {statistics.median(rare) * 1e6:.0f} us, longest {max(rare) * 1e3:.1f} ms"
+    )
+    assert all(x.sum().item() == x.numel() for x in tensors)
+
+
+def sizes_on_disk() -> None:
+    """Likewise, where a third of what is held has to be on the disk."""
+    with tempfile.TemporaryDirectory() as folder:
+        sizes(100_000, memory="2MiB", swap=folder, swap_size="256MiB")
+        assert torch.nntile.memory_stats()["evictions"] > 10_000
+
+
+PARTS = {f.__name__: f for f in (lengths, fixed, full, contexts, sizes, sizes_on_disk)}
 
 
 @pytest.mark.slow
