@@ -145,6 +145,14 @@ const std::vector<Case> cases = {
          m.graph.set_output(m.op("mul", {m.op("add", {parts[0], parts[1]}), parts[2]}));
      },
      200 * kib},
+    {"data that is stored in another order, as the places that nonzero() finds",
+     [](Maker& m) {
+         const uint32_t data = m.input({20'000, 3}, DType::i64);
+         const uint32_t y = m.op("empty", {}, [](auto& a) { a[0].ints = {3, 20'000}; });
+         m.graph.set_output(
+             m.op("view_write", {y, data}, [](auto& a) { a[0].ints = {1, 20'000}; }));
+     },
+     600 * kib},
     {"partial results that are joined",
      [](Maker& m) {
          m.graph.set_output(

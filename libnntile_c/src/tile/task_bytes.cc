@@ -55,6 +55,9 @@ TaskBytes::TaskBytes(const Related& related, const Axes& axes)
         if (node.row->rule == schema::Rule::write) {
             Job job;
             job.writes = true;
+            for (int dim : related.dims[node.outputs[0]])  // those of the data follow
+                if (axes.extent(dim) > 1)
+                    job.labels.push_back({axes.find(dim), axes.extent(dim), LabelKind::parallel});
             job.operands = {operand_of(node.inputs[0], false),
                             operand_of(graph::data_of(node), false),
                             operand_of(node.outputs[0], true)};
