@@ -18,7 +18,8 @@ A setting is a device or mode, and what differs from its defaults:
 Each is a process of its own; they step in turn. Losses of the first steps must be CPU PyTorch's.
 `ms` is the median of blocks of steps, `ratio` is to the first setting. Of a step after the first:
 `tasks`, whether each had as many (`steady`), how many graphs were lowered and how many plans were
-`new`, calls that PyTorch's CPU kernels did on the `host`, and page `faults`.
+`new`, calls that PyTorch's CPU kernels did on the `host`, and page `faults`. `MiB` is the most
+resident memory of the process.
 """
 
 from __future__ import annotations
@@ -165,8 +166,8 @@ def time_blocks(work: str, found: Mapping[str, Setting], rounds: int) -> None:
 
 
 HEAD = ("model", "setting", "ms", "least", "ratio")
-HEAD += ("tasks", "steady", "lower", "new", "host", "faults", "loss 3")
-WIDTHS = (11, 13, 6, 6, 5, 6, 6, 5, 5, 5, 6, 8)
+HEAD += ("tasks", "steady", "lower", "new", "host", "faults", "MiB", "loss 3")
+WIDTHS = (11, 13, 6, 6, 5, 6, 6, 5, 5, 5, 6, 5, 8)
 
 
 def line(cells: Iterable[str]) -> str:
@@ -187,7 +188,9 @@ def lines(work: str, found: Mapping[str, Setting]) -> Iterator[str]:
             means = (f"{setting.a_step(c):.3g}" for c in ("lowerings", "plans", "fallbacks"))
             counts = [str(setting.settled["tasks"]), "yes" if setting.steady else "NO", *means]
         faults = f"{setting.a_step('faults'):.3g}"
-        yield line((work, name, *ms, *counts, faults, f"{setting.process.losses[FIRST - 1]:.4g}"))
+        resident = f"{setting.process.resident / 2**20:.0f}"
+        loss = f"{setting.process.losses[FIRST - 1]:.4g}"
+        yield line((work, name, *ms, *counts, faults, resident, loss))
 
 
 def main() -> None:

@@ -166,6 +166,11 @@ class Trainer:
         """Most bytes of tiles so far; on the CPU resident ones of the process."""
         if self.ours:
             return int(torch.nntile.max_memory_reserved())  # type: ignore[attr-defined]
+        return self.resident
+
+    @property
+    def resident(self) -> int:
+        """Most resident bytes of the process so far."""
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
 
     def run(self, count: int) -> dict[str, object]:
@@ -182,14 +187,20 @@ class Trainer:
         seconds = time.perf_counter() - start
         counted = {name: value - before[name] for name, value in self.counters().items()}
         read = [loss.item() for loss in losses[:-1]] + [last]
-        return {"seconds": seconds, "losses": read, "counted": counted, "peak": self.peak}
+        return {
+            "seconds": seconds,
+            "losses": read,
+            "counted": counted,
+            "peak": self.peak,
+            "resident": self.resident,
+        }
 
 
 class Process:
     """A trainer in a process of its own; `environment` is added to this process's.
 
     `losses` are of all steps so far, `counted` is how far the counters went in the last `steps()`:
-    see Trainer.counters(); `peak` as Trainer says. `before` is called in the process that starts.
+    see Trainer.counters(); `peak` and `resident` as Trainer says. `before` is called in the process that starts.
     """
 
     def __init__(
@@ -218,7 +229,7 @@ class Process:
         )
         self.losses: list[float] = []
         self.counted: dict[str, int] = {}
-        self.peak = 0
+        self.peak = self.resident = 0
 
     def steps(self, count: int) -> float:
         """Seconds of a step, from `count` of them."""
@@ -230,7 +241,7 @@ class Process:
         found = json.loads(answer)
         self.losses += found["losses"]
         self.counted = found["counted"]
-        self.peak = found["peak"]
+        self.peak, self.resident = found["peak"], found["resident"]
         return float(found["seconds"]) / count
 
     def close(self) -> int:
