@@ -5,8 +5,8 @@
 
 Both get the same memory, a share of the weights. Accelerate's process is put into a control group (as
 root, where there are such) when its files are written and out of the page cache: what it reads then is
-counted; it gets 192 MiB more. Accelerate cannot train what it has put on the disk: it reads weights before a module and drops
-them after it.
+counted; it gets 192 MiB more. Accelerate cannot train what it has put on the disk: it reads weights
+before a module and drops them after it.
 """
 
 from __future__ import annotations
@@ -113,8 +113,12 @@ def main() -> None:
         return
     weights = options.layers * (WIDTH + 1) * WIDTH * 4
     speed = budgets.disk_speed(options.folder)
-    print(f"{timing.cpu_model()}, {weights / MIB:.0f} MiB of weights, disk {speed / 1e6:.0f} MB/s\n")
-    print("| memory | all in memory, ms | ours, ms | accelerate, ms | ratio |\n|---|---|---|---|---|")
+    print(
+        f"{timing.cpu_model()}, {weights / MIB:.0f} MiB of weights, disk {speed / 1e6:.0f} MB/s\n"
+    )
+    print(
+        "| memory | all in memory, ms | ours, ms | accelerate, ms | ratio |\n|---|---|---|---|---|"
+    )
     for part in map(int, options.parts.split(",")):
         rounds: dict[str, list[float]] = {"cpu": [], "nntile": [], "accelerate": []}
         for kind in [*rounds] * options.rounds:

@@ -200,7 +200,8 @@ class Process:
     """A trainer in a process of its own; `environment` is added to this process's.
 
     `losses` are of all steps so far, `counted` is how far the counters went in the last `steps()`:
-    see Trainer.counters(); `peak` and `resident` as Trainer says. `before` is called in the process that starts.
+    see Trainer.counters(); `peak` and `resident` as Trainer says. `before` is called in the process
+    that starts.
     """
 
     def __init__(
