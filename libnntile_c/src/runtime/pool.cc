@@ -203,13 +203,14 @@ Tile* Pool::make(uint32_t size_class, bool patient) {
 }
 
 // So many tiles in use by tasks wait in the pool before one of them is taken instead of a fresh
-// one. Two sets of slots of one plan alternate: more would only cost cache. Host data may be
+// one. The next run of a plan takes the slots of the one before it and waits for them one by one: a
+// second set costs half as much memory again and no step was faster with it. Host data may be
 // further ahead: taking a tile in use makes the writing thread wait, which is what keeps a loop
 // that never reads anything within bounds.
 uint32_t Pool::busy_limit(const Need& need, bool prefer_idle) const {
     const int64_t size = memory::class_bytes(need.size_class);
     if (prefer_idle) return static_cast<uint32_t>(std::clamp<int64_t>(64 * mib / size, 4, 1024));
-    return std::max({2 * need.same_class, static_cast<uint32_t>(workers) + 2,
+    return std::max({need.same_class, static_cast<uint32_t>(workers) + 2,
                      static_cast<uint32_t>(std::min<int64_t>(mib / size, 1024))});
 }
 
