@@ -2,19 +2,24 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Check that the tree is a release, then tag it: make release RELEASE=0.2.0
 
-release.py VERSION [--dry]    --dry: only say what is missing
+release.py VERSION [--dry]    --dry: only say what is missing (make release RELEASE=0.2.0 DRY=1)
+release.py VERSION --write    the version into VERSION and base.h, the date into CHANGELOG.md
 
+VERSION is the place: Meson, the wheel and nntile_version_text() take it from there, base.h has it as
+a number that the compiler compares. What --write changed is read and committed by hand.
 Pushing the tag is what publishes (.github/workflows/wheel.yml); that stays a step of its own.
 """
 
 from __future__ import annotations
 
+import datetime
 import re
 import subprocess
 import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+HEADER = "libnntile_c/include/nntile/base.h"
 
 
 def git(*words: str) -> str:
@@ -39,6 +44,29 @@ def texts(version: str, changelog: str, number: str, tags: list[str], changes: s
     return found
 
 
+def written(version: str, header: str, changelog: str, day: str) -> tuple[str, str]:
+    """base.h and CHANGELOG.md of that version, released on that day."""
+    number = 0
+    for part in version.split("."):
+        number = number * 1000 + int(part)
+    header, count = re.subn(
+        r"(?m)^#define NNTILE_VERSION \d+$", f"#define NNTILE_VERSION {number}", header
+    )
+    if count != 1:
+        raise RuntimeError(f"{HEADER} has {count} lines that define NNTILE_VERSION")
+    head = f"## {version}, {day}"
+    return header, re.sub(r"(?m)^## .*, not yet released$", head, changelog, count=1)
+
+
+def write(version: str) -> None:
+    header, changelog = ROOT / HEADER, ROOT / "CHANGELOG.md"
+    day = datetime.date.today().isoformat()
+    old = [path.read_text(encoding="utf-8") for path in (header, changelog)]
+    for path, text in zip((header, changelog), written(version, *old, day), strict=True):
+        path.write_text(text, encoding="utf-8")
+    (ROOT / "VERSION").write_text(f"{version}\n", encoding="utf-8")
+
+
 def commands() -> list[str]:
     """The make targets that fail."""
     found = []
@@ -54,6 +82,9 @@ def main() -> None:
     if len(versions) != 1:
         sys.exit(__doc__)
     (version,) = versions
+    if "--write" in sys.argv:
+        write(version)
+        return
     found = texts(
         version,
         (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"),
