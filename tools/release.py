@@ -20,6 +20,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 HEADER = "libnntile_c/include/nntile/base.h"
+CHANGES = "CHANGELOG.md"
 
 
 def git(*words: str) -> str:
@@ -59,11 +60,11 @@ def written(version: str, header: str, changelog: str, day: str) -> tuple[str, s
 
 
 def write(version: str) -> None:
-    header, changelog = ROOT / HEADER, ROOT / "CHANGELOG.md"
     day = datetime.date.today().isoformat()
-    old = [path.read_text(encoding="utf-8") for path in (header, changelog)]
-    for path, text in zip((header, changelog), written(version, *old, day), strict=True):
-        path.write_text(text, encoding="utf-8")
+    header, changelog = ((ROOT / name).read_text(encoding="utf-8") for name in (HEADER, CHANGES))
+    header, changelog = written(version, header, changelog, day)
+    (ROOT / HEADER).write_text(header, encoding="utf-8")
+    (ROOT / CHANGES).write_text(changelog, encoding="utf-8")
     (ROOT / "VERSION").write_text(f"{version}\n", encoding="utf-8")
 
 
@@ -87,7 +88,7 @@ def main() -> None:
         return
     found = texts(
         version,
-        (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"),
+        (ROOT / CHANGES).read_text(encoding="utf-8"),
         (ROOT / "VERSION").read_text(encoding="utf-8").strip(),
         git("tag").splitlines(),
         git("status", "--porcelain"),
