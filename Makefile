@@ -49,8 +49,8 @@ wheel: setup  ## a wheel in dist/, for all versions of PyTorch or some: TORCH="2
 sdist: setup  ## the source as an archive in dist/
 	@sh tools/sdist.sh
 
-release: setup  ## check that all is ready, and tag it: RELEASE=0.2.0
-	$(PYTHON) tools/release.py $(RELEASE)
+release: setup  ## check that all is ready, and tag it: RELEASE=0.2.0, DRY=1 to check only
+	$(PYTHON) tools/release.py $(RELEASE) $(if $(DRY),--dry)
 
 build: setup  ## compile what has changed
 	.venv/bin/ninja -C build/dev --quiet

@@ -74,6 +74,11 @@ def test_library_exports_what_headers_declare(headers: list[Path], library: Path
     assert list_symbols.exported(library) == declared
 
 
+def test_notice_names_each_licence() -> None:
+    named = set(re.findall(r"licenses/([\w.-]+\.txt)", (ROOT / "NOTICE").read_text()))
+    assert named == {path.name for path in (ROOT / "licenses").iterdir()}
+
+
 @pytest.fixture(scope="session")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A wheel of this tree, from a copy of the set-up's build: that has debug information in addition."""

@@ -97,3 +97,12 @@ def test_release_says_what_is_missing(place: int, value: object, said: str) -> N
     changed = [*READY]
     changed[place] = value
     assert said in "\n".join(release.texts(*changed))
+
+
+def test_release_writes_the_version_where_it_stands() -> None:
+    header = "#define NNTILE_VERSIONS\n#define NNTILE_VERSION 1000\n"
+    changes = "# Changelog\n\n## 1.2.3, not yet released\n\n## 0.1.0, 2026-01-01\n"
+    header, changes = release.written("1.2.3", header, changes, "2026-12-01")
+    assert header == "#define NNTILE_VERSIONS\n#define NNTILE_VERSION 1002003\n"
+    assert changes == "# Changelog\n\n## 1.2.3, 2026-12-01\n\n## 0.1.0, 2026-01-01\n"
+    assert release.texts("1.2.3", changes, "1.2.3", [], "") == []

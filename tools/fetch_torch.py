@@ -17,9 +17,10 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-# The first release of each minor version: what a later one adds, a stub must not use. 2.10 and 2.11 are
-# prepared for in versions.h, but nobody has built and tested them.
+# The first release of each minor version: what a later one adds, a stub must not use.
 TORCHES = {
+    "2.10": "2.10.0",
+    "2.11": "2.11.0",
     "2.12": "2.12.0",
     "2.13": "2.13.0",
     "2.14": "2.14.0",

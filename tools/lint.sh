@@ -24,6 +24,8 @@ check "Python style: ruff check" ruff check --quiet .
 check "format: make format" sh tools/format.sh --check
 check "Python types: mypy" mypy --no-error-summary
 check "includes go one way" python tools/check_layers.py
+check "workflows: the schema" check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
+check "workflows: zizmor" zizmor --offline --quiet --no-progress .github/workflows
 
 no_match "only src/runtime includes <starpu.h>" '#include <starpu' \
     $(files libnntile_c torch_nntile | grep -v '^libnntile_c/src/runtime/')

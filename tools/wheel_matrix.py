@@ -142,7 +142,8 @@ def page(results: dict[str, Any]) -> str:
         "| Python | PyTorch | files run | passed | skipped | failed |",
         "| --- | --- | --- | --- | --- | --- |",
     ]
-    failures = []
+    failures: list[str] = []
+    parts: dict[str, list[str]] = {}  # the pairs that ran the same files
 
     def order(key: str) -> list[list[int]]:
         return [[int(n) for n in part.split(".")] for part in key.split("-")]
@@ -159,10 +160,12 @@ def page(results: dict[str, Any]) -> str:
         )
         if not whole:
             names = ", ".join(Path(name).stem.removeprefix("test_") for name in result["tests"])
-            failures += ["", f"Python {python}, PyTorch {result['torch']} ran: {names}."]
+            parts.setdefault(names, []).append(f"{python} with {result['torch']}")
         if result["failed"]:
             failures += ["", f"Python {python}, PyTorch {result['torch']}, failed:", ""]
             failures += [f"* `{name}`" for name in result["failed"]]
+    for names, pairs in parts.items():
+        lines += ["", f"Python {', '.join(pairs)} ran: {names}."]
     return "\n".join([*lines, *failures, ""])
 
 

@@ -30,7 +30,7 @@ ANY_ORDER = (
     8  # of one operand, whose dims may be taken as they lie: attributes of integers are dims
 )
 SATURATES = (
-    16  # integers that the dtype does not hold become the nearest ones; else they are wrapped
+    16  # bounds `lo` and `hi` that the dtype does not hold become the nearest ones; else wrapped
 )
 
 BOUNDS = SATURATES if versions.BOUNDS_SATURATE else 0
@@ -352,13 +352,13 @@ ORDER = (
 )
 
 
-def _foreach(names: str, arguments: str, *overloads: str, flags: int = 0) -> tuple[Row, ...]:
+def _foreach(names: str, arguments: str, *overloads: str) -> tuple[Row, ...]:
     return tuple(
         Row(
             f"_foreach_{name}.{overload}" if overload else f"_foreach_{name}",
             name,
             arguments,
-            FOREACH | flags,
+            FOREACH,
         )
         for name in names.split()
         for overload in overloads or ("",)
@@ -381,8 +381,10 @@ OPTIMIZERS = (
     *_foreach("mul div", "self:a other:b", "Tensor"),
     *_foreach("add sub mul div", "self:a scalar:b", "Scalar"),
     *_foreach("add sub mul div", "self:a scalars:b", "ScalarList"),
-    *_foreach("maximum minimum", "self:a scalar:b", "Scalar", flags=BOUNDS),
-    *_foreach("maximum minimum", "self:a scalars:b", "ScalarList", flags=BOUNDS),
+    Row("_foreach_maximum.Scalar", "clamp_min", "self:x scalar:lo", FOREACH | BOUNDS),
+    Row("_foreach_maximum.ScalarList", "clamp_min", "self:x scalars:lo", FOREACH | BOUNDS),
+    Row("_foreach_minimum.Scalar", "clamp_max", "self:x scalar:hi", FOREACH | BOUNDS),
+    Row("_foreach_minimum.ScalarList", "clamp_max", "self:x scalars:hi", FOREACH | BOUNDS),
     *_foreach("pow", "self:a exponent:b", "List"),
     *_foreach("pow", "self:a exponent:b number=1", "Scalar", "ScalarList"),
     *_foreach("addcmul addcdiv", "self:a tensor1:b tensor2:c value", "Scalar"),

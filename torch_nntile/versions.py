@@ -17,6 +17,7 @@ def _since(minor: int) -> bool:
     return (_MAJOR, _MINOR) >= (2, minor)
 
 
-# clamp of integers by a bound that their dtype does not hold: by the nearest one that it holds. Up
-# to 2.14 the CPU wraps the bound: clamp_max(300) of uint8 is clamp_max(44). (aten.py)
+# clamp of integers by a bound that their dtype does not hold: by the nearest one that it holds, and
+# refused where nothing is within it, as clamp_min(300) of uint8. Up to 2.14 the CPU wraps the bound:
+# clamp_max(300) of uint8 is clamp_max(44). (aten.py)
 BOUNDS_SATURATE = _since(15)

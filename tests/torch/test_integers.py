@@ -48,6 +48,28 @@ def test_numbers_that_do_not_fit(op: Callable[..., Tensor], dtype: torch.dtype, 
         assert found == outcome(op, dtype, number, "cpu"), number
 
 
+# Bounds on both sides, and the ops on lists that are made of them.
+BOUNDED: dict[str, Callable[[Tensor, int], Tensor]] = {
+    "from": lambda x, n: torch.clamp(x, n, 3),
+    "to": lambda x, n: torch.clamp(x, 3, n),
+    "at": lambda x, n: torch.clamp(x, n, n),
+    "in place": lambda x, n: x.clamp_(min=n),
+    "hardtanh": lambda x, n: torch.nn.functional.hardtanh(x, -70_000, n),
+    "foreach from": lambda x, n: torch._foreach_clamp_min([x, x], n)[1],
+    "foreach to": lambda x, n: torch._foreach_clamp_max([x, x], n)[1],
+    "foreach maximum": lambda x, n: torch._foreach_maximum([x], n)[0],
+    "foreach minima": lambda x, n: torch._foreach_minimum([x, x], [n, 3])[0],
+}
+
+
+@pytest.mark.parametrize("op", BOUNDED)
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_bounds_that_do_not_fit(op: str, dtype: torch.dtype) -> None:
+    for number in NUMBERS:
+        found = outcome(BOUNDED[op], dtype, number, "nntile")
+        assert found == outcome(BOUNDED[op], dtype, number, "cpu"), number
+
+
 @pytest.mark.parametrize("dtype", [*DTYPES, torch.int64], ids=str)
 def test_negative_powers_are_refused_each_time(dtype: torch.dtype) -> None:
     x = torch.tensor([1, 2], dtype=dtype, device="nntile")

@@ -27,6 +27,8 @@ def clamp(self: Tensor, min: Any = None, max: Any = None) -> Tensor:
         return torch.clamp_min(self, min)
     if min is None:
         return torch.clamp_max(self, max)
+    if not isinstance(min, Tensor) and not self.is_floating_point():
+        torch.clamp(torch.empty(0, dtype=self.dtype), min, max)  # errors: bounds that do not fit
     op = torch.ops.nntile.clamp
     result: Tensor = (op.default if isinstance(min, Tensor) else op.Scalar)(self, min, max)
     return result

@@ -149,6 +149,13 @@ def _is_plain(
     )
 
 
+def _shaped(result: tuple[Tensor, ...], first: list[Tensor]) -> tuple[Tensor, ...]:
+    """Last states have the shapes of the first ones. PyTorch's LSTM up to 2.12 gives them a dim more."""
+    y, *last = result
+    pairs = zip(last, first, strict=False)
+    return y, *(s if s.shape == f.shape else s.reshape(f.shape) for s, f in pairs)
+
+
 def _of_input(name: str, run: Run, states: int) -> Callable[..., tuple[Tensor, ...]]:
     """The overload for sequences of one length."""
 
@@ -172,7 +179,7 @@ def _of_input(name: str, run: Run, states: int) -> Callable[..., tuple[Tensor, .
                 *(input, hx, params, has_biases, num_layers, dropout, train, bidirectional),
                 batch_first,
             )
-            return result
+            return _shaped(result, first)
 
         def whole(*args: Any) -> tuple[Tensor, States]:
             return _whole(run, *args)
@@ -211,7 +218,7 @@ def _of_data(name: str, run: Run, states: int) -> Callable[..., tuple[Tensor, ..
                 *(data, batch_sizes, hx, params, has_biases, num_layers, dropout, train),
                 bidirectional,
             )
-            return result
+            return _shaped(result, first)
 
         def packed(x: Tensor, *args: Any) -> tuple[Tensor, States]:
             return _packed(run, x, sizes, *args)

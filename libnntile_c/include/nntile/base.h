@@ -57,7 +57,7 @@ typedef enum nntile_dtype {
 /** Version of the library: major * 1000000 + minor * 1000 + patch. Since 0.1. */
 int nntile_version(void);
 
-/** "0.1.0"; lives as long as the library. Since 0.1. */
+/** The same as text, "1.2.3"; lives as long as the library. Since 0.1. */
 const char* nntile_version_text(void);
 
 /** Name of a dtype, "f32"; "?" for an unknown number. Lives as long as the library. Since 0.1. */

@@ -26,8 +26,9 @@ typedef enum nntile_stub_row_flag {
     NNTILE_STUB_UNIFORM = 4,   /**< operands are of one dtype: others are refused as on the CPU */
     NNTILE_STUB_ANY_ORDER = 8, /**< of one operand, whose dims may be taken in the order in which
                                   they lie: its attributes of integers are dims */
-    NNTILE_STUB_SATURATES = 16 /**< an integer that its dtype does not hold becomes the nearest one
-                                  that it holds; else it is wrapped */
+    NNTILE_STUB_SATURATES = 16 /**< an integer for input `lo` or `hi` that the dtype does not hold
+                                  becomes the nearest one, and is refused where nothing would be
+                                  within it; else it is wrapped */
 } nntile_stub_row_flag;
 
 /** Strides of results. */

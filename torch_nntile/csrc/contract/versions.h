@@ -17,11 +17,16 @@
 #define NNTILE_SINCE_2_12(...)
 #endif
 
-// torch.profiler shows tasks from 2.12 on. Before, PyTorch has no place where a device registers.
+// Where a device's profiler registers. Before 2.12 PyTorch had no place for it; Kineto, which is in
+// PyTorch's library, has one.
 #if TORCH_VERSION_MINOR >= 12
 #define NNTILE_PROFILER_HEADER <torch/csrc/profiler/standalone/privateuse1_profiler.h>
 #define NNTILE_REGISTER_PROFILER(name) REGISTER_PRIVATEUSE1_PROFILER(name)
 #else
-#define NNTILE_PROFILER_HEADER <torch/headeronly/version.h>
-#define NNTILE_REGISTER_PROFILER(name) static_assert(sizeof(name) > 0)
+#define NNTILE_PROFILER_HEADER <libkineto.h>
+#define NNTILE_REGISTER_PROFILER(name)                                                     \
+    const bool profiler_registered = [] {                                                  \
+        libkineto::api().registerProfilerFactory([] { return std::make_unique<name>(); }); \
+        return true;                                                                       \
+    }()
 #endif

@@ -5,6 +5,7 @@
 #define USE_KINETO       // the wheel is built with it; its headers are empty without
 #define FMT_HEADER_ONLY  // the wheel has no library of it
 #include <ATen/record_function.h>
+#include <c10/util/ApproximateClock.h>
 #include <libkineto.h>
 #include <output_base.h>
 #include <torch/csrc/profiler/stubs/base.h>

@@ -332,7 +332,7 @@ public:
     WorkRef reduce_scatter_tensor_coalesced(Tensors& out, Tensors& in,
                                             const c10d::ReduceScatterOptions& o) override {
         for (size_t k = 0; k < out.size(); ++k) _reduce_scatter_base(out[k], in[k], o);
-        return done(OpType::REDUCE_SCATTER_TENSOR_COALESCED, out);
+        return done(OpType::COALESCED, out);
     }
     WorkRef alltoall_base(at::Tensor& out, at::Tensor& in, std::vector<int64_t>& out_sizes,
                           std::vector<int64_t>& in_sizes, const c10d::AllToAllOptions& o) override {

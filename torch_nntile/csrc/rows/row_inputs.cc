@@ -56,9 +56,21 @@ void Row::read_inputs(const View& view, Inputs& in) const {
         in.foreign |= v.tensor ? dtype_of(v.tensor->scalar_type()) == NNTILE_NONE
                                : v.number.type == ScalarType::ComplexDouble;
     promote(view, in);
-    if (!t_.saturates || !c10::isIntegralType(in.common, false)) return;
-    for (Value& v : in.values)
-        if (c10::isIntegralType(v.number.type, false)) v.number.i = nearest(v.number.i, in.common);
+    if (t_.saturates && c10::isIntegralType(in.common, false)) saturate(in);
+}
+
+// What no integer of T passes is refused: PyTorch's words.
+void Row::saturate(Inputs& in) const {
+    for (size_t i = 0; i < in.values.size(); ++i) {
+        Number& bound = in.values[i].number;
+        if (!c10::isIntegralType(bound.type, false)) continue;
+        const int64_t held = nearest(bound.i, in.common);
+        const InputSource& source = source_of(i);
+        TORCH_CHECK(!(source.low && held < bound.i) && !(source.high && held > bound.i), "Clamp ",
+                    source.low ? "min" : "max", " value ", static_cast<double>(bound.i),
+                    " is outside the representable range of ", in.common);
+        bound.i = held;
+    }
 }
 
 // PyTorch's result_type over the inputs of type T. Equal dtypes with plain numbers are nearly all

@@ -167,6 +167,8 @@ private:
                 "argument ", a.name(), " of type ", a.type()->str(), " cannot be input ", name);
         require(in.argument == no_argument && !in.constant, "input ", name, " is given twice");
         in.argument = argument;
+        in.low = row_.saturates && name == "lo";
+        in.high = row_.saturates && name == "hi";
     }
 
     void bind_attr(AttrSource& attr, int argument, const std::string& name) {

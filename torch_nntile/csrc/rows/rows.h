@@ -20,6 +20,7 @@ struct InputSource {
     bool variable = false;  // of type T: takes part in promotion and is cast
     bool variadic = false;  // stands for all tensors of a list
     bool constant = false;
+    bool low = false, high = false;    // bounds of a row that saturates
     nntile_dtype fixed = NNTILE_NONE;  // the row's dtype if it has one
     Number number{};
 };
@@ -56,7 +57,7 @@ struct RowTable {
     bool foreach = false;
     bool map = false;              // element-wise with broadcasting
     bool any_order = false;        // its attributes of integers are dims of the operand
-    bool saturates = false;        // integers that T does not hold become the nearest ones
+    bool saturates = false;        // bounds that T does not hold become the nearest integers
     bool uniform = false;          // products and convolutions, which promote nothing
     bool whole_write = false;      // fill_, zero_: also on a layout that overlaps itself
     bool overlap_allowed = false;  // masked_fill_: so too, but not by a row
@@ -111,6 +112,7 @@ private:
     }
     void read_inputs(const View& view, Inputs& in) const;
     void promote(const View& view, Inputs& in) const;
+    void saturate(Inputs& in) const;
     Value read_value(const c10::IValue& v, int argument) const;
     [[noreturn]] void wrong_device(const at::Tensor& found, int argument) const;
 
