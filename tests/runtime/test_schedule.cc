@@ -37,7 +37,8 @@ public:
     }
     Schedule run(int workers) {
         work.edges = edges;
-        std::ranges::sort(work.edges, {}, [](const auto& e) { return std::pair(e.second, e.first); });
+        std::ranges::sort(work.edges, {},
+                          [](const auto& e) { return std::pair(e.second, e.first); });
         return make_schedule(work, workers);
     }
     Workload work;

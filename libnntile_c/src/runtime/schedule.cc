@@ -179,7 +179,7 @@ private:
     std::vector<std::vector<uint32_t>> successors_;
     std::vector<uint32_t> first_edge_;  // by task: to it, in work_.edges
     std::vector<uint32_t> pending_, pending_roots_, touches_left_;
-    std::vector<bool> taken_;  // by root: from the queue, or before its turn
+    std::vector<bool> taken_;                   // by root: from the queue, or before its turn
     std::vector<Queue> stacks_;                 // per worker
     std::unordered_map<uint32_t, Queue> free_;  // slots per size class
     Queue queue_;
