@@ -64,15 +64,16 @@ def _group_of_cpu(gloo: Any, options: Any) -> dist.ProcessGroup:
     return group
 
 
-def _gloo(part: str, options: Any) -> dist.ProcessGroupGloo:
-    own = dist.ProcessGroupGloo._Options()
+def _gloo(part: str, options: Any) -> Any:
+    gloo: Any = dist.ProcessGroupGloo
+    own = gloo._Options()
     own._devices = _devices(part, os.environ.get("GLOO_SOCKET_IFNAME", ""), os.getpid())
     own._threads = 2 * len(own._devices)
     own._timeout = options.timeout
     own.global_ranks_in_group = options.global_ranks_in_group
     own.group_name = options.group_id
     store = dist.PrefixStore(f"{part}/", options.store)
-    return dist.ProcessGroupGloo(store, options.group_rank, options.group_size, own)
+    return gloo(store, options.group_rank, options.group_size, own)
 
 
 @functools.cache
