@@ -14,7 +14,6 @@ from __future__ import annotations
 import atexit
 import datetime
 import functools
-import os
 from typing import Any
 
 import torch
@@ -64,25 +63,16 @@ def _group_of_cpu(gloo: Any, options: Any) -> dist.ProcessGroup:
     return group
 
 
-def _gloo(part: str, options: Any) -> Any:
-    gloo: Any = dist.ProcessGroupGloo
-    own = gloo._Options()
-    own._devices = _devices(part, os.environ.get("GLOO_SOCKET_IFNAME", ""), os.getpid())
-    own._threads = 2 * len(own._devices)
-    own._timeout = options.timeout
-    own.global_ranks_in_group = options.global_ranks_in_group
-    own.group_name = options.group_id
-    store = dist.PrefixStore(f"{part}/", options.store)
-    return gloo(store, options.group_rank, options.group_size, own)
-
-
-@functools.cache
-def _devices(part: str, interfaces: str, _process: int) -> list[Any]:
-    """Kept for the life of the process: each has a thread, which ends the process if it drops the
-    last reference to its device itself, as when a group ends while a connection is being made."""
-    make = dist.ProcessGroupGloo
-    named = [make.create_device(interface=name) for name in interfaces.split(",") if name]
-    return named or [make.create_default_device()]
+def _gloo(part: str, options: Any) -> dist.ProcessGroupGloo:
+    gloo = dist.ProcessGroupGloo(
+        dist.PrefixStore(f"{part}/", options.store),
+        options.group_rank,
+        options.group_size,
+        timeout=options.timeout,
+    )
+    gloo.options.global_ranks_in_group = options.global_ranks_in_group
+    gloo.options.group_name = options.group_id
+    return gloo
 
 
 def _compared(name: str, backend: Any, options: Any) -> Any:

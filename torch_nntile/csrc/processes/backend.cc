@@ -165,7 +165,7 @@ private:
 
 class Backend final : public c10d::Backend {
 public:
-    Backend(const Transport::Host& collectives, const Transport::Host& peers)
+    Backend(const Transport::Carrier& collectives, const Transport::Carrier& peers)
         : c10d::Backend(collectives->getRank(), collectives->getSize()),
           transport_(std::make_shared<Transport>(collectives, peers)),
           number_(++count) {}

@@ -37,10 +37,11 @@ private:
             ++idle_;
             wake_.wait(lock, [this] { return !jobs_.empty(); });
             --idle_;
-            const std::function<void()> job = std::move(jobs_.front());
+            std::function<void()> job = std::move(jobs_.front());
             jobs_.pop_front();
             lock.unlock();
             job();
+            job = nullptr;  // a carrier that ends with it may wait for a thread that comes here
             lock.lock();
         }
     }
@@ -56,19 +57,26 @@ Sleepers& sleepers() {
     return *all;
 }
 
-// Set in a thread of a carrier, which must not be the one that ends it.
-thread_local bool in_carrier = false;
+// A carrier waits for its threads when it ends, so none of them may be the one that ends it. One
+// transfer may begin inside of the end of another.
+thread_local int in_carrier = 0;
 struct InCarrier {
-    InCarrier() { in_carrier = true; }
-    ~InCarrier() { in_carrier = false; }
+    InCarrier() { ++in_carrier; }
+    ~InCarrier() { --in_carrier; }
 };
+
+Transport::Host host_of(c10::intrusive_ptr<c10d::Backend> carrier) {
+    c10d::Backend* const host = carrier.get();
+    return {host, [carrier = std::move(carrier)](c10d::Backend*) mutable {
+                if (in_carrier > 0) sleepers().run([last = std::move(carrier)] {});
+                carrier.reset();
+            }};
+}
 
 }  // namespace
 
-Transport::~Transport() {
-    if (in_carrier)
-        sleepers().run([collectives = std::move(collectives_), peers = std::move(peers_)] {});
-}
+Transport::Transport(Carrier collectives, Carrier peers)
+    : collectives_(host_of(std::move(collectives))), peers_(host_of(std::move(peers))) {}
 
 void Transport::check_open() const {
     TORCH_CHECK(collectives_, "nntile: this process group is closed since ", reason_,

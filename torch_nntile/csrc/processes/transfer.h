@@ -25,11 +25,11 @@ using Tensors = std::vector<at::Tensor>;
 // the first only one call is under way, and what waits for a peer can be told to stop.
 class Transport {
 public:
-    using Host = c10::intrusive_ptr<c10d::Backend>;
+    using Carrier = c10::intrusive_ptr<c10d::Backend>;
+    // Ends the carrier with the last of them, but never in a thread of a carrier.
+    using Host = std::shared_ptr<c10d::Backend>;
     using Work = c10::intrusive_ptr<c10d::Work>;
-    Transport(Host collectives, Host peers)
-        : collectives_(std::move(collectives)), peers_(std::move(peers)) {}
-    ~Transport();
+    Transport(Carrier collectives, Carrier peers);
     // Both throw once it is closed.
     Host collectives() const;
     Host peers() const;
