@@ -15,7 +15,9 @@ namespace nntile {
 
 namespace {
 
-constexpr size_t most_plans = 4096;  // that ran once, and as many that came again
+// Shapes that never come again do not hold what a loop may.
+constexpr size_t most_tasks = 1'000'000, most_tasks_once = 100'000;  // 0.2 to 0.8 KB each
+constexpr size_t most_plans = 4096;
 constexpr size_t most_logged = 64, most_logged_nodes = 20'000;  // some 300 bytes each
 
 // Everything that lowering depends on.
@@ -109,12 +111,9 @@ PlanExecutor::Entry& PlanExecutor::find(const graph::Graph& graph, const Hash& h
     const Hash key = key_of(hash, graph, cuts);
     if (auto known = by_key_.find(key); known != by_key_.end()) {
         ++plan_hits;
-        Shelf& from = known->second->again ? again_ : once_;
-        from.move_to_front_of(again_, known->second);
-        bound(again_);
-        again_.entries.front().again = true;
-        again_.entries.front().found = ++finds_;
-        return again_.entries.front();
+        put_first(again_, known->second->again ? again_ : once_, known->second);
+        known->second->again = true;
+        return *known->second;
     }
     const auto compiled = nntile::compile(graph, cuts, saved_for(hash));
     ++lowerings;
@@ -134,26 +133,35 @@ PlanExecutor::Entry& PlanExecutor::find(const graph::Graph& graph, const Hash& h
         if (compiled->tiling.named) entry.names.push_back(compiled->tiling.values[v].names);
     }
     last_ = {without_data(graph), cuts, compiled->plan, hash};
-    entry.found = ++finds_;
     once_.tasks += entry.plan->task_count();
     once_.entries.push_front(std::move(entry));
     by_key_[key] = once_.entries.begin();
-    bound(once_);
+    put_first(once_, once_, once_.entries.begin());
+    bound();
     return once_.entries.front();
 }
 
-void PlanExecutor::Shelf::move_to_front_of(Shelf& other, Entries::iterator entry) {
-    tasks -= entry->plan->task_count();
-    other.tasks += entry->plan->task_count();
-    other.entries.splice(other.entries.begin(), entries, entry);
+void PlanExecutor::put_first(Shelf& to, Shelf& from, Entries::iterator entry) {
+    from.tasks -= entry->plan->task_count();
+    to.tasks += entry->plan->task_count();
+    to.entries.splice(to.entries.begin(), from.entries, entry);
+    entry->found = ++finds_;
 }
 
-void PlanExecutor::bound(Shelf& shelf) {
-    Entries& entries = shelf.entries;
-    while (entries.size() > 1 && (shelf.tasks > shelf.most_tasks || entries.size() > most_plans)) {
-        shelf.tasks -= entries.back().plan->task_count();
-        by_key_.erase(entries.back().key);
-        entries.pop_back();
+void PlanExecutor::drop_last(Shelf& shelf) {
+    shelf.tasks -= shelf.entries.back().plan->task_count();
+    by_key_.erase(shelf.entries.back().key);
+    shelf.entries.pop_back();
+}
+
+// After a plan was added, which stays: the first of once_.
+void PlanExecutor::bound() {
+    while (once_.entries.size() > 1 && once_.tasks > most_tasks_once) drop_last(once_);
+    while (by_key_.size() > 1 &&
+           (once_.tasks + again_.tasks > most_tasks || by_key_.size() > most_plans)) {
+        const bool is_later = again_.entries.empty() ||
+                              again_.entries.back().found > once_.entries.back().found;
+        drop_last(is_later && once_.entries.size() > 1 ? once_ : again_);
     }
     plans = static_cast<int64_t>(by_key_.size());
 }

@@ -53,26 +53,24 @@ private:
         Hash hash;  // of the graph alone
         size_t nodes;
         std::vector<tile::SavedCut> automatic;
-        uint64_t found = 0;  // when
+        uint64_t found = 0;  // when; greater is later
         bool again = false;
     };
     using Entries = std::list<Entry>;  // least recently used last
-    // Plans that ran once and those that came again are bounded each for itself: shapes that never
-    // come again neither push out the plans of a loop nor hold what a loop would.
     struct Shelf {
-        size_t most_tasks;
-        Entries entries{};
+        Entries entries;
         size_t tasks = 0;
-        void move_to_front_of(Shelf& other, Entries::iterator entry);
     };
-    void bound(Shelf& shelf);
+    void put_first(Shelf& to, Shelf& from, Entries::iterator entry);
+    void drop_last(Shelf& shelf);
+    void bound();
     Entry& find(const graph::Graph& graph, const Hash& hash, const graph::AxisCuts& cuts);
     void drop_plans();
     const tile::SavedGraph* saved_for(const Hash& hash) const;
 
     uint64_t budget_of_ = 0;  // generation of the context
     int64_t budget_ = 0;
-    Shelf once_{100'000}, again_{1'000'000};  // 0.2 to 0.8 KB a task
+    Shelf once_, again_;  // plans that ran once; and that came again
     std::unordered_map<Hash, Entries::iterator> by_key_;
     uint64_t finds_ = 0;
     std::unordered_map<Hash, tile::SavedGraph> saved_;  // that were loaded
