@@ -126,7 +126,7 @@ private:
             if (--touches_left_[m] == 0 && work_.temporary[m]) move_out(m);
         const auto& list = successors_[r.task];
         for (auto s = list.rbegin(); s != list.rend(); ++s) {
-            if (is_root(r.task)) --pending_roots_[*s];
+            if (is_root(r.task) && pending_roots_[*s] > 0) --pending_roots_[*s];
             if (--pending_[*s] == 0) push(r.worker, *s);
             else if (pending_[*s] == pending_roots_[*s]) push_roots_of(r.worker, *s);
         }
@@ -138,6 +138,7 @@ private:
                 taken_[root] = true;
                 push(worker, root);
             }
+        pending_roots_[task] = 0;  // it may have thousands: once is enough
     }
 
     void push(int worker, uint32_t task) {
