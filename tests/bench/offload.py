@@ -56,8 +56,10 @@ def limited(budget: int) -> Iterator[None]:
     """What this process takes from now on, the page cache for it too, is at most so many bytes."""
     with budgets.group(budget) as join:
         join()
-        yield
-        (budgets.GROUPS / "cgroup.procs").write_text(str(os.getpid()))
+        try:
+            yield
+        finally:
+            (budgets.GROUPS / "cgroup.procs").write_text(str(os.getpid()))
 
 
 def child(kind: str, folder: Path, budget: int, layers: int, passes: int) -> None:
