@@ -159,8 +159,8 @@ void PlanExecutor::bound() {
     while (once_.entries.size() > 1 && once_.tasks > most_tasks_once) drop_last(once_);
     while (by_key_.size() > 1 &&
            (once_.tasks + again_.tasks > most_tasks || by_key_.size() > most_plans)) {
-        const bool is_later = again_.entries.empty() ||
-                              again_.entries.back().found > once_.entries.back().found;
+        const bool is_later =
+            again_.entries.empty() || again_.entries.back().found > once_.entries.back().found;
         drop_last(is_later && once_.entries.size() > 1 ? once_ : again_);
     }
     plans = static_cast<int64_t>(by_key_.size());
