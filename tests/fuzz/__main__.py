@@ -39,14 +39,15 @@ def main() -> int:
     child = Child(options.memory)
     calls: collections.Counter[str] = collections.Counter()
     kinds: collections.Counter[str] = collections.Counter()
-    begin, number = time.monotonic(), options.first
+    begin, number, spilled = time.monotonic(), options.first, 0
     while time.monotonic() - begin < options.seconds:
         seed, mode = f"{options.seed}/{number}", MODES[number % 3]
         child.with_workers(1 + number // SAME_WORKERS % 2)
         answer = child.ask("seed", seed, mode)
         died = isinstance(answer, str)
-        verdict, tried = (Verdict(answer), []) if died else answer
+        verdict, tried, moved = (Verdict(answer), [], False) if died else answer
         calls.update(tried)
+        spilled += moved
         number += 1
         if verdict:
             kinds[verdict.kind] += 1
@@ -55,6 +56,8 @@ def main() -> int:
                 report(child, seed, mode, verdict, options.directory)
             child.stop()  # what went wrong may have left something behind
     child.stop()
+    if options.memory:
+        print(f"within {options.memory} bytes data left memory in {spilled} programs")
     summary(options.seed, number - options.first, time.monotonic() - begin, calls, kinds)
     return 1 if kinds else 0
 

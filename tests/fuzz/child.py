@@ -78,7 +78,7 @@ def start(workers: int, memory: int) -> None:
 
 
 def serve(end: Any, workers: int, memory: int) -> None:
-    """Answer requests until the other end closes: (verdict, calls, program if it differs)."""
+    """Answer requests until the other end closes; to a seed: verdict, calls, has data left memory."""
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
     import torch
 
@@ -104,5 +104,7 @@ def serve(end: Any, workers: int, memory: int) -> None:
             end.send(check(*arguments))
         else:
             program = draw_program(arguments[0])
+            before = torch.nntile.memory_stats()["evictions"]
             verdict = check(program, arguments[1])
-            end.send((verdict, [step.kind for step in program.steps]))
+            moved = torch.nntile.memory_stats()["evictions"] > before
+            end.send((verdict, [step.kind for step in program.steps], moved))

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Automatic cuts keep each task below a number of bytes; where that cannot be, advice() says why.
 #include <functional>
+#include <set>
 
 #include "../check.hh"
 #include "graph/passes/passes.hh"
@@ -392,6 +393,28 @@ void followed() {
     }
 }
 
+// What is put together for a scatter, which wants a dim whole, is written in place: twice the dim
+// would not fit. The second one makes its own.
+void put_in_place() {
+    const int64_t most = 5 * mib;
+    const Most holds(most);
+    Maker m(From::upload, most);
+    const uint32_t y = m.input({1 << 20}), index = m.input({8}, DType::i64), x = m.input({8});
+    for (int mode : {0, 1})
+        m.graph.set_output(m.op("scatter", {y, x, index}, [&](auto& attrs) {
+            attrs[schema::attr_index(*schema::find_op("scatter"), "mode")].i = mode;
+        }));
+    graph::own_outputs(m.graph);
+    const tile::Lowered lowered = tile::lower(m.graph, tile::choose_tiling(m.graph, {}));
+    CHECK(tile::largest_task(lowered.tiles).bytes <= most);
+    std::set<uint32_t> memory;  // of what the two begin with
+    const auto roots = lowered.tiles.memories();
+    for (const tile::Task& task : lowered.tiles.tasks)
+        if (task.node != tile::none && task.kernel->name == std::string_view("scatter"))
+            memory.insert(roots[task.operands[0].tile]);
+    CHECK(memory.size() == 2);
+}
+
 // A number that no cut reaches ends, with a bounded number of tasks.
 void hopeless() {
     Maker m(From::nothing, 0);
@@ -464,6 +487,7 @@ int main() {
     nntile::taken_over();
     nntile::followed();
     nntile::hopeless();
+    nntile::put_in_place();
     nntile::each_fits();
     return nntile::test::result();
 }

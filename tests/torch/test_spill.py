@@ -197,6 +197,31 @@ def test_tasks_larger_than_the_budget_are_cut(tmp_path):
     assert small["peak"] <= 12.5 * (1 << 20)
 
 
+IN_PLACE = r"""
+import json, sys
+import torch, torch_nntile as nt
+
+nt.init_context(ncpu=2, memory="4MiB", swap=sys.argv[1], swap_size="1GiB")
+x, i, s = torch.arange(750_000.0), torch.arange(20_000) * 37, torch.arange(20_000.0)
+m, j, r = torch.arange(300 * 2500.0).view(300, 2500), torch.arange(40) * 7, torch.ones(40, 2500)
+
+
+def calls(x, i, s, m, j, r):
+    yield x.scatter_add(0, i, s), x.scatter_add(0, i, s * 2), x * 2
+    yield x.scatter_reduce(0, i, s, "amin"), x.clone().index_put_((i,), s, accumulate=True)
+    yield m.index_add(0, j, r), m.index_put((j,), r[0]), m.scatter_add(1, j[:, None].expand(r.shape), r)
+
+
+host, ours = calls(x, i, s, m, j, r), calls(*(t.to("nntile") for t in (x, i, s, m, j, r)))
+same = [torch.equal(b.cpu(), a) for many in zip(host, ours) for a, b in zip(*many)]
+print(json.dumps(same))
+"""
+
+
+def test_a_dim_of_more_than_half_a_budget_is_written_in_place(tmp_path):
+    assert run(tmp_path, program=IN_PLACE) == [True] * 8
+
+
 TOO_LARGE = r"""
 import json, sys
 import torch, torch_nntile as nt

@@ -161,7 +161,7 @@ private:
         bool follows = false;
         const auto labels = bytes_.labels_of(job);
         for (size_t l = 0; l < labels.size(); ++l) {
-            if (!labels[l].can_be_cut()) continue;
+            if (!labels[l].helps()) continue;
             std::vector<int> dims;
             for (size_t j = 0; j < bytes_.job_count(); ++j) {
                 if (now.needs.jobs[j] <= most_ || !bytes_.are_alike(job, j)) continue;

@@ -23,7 +23,8 @@ struct OperandTile {
 struct OperandTiles {
     Grid grid;
     std::vector<OperandTile> tiles;  // row-major over grid
-    bool own = false;  // the value's own tiles, in their own order: may be reused in place
+    bool own = false;     // the value's own tiles, in their own order: may be reused in place
+    bool copied = false;  // dense copies that nothing else holds: likewise
 
     bool are_dense() const;  // each is one row-major block
 };
@@ -54,6 +55,7 @@ private:
 
     // ---- operands.cc
     const OperandTiles& operand(uint32_t value, const Cuts& cuts, bool dense = false);
+    void give_away(uint32_t value, const OperandTiles& copies);
     OperandTiles gather(uint32_t value, const Grid& grid, bool dense);
     uint32_t whole_tile(uint32_t base);  // one dense tile with all of a value
     // Tiles of a grid to or from one dense tile with all of their value.
@@ -123,6 +125,7 @@ private:
         Cuts cuts;
         bool dense;
         OperandTiles tiles;
+        bool given = false;  // overwritten: the next node makes its own
     };
     std::vector<std::vector<std::unique_ptr<Seen>>> seen_;  // by value; few ways each
     std::map<uint32_t, uint32_t> whole_;

@@ -184,6 +184,7 @@ private:
                  dense_strides(grid.sizes_of(grid.segments_of(static_cast<int64_t>(i))))});
         outputs_.push_back(std::move(made));
         dtypes_.push_back(dtype);
+        if (!own) reuse_copy(k, ids);
     }
 
     // A result may take the memory of an operand that nobody reads later. One of an epilogue takes
@@ -236,6 +237,24 @@ private:
         taken_.insert({from, k});
         for (size_t t = 0; t < ids.size(); ++t)
             all_.out_.tiles.tiles[ids[t]].reuses = all_.tiles_[from][t];
+    }
+
+    // A result that is spread over its tiles afterwards may take the place of its namesake, where
+    // that was put together for this node.
+    void reuse_copy(size_t k, std::span<const uint32_t> ids) {
+        const uint32_t i = namesake_of(graph_, node_, k);
+        if (i >= inputs_.size() || !inputs_[i] || !inputs_[i]->copied) return;
+        const OperandTiles& from = *inputs_[i];
+        const uint32_t v = node_.inputs[i], base = graph_.base_of(v);
+        if (cuts_[i] != cuts_[n_in_ + k] || places_[i] != places_[n_in_ + k] ||
+            size_of(graph_.value(v).dtype) != size_of(dtypes_[k]))
+            return;
+        for (uint32_t j = 0; j < n_in_; ++j)  // which may see the same copy
+            if (j != i && node_.inputs[j] != no_value && graph_.base_of(node_.inputs[j]) == base)
+                return;
+        for (size_t t = 0; t < ids.size(); ++t)
+            all_.out_.tiles.tiles[ids[t]].reuses = from.tiles[t].tile;
+        all_.give_away(v, from);
     }
 
     OperandTile tile_at(const OperandTiles& tiles, size_t k, const Dims& segments) const {

@@ -275,6 +275,7 @@ OperandTiles Lowering::gather(uint32_t v, const Grid& grid, bool dense) {
     }
     OperandTiles made{grid, {}};
     std::vector<Piece> moved;
+    int64_t copies = 0;
     for (uint32_t t = 0; t < grid.tiles(); ++t) {
         const Dims sizes = grid.sizes_of(grid.segments_of(t));
         const auto of_tile = found.of_tile(t);
@@ -285,15 +286,17 @@ OperandTiles Lowering::gather(uint32_t v, const Grid& grid, bool dense) {
         }
         made.tiles.push_back(
             {add_tile(none, t, sizes, value.dtype, TileRole::temporary), 0, dense_strides(sizes)});
+        ++copies;
         moved.insert(moved.end(), of_tile.begin(), of_tile.end());
     }
     copy_list(moved, from, grid, made.tiles, value.dtype, value.dtype, false, node_);
+    made.copied = copies == grid.tiles();
     return made;
 }
 
 const OperandTiles& Lowering::operand(uint32_t v, const Cuts& cuts, bool dense) {
     for (const auto& seen : seen_[v])
-        if (seen->dense == dense && seen->cuts == cuts) return seen->tiles;
+        if (seen->dense == dense && seen->cuts == cuts && !seen->given) return seen->tiles;
     seen_[v].push_back(std::make_unique<Seen>(Seen{cuts, dense, {}}));
     OperandTiles& result = seen_[v].back()->tiles;
     const uint32_t base = graph_.base_of(v);
@@ -319,6 +322,10 @@ const OperandTiles& Lowering::operand(uint32_t v, const Cuts& cuts, bool dense) 
     }
     result = gather(v, grid, dense);
     return result;
+}
+
+void Lowering::give_away(uint32_t v, const OperandTiles& copies) {
+    for (const auto& seen : seen_[v]) seen->given |= &seen->tiles == &copies;
 }
 
 void Lowering::spread(uint32_t v, const Grid& from, std::span<const OperandTile> tiles, DType dtype,

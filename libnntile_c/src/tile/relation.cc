@@ -85,6 +85,18 @@ double flops_of(const graph::Node& node, const NodeSpace& space) {
     return space.relation.flops > 0 ? space.relation.flops : graph::flops_of(node);
 }
 
+uint32_t namesake_of(const graph::Graph& graph, const graph::Node& node, size_t output) {
+    if (node.host_call >= 0)
+        return output < graph.hosts[node.host_call].updated ? static_cast<uint32_t>(output)
+                                                            : graph::no_value;
+    if (node.program || output >= node.row->outputs.size()) return graph::no_value;
+    const auto& inputs = node.row->inputs;
+    const auto found = std::find_if(inputs.begin(), inputs.end(), [&](const schema::ArgRow& in) {
+        return in.name == node.row->outputs[output].name;
+    });
+    return found == inputs.end() ? graph::no_value : static_cast<uint32_t>(found - inputs.begin());
+}
+
 int64_t lanes_of(int64_t output_tiles, int64_t parts) {
     // So many output tiles need no lanes to keep workers busy
     constexpr int64_t most_lanes = 4, enough_chains = 8;

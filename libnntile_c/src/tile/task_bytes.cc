@@ -76,6 +76,20 @@ TaskBytes::Operand TaskBytes::operand_of(uint32_t v, bool output) const {
     return o;
 }
 
+// As NodeTasks::reuse_copy()
+int TaskBytes::taken_by(const graph::Node& node, size_t output, const Job& job) const {
+    const uint32_t i = namesake_of(related_.graph, node, output);
+    if (i >= node.inputs.size() || node.inputs[i] == no_value) return -1;
+    const uint32_t base = related_.graph.base_of(node.inputs[i]);
+    int found = -1;
+    for (size_t k = 0; k < job.operands.size(); ++k) {
+        if (job.operands[k].output || job.operands[k].base != base) continue;
+        if (found >= 0) return -1;
+        found = static_cast<int>(k);
+    }
+    return found;
+}
+
 void TaskBytes::add(const graph::Node& node, const NodeSpace& space) {
     Job job;
     for (const schema::Label& l : space.relation.labels)
@@ -94,6 +108,9 @@ void TaskBytes::add(const graph::Node& node, const NodeSpace& space) {
         for (size_t d = 0; d < o.labels.size() && d < dims.size(); ++d)
             if (o.labels[d] >= 0 && axes_.extent(dims[d]) > 1)
                 job.labels[o.labels[d]].dim = axes_.find(dims[d]);
+        if (o.output && o.own) o.takes = taken_by(node, k - n_in, job);
+        for (size_t d = 0; o.takes >= 0 && d < o.labels.size(); ++d)
+            if (o.labels[d] >= 0) job.labels[o.labels[d]].in_place = true;
         job.operands.push_back(std::move(o));
     }
     jobs_.push_back(std::move(job));
@@ -102,7 +119,7 @@ void TaskBytes::add(const graph::Node& node, const NodeSpace& space) {
 bool TaskBytes::is_cut_by_tasks(int axis) const {
     return std::any_of(jobs_.begin(), jobs_.end(), [&](const Job& job) {
         return std::any_of(job.labels.begin(), job.labels.end(),
-                           [&](const Label& l) { return l.can_be_cut() && l.dim == axis; });
+                           [&](const Label& l) { return l.helps() && l.dim == axis; });
     });
 }
 
@@ -269,6 +286,11 @@ double TaskBytes::need(const Job& job, const std::vector<bool>& taken_over, doub
     for (const Operand& o : job.operands) {
         const Seen own = seen(job, o, taken_over);
         largest = std::max(largest, own.copy);
+        if (o.takes >= 0 && own.copy > 0) {
+            const Operand& from = job.operands[o.takes];
+            const Seen in = seen(job, from, taken_over);
+            if (in.copy > 0 && in.bytes == own.bytes && from.labels == o.labels) continue;
+        }
         if (o.output && o.own) result = std::max(result, own.bytes);
         if (std::find(tiles.begin(), tiles.end(), own.tile) != tiles.end()) continue;
         tiles.push_back(own.tile);

@@ -19,7 +19,10 @@ public:
         int dim;  // of an operand; -1: of one element
         int64_t extent;
         schema::LabelKind kind;
+        bool in_place = false;  // of a result that may be made in a copy of its namesake
         bool can_be_cut() const { return dim >= 0 && kind != schema::LabelKind::whole; }
+        // A cut makes a task smaller
+        bool helps() const { return can_be_cut() || (dim >= 0 && in_place); }
     };
     struct Needs {
         std::vector<double> jobs;  // bytes that are asked for: of the largest task of each
@@ -43,6 +46,7 @@ private:
         double element;
         bool output = false, own = false;  // own: of the node, not of its epilogue
         SmallVector<int8_t, 8> labels = {};
+        int takes = -1;  // of a result: the operand whose copy it may overwrite
     };
     struct Job {
         bool writes = false;  // of rule write: old data, what is written, result
@@ -57,6 +61,7 @@ private:
 
     void add(const graph::Node& node, const NodeSpace& space);
     Operand operand_of(uint32_t v, bool output) const;
+    int taken_by(const graph::Node& node, size_t output, const Job& job) const;
     bool is_cut(uint32_t v) const;
     double tile_of(uint32_t base, const std::vector<bool>& taken_over) const;
     bool is_one_tile(uint32_t base, const std::vector<bool>& taken_over) const;
