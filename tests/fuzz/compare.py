@@ -76,7 +76,7 @@ def check(program: Program, mode: str) -> Verdict:
 
 
 class Others:
-    """In a budget with a disk, other data that fills most of it: it and the program's make room for each other."""
+    """In a budget, other data that fills most of it: it and the program's make room for each other."""
 
     def __init__(self) -> None:
         limited = torch.nntile.memory_stats()["swap_bytes"] > 0
