@@ -154,6 +154,13 @@ const std::vector<Case> cases = {
              m.op("view_write", {y, data}, [](auto& a) { a[0].ints = {1, 20'000}; }));
      },
      600 * kib},
+    {"bytes of data, as a checkpoint has them",
+     [](Maker& m) {
+         const uint32_t y = m.op("exp", {m.input({700, 300})});
+         const schema::OpRow& row = *schema::find_op("bits");
+         m.graph.set_output(m.graph.add(row, std::vector<uint32_t>{y}, {}, DType::u8)[0]);
+     },
+     600 * kib},
     {"partial results that are joined",
      [](Maker& m) {
          m.graph.set_output(

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Tasks of nodes without a relation: empty and bits; and of joins of partial results.
+#include <algorithm>
+
 #include "base/error.hh"
+#include "tile/layouts.hh"
 #include "tile/lowering.hh"
 #include "tile/program.hh"
 
@@ -32,14 +35,63 @@ void Lowering::finish_whole(uint32_t v, uint32_t tile, uint32_t node) {
         copy_whole(grids_[v], tiles_[v], tile, graph_.value(v).dtype, false, node);
 }
 
+// The same bytes on both sides, so copies in the new dtype: of the whole, or range by range, where
+// tiles of the result end between elements of the data.
 void Lowering::lower_bits(uint32_t number) {
     const graph::Node& node = graph_.nodes[number];
-    const uint32_t from = dense_input(node.inputs[0]), to = whole_output(node.outputs[0]);
-    const graph::Value& value = graph_.value(node.outputs[0]);
-    // The same bytes on both sides, so a copy in the new dtype.
-    add_copy(value.dtype, {from, 0, {1}}, value.dtype, {to, 0, {1}}, value.sizes, Access::write,
+    const uint32_t v = node.inputs[0], made = node.outputs[0];
+    const DType dtype = graph_.value(made).dtype;
+    if (const auto ranges = ranges_of_bits(v, made)) {
+        const OperandTiles from = flat(v, *ranges);
+        tiles_[made] = add_tiles(made, grids_[made], dtype, role_of(made));
+        for (size_t t = 0; t < from.tiles.size(); ++t) {
+            OperandTile block = from.tiles[t];
+            block.offset = block.offset * size_of(graph_.value(v).dtype) / size_of(dtype);
+            add_copy(dtype, {block.tile, block.offset, {1}}, dtype, {tiles_[made][t], 0, {1}},
+                     grids_[made].sizes_of(grids_[made].segments_of(static_cast<int64_t>(t))),
+                     Access::write, number);
+        }
+        return;
+    }
+    const uint32_t from = dense_input(v), to = whole_output(made);
+    add_copy(dtype, {from, 0, {1}}, dtype, {to, 0, {1}}, graph_.value(made).sizes, Access::write,
              number);
-    finish_whole(node.outputs[0], to, number);
+    finish_whole(made, to, number);
+}
+
+// The elements of v, dense, by tile of its bytes; nullopt: an element is in two of them.
+std::optional<Grid> Lowering::ranges_of_bits(uint32_t v, uint32_t bytes) const {
+    const Layout layout = graph_.layout_of(v);
+    const int64_t from = size_of(graph_.value(v).dtype), to = size_of(graph_.value(bytes).dtype);
+    Grid ranges = grids_[bytes];
+    if (ranges.tiles() == 1 || ranges.dims.size() != 1 || !is_dense(layout)) return std::nullopt;
+    for (int64_t& start : ranges.dims[0].starts) {
+        if (start * to % from != 0) return std::nullopt;
+        start = start * to / from;
+    }
+    ranges.dims[0].extent = layout.numel();
+    return ranges;
+}
+
+OperandTiles Lowering::flat(uint32_t v, const Grid& ranges) {
+    const uint32_t base = graph_.base_of(v);
+    const DType dtype = graph_.value(v).dtype;
+    const Layout layout{{ranges.dims[0].extent}, {1}, graph_.layout_of(v).offset};
+    OperandTiles found{ranges, {}};
+    const auto blocks = aligned_blocks(grids_[base], layout, ranges);
+    const bool fits = blocks && std::all_of(blocks->begin(), blocks->end(),
+                                            [&](const auto& b) { return b.strides == Dims{1}; });
+    for (uint32_t t = 0; t < ranges.tiles(); ++t) {
+        const Dims sizes = ranges.sizes_of(ranges.segments_of(t));
+        if (fits) found.tiles.push_back({(*blocks)[t].base_tile, (*blocks)[t].offset, {1}});
+        else found.tiles.push_back({add_tile(none, t, sizes, dtype, TileRole::temporary), 0, {1}});
+    }
+    if (fits)
+        for (OperandTile& tile : found.tiles) tile.tile = tiles_[base][tile.tile];
+    else
+        copy_pieces(grids_[base], tiles_[base], layout, ranges, found.tiles, dtype, dtype, false,
+                    node_);
+    return found;
 }
 
 void Lowering::add_join(const schema::OpRow& op, const OperandTile& into, const OperandTile& from,

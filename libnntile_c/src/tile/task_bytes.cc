@@ -62,6 +62,14 @@ TaskBytes::TaskBytes(const Related& related, const Axes& axes)
                             operand_of(graph::data_of(node), false),
                             operand_of(node.outputs[0], true)};
             jobs_.push_back(std::move(job));
+        } else if (node.row->rule == schema::Rule::bits) {
+            Job job;
+            job.bits = true;
+            const int dim = related.dims[node.outputs[0]][0];
+            if (axes.extent(dim) > 1)
+                job.labels.push_back({axes.find(dim), axes.extent(dim), LabelKind::parallel});
+            job.operands = {operand_of(node.inputs[0], false), operand_of(node.outputs[0], true)};
+            jobs_.push_back(std::move(job));
         } else if (!schema::only_moves(node.row->rule)) {
             add(node, related.spaces[n]);
         }
@@ -273,6 +281,11 @@ double TaskBytes::need(const Job& job, const std::vector<bool>& taken_over, doub
                    data = seen(job, job.operands[1], taken_over);
         const double made = seen(job, job.operands[2], taken_over).bytes;
         return std::max({old.bytes + made, data.bytes + made, old.copy, data.copy});
+    }
+    if (job.bits) {  // a range is copied, where it is in one tile or after it was put together
+        const Operand &x = job.operands[0], &y = job.operands[1];
+        const double made = tile_of(y.base, taken_over), data = tile_of(x.base, taken_over);
+        return is_one_tile(x.base, taken_over) ? data + made : made + std::max(made, data);
     }
     double all = 0, largest = 0, result = 0;
     for (const Operand& o : job.operands)

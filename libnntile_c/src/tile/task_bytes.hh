@@ -50,6 +50,7 @@ private:
     };
     struct Job {
         bool writes = false;  // of rule write: old data, what is written, result
+        bool bits = false;    // of that rule: data, its bytes
         std::vector<Label> labels = {};
         std::vector<Operand> operands = {};
     };
