@@ -297,6 +297,11 @@ NETWORKS = (
         "max_pool_backward",
         "grad_output:dy self:x indices spatial adaptive=1",
     ),
+    _own(
+        "batch_norm",
+        "input:x weight bias running_mean running_var dim training momentum eps",
+    ),
+    _own("batch_norm_backward", "grad_out:dy input:x weight mean spread dim training eps"),
     _own("channel_sums", "self:x other:y shift kept"),
     _own("channel_blend", "self:a other:b p q s r kept"),
     Row(

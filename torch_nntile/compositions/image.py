@@ -34,29 +34,59 @@ def native_batch_norm(
     momentum: float,
     eps: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    computed = torch.promote_types(input.dtype, torch.float32)
-    if training:
-        mean, var, count = _channel_moments(input)
-        if running_mean is not None:
-            running_mean.mul_(1 - momentum).add_(mean, alpha=momentum)
-        if running_var is not None:
-            unbiased = momentum * count / max(count - 1, 1)
-            running_var.mul_(1 - momentum).add_(var, alpha=unbiased)
-    elif running_mean is None or running_var is None:
+    if not training and (running_mean is None or running_var is None):
         raise RuntimeError(
             "Expected running_mean and running_var to be defined when training=False"
         )
-    else:
-        mean, var = running_mean.to(computed), running_var.to(computed)
-    rstd = torch.rsqrt(var + eps)
-    # As on the CPU: two numbers for each channel, and one product and sum for each pixel.
-    scale = rstd if weight is None else rstd * weight
-    offset = -mean * scale if bias is None else bias - mean * scale
-    y = _blended(_dense_format(input), input, scale, offset)
-    stats = input.dtype if weight is None else weight.dtype
-    if training:
-        return y, mean.to(stats), rstd.to(stats)
-    return y, input.new_empty(0, dtype=stats), input.new_empty(0, dtype=stats)
+    x, dim = _channels_at(input)
+    y, mean, rstd, new_mean, new_var = torch.ops.nntile.batch_norm(
+        x, weight, bias, running_mean, running_var, dim, training, momentum, eps
+    )
+    y = y if dim == 1 else y.movedim(-1, 1)
+    if not training:
+        return y, mean.new_empty(0), rstd.new_empty(0)
+    if running_mean is not None:
+        running_mean.copy_(new_mean)
+    if running_var is not None:
+        running_var.copy_(new_var)
+    return y, mean, rstd
+
+
+def _channels_at(input: Tensor) -> tuple[Tensor, int]:
+    """The elements in the order in which they lie, and which dim the channels are then."""
+    if _dense_format(input) == torch.contiguous_format:
+        return input, 1
+    return input.movedim(1, -1), input.dim() - 1
+
+
+@own_op(
+    "batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, "
+    "int dim, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor, Tensor, Tensor)"
+)
+def _batch_norm_meta(
+    input: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    dim: int,
+    *_: Any,
+) -> tuple[Tensor, ...]:
+    stats = (input if weight is None else weight).new_empty(input.shape[dim])
+    others = (stats if x is None else x for x in (running_mean, running_var))
+    of_channels = (stats, stats, *others)
+    return input.new_empty(input.shape), *(torch.empty_like(x) for x in of_channels)
+
+
+@own_op(
+    "batch_norm_backward(Tensor grad_out, Tensor input, Tensor? weight, Tensor mean, Tensor spread, "
+    "int dim, bool training, float eps) -> (Tensor, Tensor, Tensor)"
+)
+def _batch_norm_backward_meta(
+    grad_out: Tensor, input: Tensor, weight: Tensor | None, mean: Tensor, spread: Tensor, dim: int, *_: Any
+) -> tuple[Tensor, ...]:
+    of_channels = (input if weight is None else weight).new_empty(input.shape[dim])
+    return input.new_empty(input.shape), of_channels, torch.empty_like(of_channels)
 
 
 def _blended(
@@ -75,19 +105,6 @@ def _blended(
     kept = [*range(p.dim() - 1), a.dim() - 1 if last else 1]
     y: Tensor = torch.ops.nntile.channel_blend(a, b, p, q, s, r, kept)
     return y.movedim(-1, 1) if last else y
-
-
-def _channel_moments(input: Tensor) -> tuple[Tensor, Tensor, int]:
-    """Mean and biased variance of each channel, in the dtype of the arithmetic, and of how many."""
-    count = input.numel() // max(input.shape[1], 1)
-    if input.dtype == torch.float64:  # sums of squares would have to be longer than that
-        dims = [dim for dim in range(input.dim()) if dim != 1]
-        var, mean = torch.var_mean(input, dims, correction=0)
-        return mean, var, count
-    first, second = torch.ops.nntile.channel_sums(input, input, None, [1])
-    mean = first / count
-    var = torch.clamp_min(second / count - mean * mean, 0)
-    return mean.float(), var.float(), count
 
 
 @own_op("channel_sums(Tensor self, Tensor other, Tensor? shift, int[] kept) -> (Tensor, Tensor)")
@@ -147,7 +164,6 @@ def native_batch_norm_backward(
     output_mask: list[bool],
 ) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
     input.size(1)  # raises what the CPU does
-    stats = input.dtype if weight is None else weight.dtype
     one = train and input.shape[0] == 1 and _is_row(input, grad_out, weight, save_mean)
     if one and torch.finfo(input.dtype).bits >= 32:
         # Channels of one image, as those of instance_norm(): each is a group, and is read once.
@@ -163,29 +179,15 @@ def native_batch_norm_backward(
             products.flatten() if output_mask[1] else None,
             sums.flatten() if output_mask[2] else None,
         )
-    if train:
-        assert save_mean is not None and save_invstd is not None
-        mean, rstd = save_mean.double(), save_invstd.double()
-    else:
-        assert running_mean is not None and running_var is not None
-        mean, rstd = running_mean.double(), torch.rsqrt(running_var.double() + eps)
-    count = input.numel() // max(input.shape[1], 1)
-    first, second = torch.ops.nntile.channel_sums(grad_out, input, mean, [1])
-    slope = rstd if weight is None else rstd * weight
-    format = _dense_format(input)
-    if not output_mask[0]:
-        dx = None
-    elif train:
-        # dx = slope * (dy - mean of dy - (x - mean) * rstd^2 * mean of dy * (x - mean))
-        bend, level = -slope * rstd * rstd * second / count, -slope * first / count
-        dx = _blended(format, grad_out, slope, level, input, bend, mean)
-    else:
-        dx = _blended(format, grad_out, slope, torch.zeros_like(slope))
-    return (
-        dx,
-        (second * rstd).to(stats) if output_mask[1] else None,
-        first.to(stats) if output_mask[2] else None,
+    mean, spread = (save_mean, save_invstd) if train else (running_mean, running_var)
+    assert mean is not None and spread is not None
+    x, dim = _channels_at(input)
+    dy = grad_out if dim == 1 else grad_out.movedim(1, -1)
+    dx, dweight, dbias = torch.ops.nntile.batch_norm_backward(
+        dy, x, weight, mean, spread, dim, train, eps
     )
+    dx = dx if dim == 1 else dx.movedim(-1, 1)
+    return tuple(t if asked else None for t, asked in zip((dx, dweight, dbias), output_mask, strict=True))
 
 
 def _is_row(input: Tensor, *params: Tensor | None) -> bool:
