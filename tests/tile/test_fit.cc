@@ -161,6 +161,14 @@ const std::vector<Case> cases = {
          m.graph.set_output(m.graph.add(row, std::vector<uint32_t>{y}, {}, DType::u8)[0]);
      },
      600 * kib},
+    {"bytes of data whose tiles are no ranges",
+     [](Maker& m) {
+         const uint32_t w = m.input({96, 384});
+         const uint32_t y = m.op("matmul", {m.input({512, 96}), w, no_value});
+         const schema::OpRow& row = *schema::find_op("bits");
+         m.graph.set_output(m.graph.add(row, std::vector<uint32_t>{y}, {}, DType::i16)[0]);
+     },
+     900 * kib},
     {"partial results that are joined",
      [](Maker& m) {
          m.graph.set_output(

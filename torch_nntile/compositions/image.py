@@ -83,7 +83,13 @@ def _batch_norm_meta(
     "int dim, bool training, float eps) -> (Tensor, Tensor, Tensor)"
 )
 def _batch_norm_backward_meta(
-    grad_out: Tensor, input: Tensor, weight: Tensor | None, mean: Tensor, spread: Tensor, dim: int, *_: Any
+    grad_out: Tensor,
+    input: Tensor,
+    weight: Tensor | None,
+    mean: Tensor,
+    spread: Tensor,
+    dim: int,
+    *_: Any,
 ) -> tuple[Tensor, ...]:
     of_channels = (input if weight is None else weight).new_empty(input.shape[dim])
     return input.new_empty(input.shape), of_channels, torch.empty_like(of_channels)
@@ -187,7 +193,9 @@ def native_batch_norm_backward(
         dy, x, weight, mean, spread, dim, train, eps
     )
     dx = dx if dim == 1 else dx.movedim(-1, 1)
-    return tuple(t if asked else None for t, asked in zip((dx, dweight, dbias), output_mask, strict=True))
+    return tuple(
+        t if asked else None for t, asked in zip((dx, dweight, dbias), output_mask, strict=True)
+    )
 
 
 def _is_row(input: Tensor, *params: Tensor | None) -> bool:

@@ -33,7 +33,8 @@ private:
 };
 
 size_t dim_of(const Call& call, const Dims& x) {
-    return static_cast<size_t>(wrap_dim(call.row, call.attr("dim").i, static_cast<int64_t>(x.size())));
+    return static_cast<size_t>(
+        wrap_dim(call.row, call.attr("dim").i, static_cast<int64_t>(x.size())));
 }
 double count_of(const Dims& x, size_t dim) {
     return static_cast<double>(product(x) / std::max<int64_t>(x[dim], 1));
@@ -43,7 +44,8 @@ void check_channels(const Call& call, const Dims& x, size_t first) {
     for (size_t k = first; k < call.inputs.size(); ++k)
         check(!call.has(k) || call.inputs[k].sizes == channels, Status::invalid_argument,
               call.row.name, ": ", call.row.inputs[k].name, " must have shape ",
-              text_of_dims(channels), ", got ", text_of_dims(call.has(k) ? call.inputs[k].sizes : channels));
+              text_of_dims(channels), ", got ",
+              text_of_dims(call.has(k) ? call.inputs[k].sizes : channels));
 }
 // Of the arithmetic on numbers of channels.
 DType wide(const Call& call) {
@@ -128,8 +130,8 @@ std::vector<uint32_t> forward(Builder& graph, const Call& call, std::span<const 
     const uint32_t rstd = n.rsqrt(var, call.attr("eps").f);
     // As on the CPU: two numbers for each channel, and one product and sum for each element.
     const uint32_t scale = call.has(of_weight) ? n.mul(rstd, in[of_weight]) : rstd;
-    const uint32_t offset = call.has(of_bias) ? n.sub(in[of_bias], n.mul(mean, scale))
-                                              : n.mul(n.neg(mean), scale);
+    const uint32_t offset =
+        call.has(of_bias) ? n.sub(in[of_bias], n.mul(mean, scale)) : n.mul(n.neg(mean), scale);
     const uint32_t y =
         blend(graph, {in[of_x], no_value, scale, no_value, no_value, offset}, dim, call.compute);
     const DType stats = call.inputs[call.has(of_weight) ? of_weight : of_x].dtype;
@@ -189,11 +191,8 @@ NNTILE_ROWS(batch_norm) {
                     {"bias?", "any"},
                     {"running_mean?", "any"},
                     {"running_var?", "any"}},
-         .outputs = {{"y"},
-                     {"mean", "any"},
-                     {"rstd", "any"},
-                     {"new_mean", "any"},
-                     {"new_var", "any"}},
+         .outputs =
+             {{"y"}, {"mean", "any"}, {"rstd", "any"}, {"new_mean", "any"}, {"new_var", "any"}},
          .attrs = {dim, training, {"momentum", AttrKind::real, "0.1"}, eps},
          .shape = forward_shape,
          .compose = forward},

@@ -88,7 +88,7 @@ private:
                   DType dtype, uint32_t node);
     void lower_empty(uint32_t number);
     void lower_bits(uint32_t number);
-    std::optional<Grid> ranges_of_bits(uint32_t value, uint32_t bytes) const;
+    Grid ranges_of_bits(uint32_t value, uint32_t bytes) const;
     OperandTiles flat(uint32_t value, const Grid& ranges);  // of one dim
     uint32_t dense_input(uint32_t value);  // a tile with nothing but the value, row-major
     // One dense tile for a result that an op makes whole; finish_whole() spreads it if the value is

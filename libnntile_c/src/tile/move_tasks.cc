@@ -35,41 +35,59 @@ void Lowering::finish_whole(uint32_t v, uint32_t tile, uint32_t node) {
         copy_whole(grids_[v], tiles_[v], tile, graph_.value(v).dtype, false, node);
 }
 
-// The same bytes on both sides, so copies in the new dtype: of the whole, or range by range, where
-// tiles of the result end between elements of the data.
+// The same bytes on both sides, so copies in the new dtype: of the whole, or range by range.
 void Lowering::lower_bits(uint32_t number) {
     const graph::Node& node = graph_.nodes[number];
     const uint32_t v = node.inputs[0], made = node.outputs[0];
     const DType dtype = graph_.value(made).dtype;
-    if (const auto ranges = ranges_of_bits(v, made)) {
-        const OperandTiles from = flat(v, *ranges);
-        tiles_[made] = add_tiles(made, grids_[made], dtype, role_of(made));
-        for (size_t t = 0; t < from.tiles.size(); ++t) {
-            OperandTile block = from.tiles[t];
-            block.offset = block.offset * size_of(graph_.value(v).dtype) / size_of(dtype);
-            add_copy(dtype, {block.tile, block.offset, {1}}, dtype, {tiles_[made][t], 0, {1}},
-                     grids_[made].sizes_of(grids_[made].segments_of(static_cast<int64_t>(t))),
-                     Access::write, number);
-        }
+    const int64_t size = size_of(dtype), from_size = size_of(graph_.value(v).dtype);
+    if (!is_dense(graph_.layout_of(v)) || grids_[made].tiles() == 1) {
+        const uint32_t from = dense_input(v), to = whole_output(made);
+        add_copy(dtype, {from, 0, {1}}, dtype, {to, 0, {1}}, graph_.value(made).sizes,
+                 Access::write, number);
+        finish_whole(made, to, number);
         return;
     }
-    const uint32_t from = dense_input(v), to = whole_output(made);
-    add_copy(dtype, {from, 0, {1}}, dtype, {to, 0, {1}}, graph_.value(made).sizes, Access::write,
-             number);
-    finish_whole(made, to, number);
+    const Grid ranges = ranges_of_bits(v, made);
+    Grid of_data = ranges;
+    of_data.dims[0].extent = ranges.dims[0].extent * size / from_size;
+    for (int64_t& start : of_data.dims[0].starts) start = start * size / from_size;
+    const OperandTiles from = flat(v, of_data);
+    tiles_[made] = add_tiles(made, grids_[made], dtype, role_of(made));
+    const auto merged = tile::coalesce(grids_[made]).dims;
+    const bool in_place = merged.size() == 1 && merged[0].starts == ranges.dims[0].starts;
+    const auto ids = in_place ? tiles_[made] : add_tiles(none, ranges, dtype, TileRole::temporary);
+    std::vector<OperandTile> to;
+    for (size_t t = 0; t < ids.size(); ++t) {
+        OperandTile block = from.tiles[t];
+        block.offset = block.offset * from_size / size;
+        to.push_back({ids[t], 0, {1}});
+        add_copy(dtype, block, dtype, to.back(),
+                 ranges.sizes_of(ranges.segments_of(static_cast<int64_t>(t))), Access::write,
+                 number);
+    }
+    if (!in_place)
+        copy_pieces(grids_[made], tiles_[made], Layout::dense(graph_.value(made).sizes), ranges, to,
+                    dtype, dtype, true, number);
 }
 
-// The elements of v, dense, by tile of its bytes; nullopt: an element is in two of them.
-std::optional<Grid> Lowering::ranges_of_bits(uint32_t v, uint32_t bytes) const {
-    const Layout layout = graph_.layout_of(v);
-    const int64_t from = size_of(graph_.value(v).dtype), to = size_of(graph_.value(bytes).dtype);
-    Grid ranges = grids_[bytes];
-    if (ranges.tiles() == 1 || ranges.dims.size() != 1 || !is_dense(layout)) return std::nullopt;
-    for (int64_t& start : ranges.dims[0].starts) {
-        if (start * to % from != 0) return std::nullopt;
-        start = start * to / from;
-    }
-    ranges.dims[0].extent = layout.numel();
+// Ranges of the bytes of v, none of which ends within an element: the tiles of `bytes`, if they are
+// that, else as many.
+Grid Lowering::ranges_of_bits(uint32_t v, uint32_t bytes) const {
+    const graph::Value& made = graph_.value(bytes);
+    const int64_t from = size_of(graph_.value(v).dtype), to = size_of(made.dtype);
+    const int64_t unit = std::max<int64_t>(from / to, 1);  // elements of the result
+    const auto merged = tile::coalesce(grids_[bytes]).dims;
+    Grid ranges;
+    if (merged.size() == 1) ranges.dims = {merged[0]};
+    else ranges.dims = {{made.sizes[0], 0, {}}};
+    auto& starts = ranges.dims[0].starts;
+    const bool apart =
+        std::any_of(starts.begin(), starts.end(), [&](int64_t start) { return start % unit != 0; });
+    if (!starts.empty() && !apart) return ranges;
+    const int64_t units = made.sizes[0] / unit, count = std::min(grids_[bytes].tiles(), units);
+    starts.clear();
+    for (int64_t k = 0; k < count; ++k) starts.push_back(units * k / count * unit);
     return ranges;
 }
 
