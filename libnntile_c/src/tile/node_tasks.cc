@@ -201,19 +201,21 @@ private:
         }
         auto fits = [&](size_t i) {
             const uint32_t v = node_.inputs[i];
-            if (v == no_value || !inputs_[i] || !inputs_[i]->own || taken_.count(v)) return false;
+            if (v == no_value || !inputs_[i] || !is_all_of_base(i)) return false;
+            const uint32_t base = graph_.base_of(v);
             const graph::Value &value = graph_.value(v), &result = graph_.value(out);
-            if (size_of(value.dtype) != size_of(result.dtype) || value.sizes != result.sizes)
+            if (taken_.count(base) || size_of(value.dtype) != size_of(result.dtype) ||
+                value.sizes != result.sizes)
                 return false;
             // written: still there
-            if (all_.is_written(v, number_) || !all_.dies_at(v, number_)) return false;
+            if (all_.is_written(base, number_) || !all_.dies_at(base, number_)) return false;
             // Has it alone: should a task fail, the data is there
-            const uint32_t heir = all_.successor_[v];
+            const uint32_t heir = all_.successor_[base];
             if (heir != no_value && heir != out && all_.is_output_[out]) return false;
             // No other operand sees the same data in another way
             for (size_t j = 0; j < n_in_; ++j)
                 if (j != i && node_.inputs[j] != no_value && (node_.inputs[j] != v || j < first) &&
-                    graph_.base_of(node_.inputs[j]) == v)
+                    graph_.base_of(node_.inputs[j]) == base)
                     return false;
             return true;
         };
@@ -223,7 +225,7 @@ private:
         auto kin = [&](size_t i) {
             if (is_host()) return i == k ? 2 : -1;
             const bool free = any && i >= first && node_.inputs[i] != no_value;
-            if (free && all_.successor_[node_.inputs[i]] == out) return 2;
+            if (free && all_.successor_[graph_.base_of(node_.inputs[i])] == out) return 2;
             if (node_.program) return free ? 0 : -1;  // its operands have no names
             const schema::ArgRow& operand = row_.inputs[std::min(i, row_.inputs.size() - 1)];
             return operand.name == row_.outputs[k].name ? 1 : free ? 0 : -1;
@@ -233,10 +235,25 @@ private:
             for (size_t i = 0; i < n_in_ && !found; ++i)
                 if (kin(i) == nearest && fits(i)) found = i;
         if (!found) return;
-        const uint32_t from = node_.inputs[*found];
-        taken_.insert({from, k});
+        taken_.insert({graph_.base_of(node_.inputs[*found]), k});
         for (size_t t = 0; t < ids.size(); ++t)
-            all_.out_.tiles.tiles[ids[t]].reuses = all_.tiles_[from][t];
+            all_.out_.tiles.tiles[ids[t]].reuses = inputs_[*found]->tiles[t].tile;
+    }
+
+    // The value's own tiles, or those of data that it is a reshaped view of, each whole.
+    bool is_all_of_base(size_t i) const {
+        if (inputs_[i]->own) return true;
+        const auto& own = all_.tiles_[graph_.base_of(node_.inputs[i])];
+        const OperandTiles& seen = *inputs_[i];
+        if (seen.tiles.size() != own.size() || !seen.are_dense()) return false;
+        for (size_t t = 0; t < own.size(); ++t) {
+            const Dims sizes = seen.grid.sizes_of(seen.grid.segments_of(static_cast<int64_t>(t)));
+            if (seen.tiles[t].tile != own[t] || seen.tiles[t].offset != 0 ||
+                product(sizes) * size_of(graph_.value(node_.inputs[i]).dtype) !=
+                    all_.out_.tiles.tiles[own[t]].bytes)
+                return false;
+        }
+        return true;
     }
 
     // A result that is spread over its tiles afterwards may take the place of its namesake, where
@@ -446,7 +463,7 @@ private:
     std::vector<const OperandTiles*> inputs_;  // nullptr: absent or a number
     std::vector<OperandTiles> outputs_;
     std::vector<DType> dtypes_;         // of the output tiles as the tasks write them
-    std::map<uint32_t, size_t> taken_;  // values whose memory an output has taken
+    std::map<uint32_t, size_t> taken_;  // base values whose memory an output has taken
     std::shared_ptr<const kernels::Program> program_;
     const kernels::KernelRow* kernel_ = nullptr;
 };
