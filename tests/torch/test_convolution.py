@@ -62,6 +62,10 @@ CASES: dict[str, tuple[Call, list[tuple[int, ...]]]] = {
         lambda x, w, b: F.conv2d(x, w, b, padding=2, stride=2, dilation=2),
         [(4, 8, 2, 1), (16, 8, 3, 3), (16,)],
     ),
+    "a row beyond the last window": (
+        lambda x, w, b: F.conv2d(x, w, b, stride=2, padding=1, dilation=(2, 3)),
+        [(4, 4, 5, 5), (1, 4, 2, 3), (1,)],
+    ),
     "windows side by side": (
         lambda x, w, b: F.conv2d(x, w, b, stride=4).flatten(2).transpose(1, 2),
         [(4, 3, 9, 8), (16, 3, 4, 4), (16,)],

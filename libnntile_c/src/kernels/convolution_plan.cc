@@ -49,6 +49,11 @@ struct Geometry {
             else
                 while (!meets(taps - 1)) --taps;
             while (first > 0 && first * apart > padding) --first;
+            // A row beyond the last window is no padding to oneDNN, a whole step of them an error
+            const auto beyond = [&] {
+                return padding + xs - (ys - 1) * step - (taps - 1) * apart - 1;
+            };
+            while (taps < sizes[w(d)] && beyond() >= step) ++taps;
             taps -= first;
             cropped |= taps != sizes[w(d)];
             sizes[w(d)] = taps;
