@@ -348,3 +348,24 @@ def test_threads_record_at_once(mode: str) -> None:
         for _ in range(5):
             (model(numbers(2, 4) + k) * (k + 1)).sum().backward()
         assert_close(found[k], model[0].weight.grad, length=100)
+
+
+@pytest.mark.parametrize("inference", [False, True])
+def test_backward_runs_where_it_is_called(inference: bool) -> None:
+    """As on the CPU; also after inference mode, which brings back a thread's earlier state."""
+    seen = []
+
+    def call() -> None:
+        if inference:
+            with torch.inference_mode():
+                torch.ones(2, device="nntile") + 1
+        x = torch.ones(3, device="nntile", requires_grad=True)
+        x.register_hook(lambda _: seen.append(threading.get_ident()))
+        (x * 2).sum().backward()
+        seen.append(threading.get_ident())
+
+    call()
+    other = threading.Thread(target=call)
+    other.start()
+    other.join()
+    assert seen[0] == seen[1] != seen[2] == seen[3]

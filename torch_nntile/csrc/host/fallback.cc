@@ -12,6 +12,7 @@
 #include <shared_mutex>
 #include <sstream>
 
+#include "contract/callers_thread.h"
 #include "contract/device.h"
 #include "contract/notices.h"
 #include "contract/stub.h"
@@ -205,6 +206,7 @@ bool draws_on_cpu(const FallbackOp& known, const OperatorHandle& op,
 
 void fallback(const OperatorHandle& op, torch::jit::Stack* stack) {
     FallbackOp& known = admit_op(op);
+    run_backward_here();
     Recording recording(known.name.c_str());
     const bool now = known.synchronous || (known.by_mask && has_mask(op, *stack)) ||
                      has_empty(op, known, *stack) || draws_on_cpu(known, op, *stack);

@@ -5,6 +5,7 @@
 
 #include <map>
 
+#include "contract/callers_thread.h"
 #include "host/fallback.h"
 #include "observe/recording.h"
 #include "rows/rows.h"
@@ -140,6 +141,7 @@ bool Row::call_foreach(const c10::OperatorHandle& op, torch::jit::Stack* stack,
 }
 
 void Row::operator()(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
+    run_backward_here();
     Recording recording(t_.name.c_str());
     const auto arguments = torch::jit::last(*stack, t_.walked.size());
     if (!(t_.foreach ? call_foreach(op, stack, arguments) : call_one(op, stack, arguments)))
