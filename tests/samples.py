@@ -95,6 +95,25 @@ def _reductions(name: str, dtypes: tuple[torch.dtype, ...]) -> list[Sample]:
     return found
 
 
+def _over_dims(name: str) -> list[Sample]:
+    op = getattr(torch, name)
+    endless = randn(4, 6)
+    endless[1, 2], endless[2], endless[3, 0] = torch.nan, -torch.inf, torch.inf
+    # The CPU's means of what is endless are no numbers where they come with a variance.
+    found = [Sample(lambda x: op(x, 1), (endless,), False)] if "mean" not in name else []
+    for dtype in (torch.float32, torch.float64, torch.bfloat16):
+        x = randn(5, 7, 4).to(dtype)
+        turned, grad = x.transpose(0, 2).contiguous().transpose(0, 2), dtype != torch.bfloat16
+        found += [
+            Sample(lambda x: op(x, 1), (x,), grad),
+            Sample(lambda x: op(x, (0, 2)), (x,), grad),
+            Sample(lambda x: op(x, (0, 1, 2)), (x + 1000,), grad),
+            Sample(lambda x: op(x, -1, keepdim=True), (turned,), grad),
+            Sample(lambda x: op(x.t(), 0), (x[:, :, 0].clone(),), grad),
+        ]
+    return found
+
+
 F32, F64, F16, BF16 = torch.float32, torch.float64, torch.float16, torch.bfloat16
 I64, I32, U8, BOOL = torch.int64, torch.int32, torch.uint8, torch.bool
 
@@ -352,6 +371,7 @@ SAMPLES: dict[str, list[Sample]] = {
         for name, op in (("tril", torch.tril), ("triu", torch.triu))
     },
     **{name: _reductions(name, dtypes) for name, dtypes in _BY_REDUCTION.items()},
+    **{name: _over_dims(name) for name in ("logsumexp", "var", "std", "var_mean", "std_mean")},
     **_products(),
     **_networks(),
     **_fills(),

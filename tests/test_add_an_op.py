@@ -57,7 +57,7 @@ REDUCTION = {
         'FOLD(nansum, "y = sum of x over dims, without nan", "add", value)\n',
     ),
     "torch_nntile/aten.py": (
-        '    *_same("amax amin argmax argmin",',
+        '    *_same("amax amin argmax argmin logsumexp",',
         '    *_same("nansum", "self:x dim:dims keepdim"),\n',
     ),
 }

@@ -100,7 +100,7 @@ UNARY = (
 FUNCTIONS = (
     *_same(UNARY, "self:x"),
     Row("sgn", "sign", "self:x"),
-    *_same("erfinv lgamma digamma angle i0 nntile::trigamma hardswish hardsigmoid", "self:x"),
+    *_same("erfinv lgamma digamma angle i0 nntile::trigamma hardswish hardsigmoid mish", "self:x"),
     *(Row(f"special_{name}", name, "self:x") for name in ("i1", "i0e", "i1e")),
     *(
         Row(f"nntile::bessel_i{n}", f"i{n}", "self:x")  # what the CPU refuses for short floats
@@ -168,7 +168,8 @@ REDUCTIONS = (
     *_same("prod any all", "self:x"),
     *_same("prod", "self:x dim:dims keepdim", "dim_int"),
     *_same("any all", "self:x dim:dims keepdim", "dim"),
-    *_same("amax amin argmax argmin", "self:x dim:dims keepdim"),
+    *_same("amax amin argmax argmin logsumexp", "self:x dim:dims keepdim"),
+    *_same("var std var_mean std_mean", "self:x dim:dims correction keepdim", "correction"),
     _own("sumsq", "self:x dim:dims keepdim"),
     Row("max", "amax", "self:x"),
     Row("min", "amin", "self:x"),

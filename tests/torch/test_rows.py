@@ -56,6 +56,8 @@ ELSEWHERE = {
     ),
     "nntile::channel_sums": "norms and variances: test_layers.py and test_norms.py",
     "nntile::channel_blend": "norms: test_layers.py and test_norms.py",
+    "nntile::batch_norm": "norms: test_layers.py and test_norms.py",
+    "nntile::batch_norm_backward": "norms: test_layers.py and test_norms.py",
     **dict.fromkeys(
         (f"nntile::{kind}_norm{way}" for kind in ("rms", "group") for way in ("", "_backward")),
         "test_norms.py",

@@ -99,50 +99,6 @@ def _dims(self: Tensor, dim: int | Sequence[int] | None) -> list[int]:
     return [dim] if isinstance(dim, int) else list(dim)
 
 
-@composition("var_mean.correction")
-def var_mean(
-    self: Tensor,
-    dim: Sequence[int] | None = None,
-    *,
-    correction: Number | None = None,
-    keepdim: bool = False,
-) -> tuple[Tensor, Tensor]:
-    if not self.is_floating_point():
-        raise RuntimeError("std and var only support floating point and complex dtypes")
-    dims = _dims(self, dim)
-    # PyTorch raises for dims that are none, or twice.
-    sizes = torch.empty(self.shape, device="meta").sum(dims, keepdim=keepdim).shape
-    reduced = {d % max(self.dim(), 1) for d in dims}
-    count = math.prod(self.shape[d] for d in reduced) if self.dim() else 1
-    divisor = max(count - (1 if correction is None else correction), 0)
-    if self.dtype == torch.float64 or not self.numel():
-        mean = self.mean(dims, keepdim=True)
-        centred = self - mean
-        var = (centred * centred).sum(dims, keepdim=keepdim) / divisor
-        return var, mean.reshape(sizes)
-    # Read once. From the first element on: what does not vary has a variance of 0.
-    kept = [d for d in range(self.dim()) if d not in reduced]
-    shift = self
-    for d in sorted(reduced if self.dim() else (), reverse=True):
-        shift = shift.select(d, 0)
-    shift = shift.double()
-    first, second = torch.ops.nntile.channel_sums(self, self, shift, kept)
-    mean = first / count
-    var = torch.clamp_min(second - first * (mean - shift), 0) / divisor
-    return var.to(self.dtype).reshape(sizes), mean.to(self.dtype).reshape(sizes)
-
-
-@composition("var.correction")
-def var(
-    self: Tensor,
-    dim: Sequence[int] | None = None,
-    *,
-    correction: Number | None = None,
-    keepdim: bool = False,
-) -> Tensor:
-    return var_mean(self, dim, correction=correction, keepdim=keepdim)[0]
-
-
 @composition("linalg_vector_norm")
 def vector_norm(
     self: Tensor,

@@ -17,16 +17,10 @@ __all__ = ["DECOMPOSED"]
 DECOMPOSED: tuple[str, ...] = (
     *("addr", "vdot", "deg2rad", "rad2deg", "frac", "nan_to_num", "sinc"),
     *("trace", "eye", "eye.m", "renorm"),
-    *("mish", "mish_backward", "celu", "logit", "special_entr"),
+    *("mish_backward", "celu", "logit", "special_entr"),
     *("binary_cross_entropy_with_logits", "_weight_norm_interface"),
     *("aminmax", "nansum", "norm.ScalarOpt_dim", "norm.ScalarOpt_dim_dtype", "isin.Tensor_Scalar"),
-    *(
-        "logsumexp",
-        "std.correction",
-        "std_mean.correction",
-        "all.dims",
-        "count_nonzero.dim_IntList",
-    ),
+    *("all.dims", "count_nonzero.dim_IntList"),
 )
 
 

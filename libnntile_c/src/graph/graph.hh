@@ -141,7 +141,7 @@ public:
     const Value& value(uint32_t v) const { return values[v]; }
     // The dense value that a value is stored as, and its layout there (identity unless it is a
     // view).
-    uint32_t base_of(uint32_t v) const {
+    uint32_t base_of(uint32_t v) const override {
         return values[v].kind == ValueKind::view ? views[values[v].source].base : v;
     }
     Layout layout_of(uint32_t v) const override {

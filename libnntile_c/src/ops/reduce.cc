@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Reductions over dims: sum, prod, amax, amin, any, all, sumsq; mean; argmax, argmin.
+// Reductions over dims: sum, prod, amax, amin, any, all, sumsq; mean, var and std, logsumexp;
+// argmax, argmin.
 #include "kernels/fold.hh"
-#include "ops/common.hh"
+#include "ops/numbers.hh"
 
 namespace nntile::ops {
 namespace {
@@ -107,6 +108,77 @@ std::vector<uint32_t> mean(Builder& graph, const Call& call, std::span<const uin
                            call.compute)};
 }
 
+Attr dims_of(const std::vector<bool>& all, bool which) {
+    Attr dims;
+    for (size_t d = 0; d < all.size(); ++d)
+        if (all[d] == which) dims.ints.push_back(static_cast<int64_t>(d));
+    return dims;
+}
+uint32_t reshaped(Builder& graph, uint32_t value, const Dims& sizes) {
+    return graph.type_of(value).sizes == sizes ? value : graph.view(value, Layout::dense(sizes));
+}
+
+void moments_shape(const Call& call, std::vector<Type>& outputs) {
+    outputs.assign(call.row.outputs.size(), {call.compute, reduced_sizes(call), false});
+}
+// var | std, and the mean with those of two outputs
+std::vector<uint32_t> moments(Builder& graph, const Call& call, std::span<const uint32_t> in) {
+    const uint32_t x = in[0];
+    const auto reduced = reduced_dims(call);
+    const Dims &all = call.inputs[0].sizes, sizes = reduced_sizes(call);
+    double count = 1;
+    for (size_t d = 0; d < all.size(); ++d)
+        if (reduced[d]) count *= static_cast<double>(all[d]);
+    const double divisor = std::max(count - call.attr("correction").f, 0.0);
+    Numbers n(graph, DType::f64);
+    uint32_t mean, var;
+    if (call.compute == DType::f64 || product(all) == 0) {
+        mean = graph.op("mean", in, {call.attr("dims"), integer(1)}, call.compute)[0];
+        const uint32_t centred = n.sub(x, mean);
+        var = graph.op("sumsq", std::span(&centred, 1), {call.attr("dims"), integer(1)},
+                       DType::f64)[0];
+    } else {
+        // Read once. From the first element on: what does not vary has a variance of 0.
+        const Layout own = graph.layout_of(x);
+        Layout first{{}, {}, own.offset};
+        for (size_t d = 0; d < all.size(); ++d) {
+            if (reduced[d]) continue;
+            first.sizes.push_back(own.sizes[d]);
+            first.strides.push_back(own.strides[d]);
+        }
+        const uint32_t shift = graph.copy(graph.view(graph.base_of(x), first), DType::f64);
+        const auto sums = graph.op("channel_sums", std::vector<uint32_t>{x, x, shift},
+                                   {dims_of(reduced, false)}, call.compute);
+        mean = n.div(sums[0], count);
+        var = n.op("clamp_min", {n.sub(sums[1], n.mul(sums[0], n.sub(mean, shift))), n.number(0)});
+    }
+    var = n.div(var, divisor);
+    if (call.row.name.starts_with("std")) var = n.op("sqrt", {var});
+    std::vector<uint32_t> out{var, mean};
+    out.resize(call.row.outputs.size());
+    for (uint32_t& v : out) v = reshaped(graph, graph.in_dtype(v, call.compute), sizes);
+    return out;
+}
+
+std::vector<uint32_t> logsumexp(Builder& graph, const Call& call, std::span<const uint32_t> in) {
+    const DType wide = is_short_float(call.compute) ? DType::f32 : call.compute;
+    Numbers n(graph, wide);
+    const Dims sizes = reduced_sizes(call);
+    const Attr &dims = call.attr("dims"), &keepdim = call.attr("keepdim");
+    const auto sum_of = [&](uint32_t x) {
+        const uint32_t e = n.op("exp", {x});
+        return n.op("log", {graph.op("sum", std::span(&e, 1), {dims, keepdim}, wide)[0]});
+    };
+    const uint32_t x = graph.in_dtype(in[0], wide);
+    if (product(call.inputs[0].sizes) == 0) return {graph.in_dtype(sum_of(x), call.compute)};
+    const uint32_t largest = graph.op("amax", std::span(&x, 1), {dims, integer(1)}, wide)[0];
+    const uint32_t endless = graph.op("isinf", std::span(&largest, 1), {}, wide)[0];
+    const uint32_t from =
+        graph.op("where", std::vector<uint32_t>{endless, n.number(0), largest}, {}, wide)[0];
+    const uint32_t y = n.add(sum_of(n.sub(x, from)), reshaped(graph, from, sizes));
+    return {graph.in_dtype(y, call.compute)};
+}
+
 OpRow row_of(const char* name, const char* doc) {
     return {.name = name,
             .doc = doc,
@@ -148,6 +220,25 @@ NNTILE_ROWS(reduce) {
     m.shape = reduce_shape;
     m.compose = mean;
     rows.push_back(std::move(m));
+    OpRow l = row_of("logsumexp", "y = log(sum of exp(x) over dims)");
+    l.rule = Rule::compose;
+    l.types = Types::floating;
+    l.shape = reduce_shape;
+    l.compose = logsumexp;
+    rows.push_back(std::move(l));
+    for (const char* name : {"var", "std", "var_mean", "std_mean"}) {
+        OpRow v = row_of(name,
+                         "y = variance over dims (std: its root) with divisor count - "
+                         "correction, and the mean");
+        v.rule = Rule::compose;
+        v.types = Types::floating;
+        v.inputs = {{"x"}};
+        v.attrs.insert(v.attrs.begin() + 1, {"correction", AttrKind::real, "1"});
+        if (v.name.ends_with("mean")) v.outputs.push_back({"mean"});
+        v.shape = moments_shape;
+        v.compose = moments;
+        rows.push_back(std::move(v));
+    }
     for (const char* name : {"argmax", "argmin"}) {
         OpRow row =
             row_of(name, "y = row-major index over dims of the first extreme of x; nan wins");

@@ -106,6 +106,7 @@ public:
     virtual uint32_t view(uint32_t base, Layout layout) = 0;
     virtual uint32_t scalar(DType dtype, double f, int64_t i) = 0;
     virtual Type type_of(uint32_t value) const = 0;
+    virtual uint32_t base_of(uint32_t value) const = 0;  // the dense value that it is a part of
     virtual Layout layout_of(uint32_t value) const = 0;  // in the dense value that it is a part of
 
     // A tensor anew, in this dtype.
