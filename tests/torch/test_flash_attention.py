@@ -194,6 +194,14 @@ def test_the_overload_itself() -> None:
         op(*on_device, 0.5)
 
 
+def test_the_overload_itself_on_last_dims_that_are_not_dense() -> None:
+    """The CPU's kernel takes them for dense, in all versions; attention never gives it others."""
+    op = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
+    dense = inputs()
+    strided = [x.to("nntile").transpose(1, 3).contiguous().transpose(1, 3) for x in dense]
+    torch.testing.assert_close(op(*strided)[0].cpu(), op(*dense)[0])
+
+
 def test_what_pytorch_refuses() -> None:
     q, k, v = inputs()
     for wrong in ((q, k.double(), v), (q, k[..., :4], v), (q, k, v[:, :2])):
