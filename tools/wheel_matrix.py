@@ -83,7 +83,8 @@ def tree(folder: Path, commit: str) -> Path:
     Python 3.10 has no PYTHONSAFEPATH: a program that a test starts finds what stands beside it.
     """
     shutil.rmtree(folder, ignore_errors=True)
-    command = ["git", "archive", commit, "tests", "tools", "docs", "examples", "pyproject.toml"]
+    package = (":(exclude)torch_nntile", ":(exclude)_torch_nntile_autoload.py")
+    command = ["git", "archive", commit, "--", ".", *package]
     archive = subprocess.run(command, cwd=ROOT, check=True, capture_output=True).stdout
     with tarfile.open(fileobj=io.BytesIO(archive)) as files:
         files.extractall(folder)
