@@ -8,7 +8,12 @@ from __future__ import annotations
 
 import torch
 
-__all__ = ["ATTENTION_OF_THREE_DIMS", "BOUNDS_SATURATE", "CAUSAL_TAKES_A_MASK"]
+__all__ = [
+    "ATTENTION_OF_THREE_DIMS",
+    "BOUNDS_SATURATE",
+    "CAUSAL_TAKES_A_MASK",
+    "SOLVE_MAY_TRANSPOSE",
+]
 
 _MAJOR, _MINOR = (int(part) for part in torch.__version__.split(".")[:2])
 
@@ -29,3 +34,7 @@ ATTENTION_OF_THREE_DIMS = _since(14)
 # Up to 2.13 the CPU's kernel of attention takes a mask with is_causal, which its formula refuses.
 # (compositions/attention.py)
 CAUSAL_TAKES_A_MASK = not _since(14)
+
+# Up to 2.10 linalg.solve() factorises the transpose where A is contiguous, and its gradient asks A
+# again which it was. Later ones factorise A. (compositions/linalg.py)
+SOLVE_MAY_TRANSPOSE = not _since(11)
