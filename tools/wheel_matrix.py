@@ -88,7 +88,7 @@ def tree(folder: Path, commit: str) -> Path:
     archive = subprocess.run(command, cwd=ROOT, check=True, capture_output=True).stdout
     with tarfile.open(fileobj=io.BytesIO(archive)) as files:
         files.extractall(folder)
-    return folder
+    return folder.resolve()  # as pytest names what it runs
 
 
 def run(python: Path, wheel: Path, tests: list[str], seconds: int) -> dict[str, Any]:
