@@ -12,6 +12,7 @@ __all__ = [
     "ATTENTION_OF_THREE_DIMS",
     "BOUNDS_SATURATE",
     "CAUSAL_TAKES_A_MASK",
+    "PYTHON_KNOWS_CHANNELS_LAST",
     "SOLVE_MAY_TRANSPOSE",
 ]
 
@@ -38,3 +39,7 @@ CAUSAL_TAKES_A_MASK = not _since(14)
 # Up to 2.10 linalg.solve() factorises the transpose where A is contiguous, and its gradient asks A
 # again which it was. Later ones factorise A. (compositions/linalg.py)
 SOLVE_MAY_TRANSPOSE = not _since(11)
+
+# suggest_memory_format() in Python is what the CPU's kernels have in C++. In that of 2.10 a dim with
+# stride 1 takes no room. (compositions/formats.py)
+PYTHON_KNOWS_CHANNELS_LAST = _since(11)
