@@ -28,8 +28,8 @@ void check_target(const Call& call, const Dims& x, const Dims& target) {
 // In the words of PyTorch's kernel: up to 2.11 its Meta function says nothing before.
 void check_labels(const Call& call, size_t input) {
     static constexpr const char* names[dtype_count] = {
-        "None", "Float", "Double", "Half", "BFloat16", "Long", "Int", "Short", "Char",
-        "Byte", "Bool",
+        "None", "Float", "Double", "Half", "BFloat16", "Long",
+        "Int",  "Short", "Char",   "Byte", "Bool",
     };
     const DType dtype = call.inputs[input].dtype;
     check(dtype == DType::i64 || dtype == DType::u8, Status::invalid_argument,
