@@ -11,6 +11,8 @@ import torch
 from samples_index import samples_of
 from torch import Tensor
 
+from torch_nntile import versions
+
 __all__ = ["DIVISIONS", "NUMBERS", "SAMPLES", "Sample"]
 
 # Values of number arguments by name; "" for all others.
@@ -293,9 +295,20 @@ def _networks() -> dict[str, list[Sample]]:
 
         q, k, v = (randn(2, 4, n, 8) for n in (6, 5, 5))
         masks = ((), (randn(6, 5) > -1,), *([] if options else [(randn(2, 1, 1, 5),)]))
+        if options and not versions.CAUSAL_TAKES_A_MASK:
+            masks = ((),)
         return [Sample(call, (q, k, v, *mask), True, 64) for mask in masks]
 
-    found["_scaled_dot_product_flash_attention_for_cpu"] = [*attended(), *attended(0.0, True)]
+    def causal_with_a_mask(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        kernel = aten._scaled_dot_product_flash_attention_for_cpu
+        result: Tensor = kernel(q, k, v, 0.0, True, attn_mask=randn(6, 5).to(q.device))[0]
+        return result
+
+    found["_scaled_dot_product_flash_attention_for_cpu"] = [
+        *attended(),
+        *attended(0.0, True),
+        Sample(causal_with_a_mask, tuple(randn(2, 4, n, 8) for n in (6, 5, 5)), True, 64),
+    ]
     found["_scaled_dot_product_flash_attention_for_cpu_backward"] = [
         Sample(
             lambda dy, q, k, v, c=causal: aten._scaled_dot_product_flash_attention_for_cpu_backward(

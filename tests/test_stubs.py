@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import csv
 import io
+import os
+import subprocess
 import sys
 import zipfile
 from pathlib import Path
@@ -47,7 +49,15 @@ def test_versions_without_a_stub(found: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "found", ["2.10.0.dev20260101+cpu", "2.10.0a0+git123", "2.10.0rc1", "2.11.0a0+gitdef"]
+    "found",
+    [
+        "2.10.0.dev20260101+cpu",
+        "2.10.0a0+git123",
+        "2.10.0rc1",
+        "2.11.0a0+gitdef",
+        "2.10.0+gitabc",
+        "2.12.0.dev2026",  # and of a version without a stub
+    ],
 )
 def test_what_is_no_release_needs_a_stub_of_its_own(found: str) -> None:
     with pytest.raises(ImportError, match="is installed, which is no release"):
@@ -77,6 +87,41 @@ def test_diagnose_names_an_upgraded_torch(
     assert "PyTorch 2.99.0 is installed" in text
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("version", ["2.99.0.dev20261101+cpu", "2.13.0+gitabc", "2.9.1"])
+def test_another_torch_under_the_package(version: str, tmp_path: Path) -> None:
+    """A copy of PyTorch that says so: `import torch` warns and works, ours raises, diagnose names it."""
+    real, copy = Path(torch.__file__).parent, tmp_path / "torch"
+    copy.mkdir()
+    for path in real.iterdir():
+        (copy / path.name).symlink_to(path)
+    (copy / "version.py").unlink()
+    text = (real / "version.py").read_text().replace(f"'{torch.__version__}'", f"'{version}'")
+    (copy / "version.py").write_text(text)
+
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, *words],
+            capture_output=True,
+            text=True,
+            check=False,
+            env={**os.environ, "PYTHONPATH": str(tmp_path), "TORCH_DEVICE_BACKEND_AUTOLOAD": "1"},
+            cwd=tmp_path,
+        )
+
+    done = run("-c", "import torch; print(torch.__version__, torch.ones(2).sum().item())")
+    assert (done.returncode, done.stdout) == (0, f"{version} 2.0\n")
+    assert "Device 'nntile' is not there: torch_nntile has stubs for PyTorch" in done.stderr
+    done = run("-c", "import torch_nntile")
+    assert done.returncode == 1
+    assert "ImportError: torch_nntile has stubs for PyTorch 2." in done.stderr
+    assert f"but PyTorch {version} is installed" in done.stderr
+    done = run("-m", "torch_nntile.diagnose")
+    assert done.returncode == 1
+    assert f"another copy, not used: {real}" in done.stdout
+    assert "FAIL  torch version: ImportError: torch_nntile has stubs" in done.stdout
+
+
 def test_diagnose_names_a_second_torch(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     other = tmp_path / "torch"
     other.mkdir()
@@ -102,6 +147,28 @@ def test_a_missing_library_is_named_with_its_package(
     with pytest.raises(ImportError, match=f"have it in {package}") as raised:
         stubs.core()
     assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("isa", "text"), [("baseline", "without AVX2"), ("avx2", "AVX2"), ("avx512", "AVX-512")]
+)
+def test_instructions_are_those_that_the_core_found(
+    isa: str, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An emulated processor has other ones than the host, whose /proc/cpuinfo is seen."""
+    monkeypatch.setattr(diagnose.platform, "machine", lambda: "x86_64")
+    monkeypatch.setattr(diagnose, "_core", lambda: f"starpu: 1.4.10\nisa: {isa}\ncontext: none")
+    assert text in diagnose._processor()
+
+
+def test_a_core_that_does_not_load_leaves_the_processor_to_linux(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fails() -> str:
+        raise ImportError("libgomp.so.1: cannot open shared object file")
+
+    monkeypatch.setattr(diagnose, "_core", fails)
+    assert diagnose._processor()
 
 
 def test_another_c_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,17 +6,22 @@ wheel_matrix.py dist/X.whl --torch 2.10.0 2.13.0 --python python3.10 /opt/python
 wheel_matrix.py --page        the page anew, from what was run before
 
 Each pair has an environment of its own in build/matrix, which is kept; results are kept in
-tests/version_results.json, so a matrix may be run in parts.
+tests/version_results.json, so a matrix may be run in parts. Tests are those of the last commit, in a
+folder that does not have the package.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
+import io
 import itertools
 import json
 import os
+import shutil
 import subprocess
 import sys
+import tarfile
 import time
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
@@ -72,20 +77,33 @@ def environment(python: str, torch: str) -> Path:
     return inside
 
 
+def tree(folder: Path, commit: str) -> Path:
+    """What tests need of a commit: all but the package, which is to be the wheel's.
+
+    Python 3.10 has no PYTHONSAFEPATH: a program that a test starts finds what stands beside it.
+    """
+    shutil.rmtree(folder, ignore_errors=True)
+    package = (":(exclude)torch_nntile", ":(exclude)_torch_nntile_autoload.py")
+    command = ["git", "archive", commit, "--", ".", *package]
+    archive = subprocess.run(command, cwd=ROOT, check=True, capture_output=True).stdout
+    with tarfile.open(fileobj=io.BytesIO(archive)) as files:
+        files.extractall(folder)
+    return folder.resolve()  # as pytest names what it runs
+
+
 def run(python: Path, wheel: Path, tests: list[str], seconds: int) -> dict[str, Any]:
     """The first program, then the tests, against the installed wheel."""
     pip: list[str | Path] = [python, "-m", "pip", "install", "-q", "--disable-pip-version-check"]
     output(*pip, "--force-reinstall", "--no-deps", wheel)
-    # The program in a folder from which Python does not find the tree; tests, which name lines
-    # relative to the tree, by a script that does not put it on the path.
-    work = FOLDER / "work"
+    work, pair = FOLDER / "work", python.parents[1].name
     work.mkdir(parents=True, exist_ok=True)
-    version = output(python, "-c", FIRST_PROGRAM, cwd=work).strip()
-    files = [str(ROOT / test) for test in tests]
-    report = work / f"{python.parents[1].name}.xml"
+    commit = output("git", "rev-parse", "--short=12", "HEAD", cwd=ROOT).strip()
+    here = tree(work / pair, commit)
+    version = output(python, "-c", FIRST_PROGRAM, cwd=here).strip()
+    report = work / f"{pair}.xml"
     report.unlink(missing_ok=True)
     begin = time.monotonic()
-    command = [python.with_name("pytest"), "-q", "-c", ROOT / "pyproject.toml", "--rootdir", ROOT]
+    command = [python.with_name("pytest"), "-q", "-c", here / "pyproject.toml", "--rootdir", here]
     command += [
         "-n",
         "2",
@@ -95,13 +113,13 @@ def run(python: Path, wheel: Path, tests: list[str], seconds: int) -> dict[str, 
         "not slow and not bench",
         f"--junitxml={report}",
     ]
-    command += ["-p", "no:cacheprovider", "-o", "junit_family=xunit1", *files]
+    command += ["-p", "no:cacheprovider", "-o", "junit_family=xunit1", *tests]
     env = os.environ | {"PYTHONSAFEPATH": "1"}
     log = report.with_suffix(".log")
     with log.open("w") as out:
         subprocess.run(
             [str(word) for word in command],
-            cwd=ROOT,
+            cwd=here,
             env=env,
             check=False,
             timeout=seconds,
@@ -111,6 +129,8 @@ def run(python: Path, wheel: Path, tests: list[str], seconds: int) -> dict[str, 
     return {
         "torch": version,
         "wheel": wheel.name,
+        "sha256": hashlib.sha256(wheel.read_bytes()).hexdigest(),
+        "commit": commit,
         "tests": tests,
         "minutes": round((time.monotonic() - begin) / 60, 1),
         **counts(report),
@@ -137,14 +157,16 @@ def page(results: dict[str, Any]) -> str:
         "# Versions of PyTorch and Python",
         "",
         "One wheel, beside each PyTorch; written by `tools/wheel_matrix.py`, by what it ran: tests of",
-        "`tests/torch`, without the slow ones, against the installed wheel. Where PyTorch is a CUDA",
-        "build (`+cu…`), as it comes from PyPI, it ran without a GPU and without NVIDIA's libraries.",
+        "`tests/torch`, with op_db's sample and without the slow ones, against the installed wheel.",
+        "Where PyTorch is a CUDA build (`+cu…`), as it comes from PyPI, it ran without a GPU and",
+        "without NVIDIA's libraries.",
         "",
         "| Python | PyTorch | files run | passed | skipped | failed |",
         "| --- | --- | --- | --- | --- | --- |",
     ]
     failures: list[str] = []
     parts: dict[str, list[str]] = {}  # the pairs that ran the same files
+    wheels: dict[str, list[str]] = {}  # and those with the same wheel and tests
 
     def order(key: str) -> list[list[int]]:
         return [[int(n) for n in part.split(".")] for part in key.split("-")]
@@ -159,12 +181,16 @@ def page(results: dict[str, Any]) -> str:
             f"| {python} | {result['torch']} | {files} | {result['passed']} | {result['skipped']} "
             f"| {len(result['failed'])} |"
         )
+        wheel = f"`{result['wheel']}` (sha256 `{result['sha256']}`), tests of `{result['commit']}`"
+        wheels.setdefault(wheel, []).append(f"{python} with {result['torch']}")
         if not whole:
             names = ", ".join(Path(name).stem.removeprefix("test_") for name in result["tests"])
             parts.setdefault(names, []).append(f"{python} with {result['torch']}")
         if result["failed"]:
             failures += ["", f"Python {python}, PyTorch {result['torch']}, failed:", ""]
             failures += [f"* `{name}`" for name in result["failed"]]
+    for wheel, pairs in wheels.items():
+        lines += ["", f"{'All' if len(wheels) == 1 else ', '.join(pairs)}: {wheel}."]
     for names, pairs in parts.items():
         lines += ["", f"Python {', '.join(pairs)} ran: {names}."]
     return "\n".join([*lines, *failures, ""])

@@ -52,6 +52,10 @@ def init() -> None:
         context.init_context(runtime_mode=modes.runtime_mode())
 
 
+def _lazy_init() -> None:
+    """Called before the first tensor. Without it torch.accelerator.synchronize() does nothing, up to 2.11."""
+
+
 def _is_in_bad_fork() -> bool:
     return bool(_c.get("nntile_context_forked"))
 

@@ -27,16 +27,31 @@ def _python() -> str:
 
 def _processor() -> str:
     """Kernels are compiled for several instruction sets, and chosen when they run."""
+    if platform.machine() != "x86_64":
+        return platform.machine()
+    return {
+        "avx512": "AVX-512",
+        "avx2": "AVX2",
+        "baseline": "x86-64 without AVX2: everything runs, several times slower",
+    }[_instructions()]
+
+
+def _instructions() -> str:
+    """What the core asked the processor for. /proc/cpuinfo, for a core that does not load, is of the
+    host where the processor is emulated.
+    """
+    try:
+        return _core().partition("isa: ")[2].split()[0]
+    except Exception:  # its own step says it
+        pass
     try:
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
     except OSError:
-        return platform.machine()
+        return "baseline"
     flags = next((line.split() for line in text.splitlines() if line.startswith("flags")), [])
-    if platform.machine() != "x86_64":
-        return platform.machine()
     if "avx2" not in flags:
-        return "x86-64 without AVX2: everything runs, several times slower"
-    return "AVX-512" if "avx512f" in flags else "AVX2"
+        return "baseline"
+    return "avx512" if "avx512f" in flags else "avx2"
 
 
 def _others(name: str, found: Path) -> list[str]:

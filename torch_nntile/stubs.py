@@ -38,14 +38,14 @@ def choose(found: str, stubs: dict[str, tuple[str, str, int]] = _torch_build.STU
     """The minor version whose stub serves that PyTorch.
 
     A stub fills in PyTorch's C++ classes, whose layout changes with each minor version. What is
-    no release (a nightly, a local build) may have any layout: only a stub built for just that
-    version serves it.
+    no release (a nightly, a local build, "+git..") may have any layout: only a stub built for just
+    that version serves it.
 
     Raises:
         ImportError: there is none; says which there are, and what to do.
     """
     minor = minor_of(found)
-    release = re.fullmatch(r"\d+\.\d+(\.\d+)*(\.post\d+)?(\+.*)?", found) is not None
+    release = re.fullmatch(r"\d+\.\d+(\.\d+)*(\.post\d+)?(\+(?!git).*)?", found) is not None
     if minor in stubs and (release or stubs[minor][0] == found):
         return minor
     served = sorted(stubs, key=_by_number)

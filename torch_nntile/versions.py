@@ -8,7 +8,13 @@ from __future__ import annotations
 
 import torch
 
-__all__ = ["BOUNDS_SATURATE"]
+__all__ = [
+    "ATTENTION_OF_THREE_DIMS",
+    "BOUNDS_SATURATE",
+    "CAUSAL_TAKES_A_MASK",
+    "PYTHON_KNOWS_CHANNELS_LAST",
+    "SOLVE_MAY_TRANSPOSE",
+]
 
 _MAJOR, _MINOR = (int(part) for part in torch.__version__.split(".")[:2])
 
@@ -21,3 +27,19 @@ def _since(minor: int) -> bool:
 # refused where nothing is within it, as clamp_min(300) of uint8. Up to 2.14 the CPU wraps the bound:
 # clamp_max(300) of uint8 is clamp_max(44). (aten.py)
 BOUNDS_SATURATE = _since(15)
+
+# scaled_dot_product_attention() of three dims is that of a batch of one, so the CPU's kernel serves
+# it. Up to 2.13 the formula does. (compositions/attention.py)
+ATTENTION_OF_THREE_DIMS = _since(14)
+
+# Up to 2.13 the CPU's kernel of attention takes a mask with is_causal, which its formula refuses.
+# (compositions/attention.py)
+CAUSAL_TAKES_A_MASK = not _since(14)
+
+# Up to 2.10 linalg.solve() factorises the transpose where A is contiguous, and its gradient asks A
+# again which it was. Later ones factorise A. (compositions/linalg.py)
+SOLVE_MAY_TRANSPOSE = not _since(11)
+
+# suggest_memory_format() in Python is what the CPU's kernels have in C++. In that of 2.10 a dim with
+# stride 1 takes no room. (compositions/formats.py)
+PYTHON_KNOWS_CHANNELS_LAST = _since(11)

@@ -131,6 +131,14 @@ DTYPES: dict[str, Callable[[str], object]] = {
     "in place": lambda d: torch.ones(2, device=d, dtype=torch.int32).add_(torch.ones(2, device=d)),
     "embedding": lambda d: F.embedding(torch.ones(2, device=d), torch.ones(2, 2, device=d)),
     "nll_loss": lambda d: F.nll_loss(torch.ones(2, 3, device=d), torch.ones(2, device=d)),
+    "nll_loss of images": lambda d: F.nll_loss(
+        torch.ones(2, 3, 4, 4, device=d), torch.ones(2, 4, 4, device=d, dtype=torch.int32)
+    ),
+    "nll_loss_backward": lambda d: torch.ops.aten.nll_loss_backward(
+        *(torch.ones((), device=d), torch.ones(2, 3, device=d)),
+        torch.ones(2, device=d, dtype=torch.int16),
+        *(None, 1, -100, torch.ones((), device=d)),
+    ),
     "softmax": lambda d: torch.ones(2, device=d, dtype=torch.int64).softmax(0),
     "neg": lambda d: -torch.ones(2, device=d, dtype=torch.bool),
     "sub": lambda d: (

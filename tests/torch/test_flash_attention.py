@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 import torch_nntile
-from torch_nntile import explain, wait
+from torch_nntile import explain, versions, wait
 
 BATCH, HEADS, LENGTH, KEYS, SIZE = 2, 4, 9, 7, 8
 CUTS = ({0: {0: 1}}, {0: {1: (1, 3)}}, {0: {2: (4, 5)}}, {0: {0: 1, 1: 2, 2: 3}, 1: {2: 3}})
@@ -57,8 +57,9 @@ CALLS: dict[str, dict[str, Any]] = {
     "scale": {"scale": 0.3},
     "no scale": {"scale": 0.0},
     **{name: {"attn_mask": make()} for name, make in MASKS.items()},
-    "causal with a mask": {"attn_mask": MASKS["numbers"](), "is_causal": True},
 }
+if versions.CAUSAL_TAKES_A_MASK:
+    CALLS["causal with a mask"] = {"attn_mask": MASKS["numbers"](), "is_causal": True}
 
 
 def attend(**options: Any) -> Callable[..., Tensor]:
@@ -193,6 +194,14 @@ def test_the_overload_itself() -> None:
         op(*on_device, 0.5)
 
 
+def test_the_overload_itself_on_last_dims_that_are_not_dense() -> None:
+    """The CPU's kernel takes them for dense, in all versions; attention never gives it others."""
+    op = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
+    dense = inputs()
+    strided = [x.to("nntile").transpose(1, 3).contiguous().transpose(1, 3) for x in dense]
+    torch.testing.assert_close(op(*strided)[0].cpu(), op(*dense)[0])
+
+
 def test_what_pytorch_refuses() -> None:
     q, k, v = inputs()
     for wrong in ((q, k.double(), v), (q, k[..., :4], v), (q, k, v[:, :2])):
@@ -203,6 +212,24 @@ def test_what_pytorch_refuses() -> None:
         assert type(found.value) is type(expected.value)
     with pytest.raises(RuntimeError):
         F.scaled_dot_product_attention(q.to("nntile"), k, v)
+
+
+@pytest.mark.parametrize("dims", [3, 4])
+@pytest.mark.parametrize("name", ["numbers", "bools"])
+def test_a_mask_of_a_causal_call_is_taken_where_the_cpu_takes_it(name: str, dims: int) -> None:
+    call = attend(attn_mask=MASKS[name](), is_causal=True)
+
+    def outcome(device: str) -> Tensor | str:
+        try:
+            return call(*((x[0] if dims == 3 else x).to(device) for x in inputs())).cpu()
+        except RuntimeError as error:
+            return str(error)
+
+    found, expected = outcome("nntile"), outcome("cpu")
+    if isinstance(expected, str):
+        assert found == expected
+    else:
+        torch.testing.assert_close(found, expected)
 
 
 def test_autocast() -> None:

@@ -47,4 +47,5 @@ def test_all(tmp_path: Path) -> None:
 
 def test_exceptions_are_entries() -> None:
     known = set(cases.names())
-    assert {name for name, _, _ in cases.EXCEPTIONS} <= known
+    new = {"native_group_norm"}  # op_db of PyTorch 2.10 does not have it
+    assert {name for name, _, _ in cases.EXCEPTIONS} - new <= known

@@ -243,3 +243,12 @@ def test_copies_between_orders_of_short_dims(dtype: torch.dtype) -> None:
             if part.shape[1] != 3:
                 on_device = on_device[:, 2:, ..., 1:3]
             assert torch.equal(on_device.permute(order).contiguous().cpu(), y.contiguous())
+
+
+@pytest.mark.parametrize(
+    "sizes", [(5, 0, 5, 10), (5, 3, 0, 4), (0, 3, 2, 4), (2, 3, 2, 0)], ids=str
+)
+def test_addbmm_of_nothing(sizes: tuple[int, int, int, int]) -> None:
+    batch, rows, terms, columns = sizes
+    operands = [numbers(rows, columns), numbers(batch, rows, terms), numbers(batch, terms, columns)]
+    assert_parity(lambda *x: torch.addbmm(*x, beta=0.5, alpha=2), operands)

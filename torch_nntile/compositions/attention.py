@@ -19,6 +19,7 @@ from torch.nn import functional as F
 from torch.nn.attention import SDPBackend
 from torch.utils._python_dispatch import _disable_current_modes
 
+from torch_nntile import versions
 from torch_nntile.compositions.registry import composition, derivative, of_nested
 
 __all__ = ["is_batched"]
@@ -46,10 +47,19 @@ def scaled_dot_product_attention(
     (batch, length, heads, size) in memory, whatever the operands are. So a model that makes heads by
     view() and transpose() undoes both without a copy, here as there.
     """
+    if versions.ATTENTION_OF_THREE_DIMS and query.dim() == key.dim() == value.dim() == 3:
+        if attn_mask is not None and attn_mask.dim() in (1, 3):
+            attn_mask = attn_mask.unsqueeze(0)
+        q, k, v = (x.unsqueeze(0) for x in (query, key, value))
+        of_one = scaled_dot_product_attention(
+            q, k, v, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
+        )
+        return of_one.squeeze(0)
     operands = (query, key, value, *(() if attn_mask is None else (attn_mask,)))
     learned = attn_mask is not None and attn_mask.requires_grad
     # The kernel has no derivative in forward mode, and vmap() would call it for each element.
     fast = not learned and forward_ad._current_level < 0
+    fast = fast and (attn_mask is None or not is_causal or versions.CAUSAL_TAKES_A_MASK)
     fast = fast and all(x.device == query.device and not is_batched(x) for x in operands)
     fast = fast and _cpu_has_kernel(
         _signatures(operands),

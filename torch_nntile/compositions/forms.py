@@ -16,10 +16,10 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch._prims_common import suggest_memory_format
 from torch.utils import _pytree as pytree
 
 from torch_nntile import _c
+from torch_nntile.compositions.formats import suggest_memory_format
 from torch_nntile.fallback import cpu_fallback
 from torch_nntile.notices import runs_on_host
 from torch_nntile.schemas import is_in_place, is_written, scalar_type, schema_of

@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch._prims_common import suggest_memory_format
 
+from torch_nntile.compositions.formats import suggest_memory_format
 from torch_nntile.compositions.registry import composition, own_op
 
 
@@ -219,6 +219,8 @@ def native_group_norm(
     eps: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """A row. Channels last, two dtypes: sums of channels make those of groups; the rest is element-wise."""
+    # group_norm() of the CPU makes it so; for other devices PyTorch does up to 2.13.
+    input = input.contiguous(memory_format=suggest_memory_format(input))
     stats = input.dtype if weight is None else weight.dtype
     if _is_row(input, weight, bias):
         x = input.reshape(batch, group, channels // group, pixels)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Determinants. Their backward reads a factorisation of A, or of its transpose where A is contiguous.
+"""Determinants, and up to PyTorch 2.10 solutions.
 
+Their backward reads a factorisation of A, or of its transpose where A is contiguous.
 The host's kernels see dense blocks and would always factorise the transpose.
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from torch_nntile import versions
 from torch_nntile.compositions.registry import composition, own_op
 
 _SHORT = {torch.float16: "Half", torch.bfloat16: "BFloat16"}
@@ -28,6 +30,31 @@ def _factorised(name: str, A: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]: 
     in_place = torch.arange(1, A.shape[-1] + 1, dtype=pivots.dtype, device=A.device)
     swaps = (pivots != in_place).sum(-1)
     return lu, pivots, lu.diagonal(0, -2, -1), (1 - 2 * (swaps % 2)).to(A.dtype)
+
+
+def solve(
+    A: Tensor,  # noqa: N803
+    B: Tensor,  # noqa: N803
+    *,
+    left: bool = True,
+    check_errors: bool = False,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    transposed = A.is_contiguous() and not A.is_complex()
+    lu, pivots, info = torch.linalg.lu_factor_ex(A.mT if transposed else A)
+    if check_errors:
+        torch._linalg_check_errors(info, "torch.linalg.solve_ex", is_matrix=A.dim() == 2)
+    vector = B.dim() == 1 or (B.dim() == A.dim() - 1 and B.shape == A.shape[:-1])
+    right = B.unsqueeze(-1) if vector else B
+    result = torch.linalg.lu_solve(lu, pivots, right, left=left, adjoint=transposed)
+    if vector:
+        result = result.squeeze(-1)
+        if result.dim() > 1:  # one matrix, with its columns in a row
+            result = result.mT.contiguous().mT
+    return result, lu, pivots, info
+
+
+if versions.SOLVE_MAY_TRANSPOSE:
+    composition("_linalg_solve_ex")(solve)
 
 
 @composition("_linalg_det")

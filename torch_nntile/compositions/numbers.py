@@ -230,8 +230,10 @@ def addbmm(
         raise RuntimeError(
             f"batch1 {list(batch1.shape)} and batch2 {list(batch2.shape)} do not match"
         )
-    first = batch1.transpose(0, 1).reshape(batch1.shape[1], -1)
-    return torch.addmm(self, first, batch2.reshape(-1, batch2.shape[2]), beta=beta, alpha=alpha)
+    batch, rows, terms = batch1.shape
+    first = batch1.transpose(0, 1).reshape(rows, batch * terms)
+    second = batch2.reshape(batch * terms, batch2.shape[2])
+    return torch.addmm(self, first, second, beta=beta, alpha=alpha)
 
 
 @composition("addbmm_")

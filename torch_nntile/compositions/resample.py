@@ -12,8 +12,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch._prims_common import suggest_memory_format
 
+from torch_nntile.compositions.formats import suggest_memory_format
 from torch_nntile.compositions.registry import composition, own_op
 
 _KINDS = {1: "3D", 2: "4D", 3: "5D"}

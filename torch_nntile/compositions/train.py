@@ -41,6 +41,10 @@ def nll_loss2d_forward(
     self: Tensor, target: Tensor, weight: Tensor | None, reduction: int, ignore_index: int
 ) -> tuple[Tensor, Tensor]:
     x = _classes_last(self, target)
+    if target.dtype not in (torch.int64, torch.uint8):
+        labels = torch.zeros(1, 1, 1, dtype=target.dtype, device="cpu")
+        one = torch.zeros(1, 1, 1, 1, device="cpu")
+        torch.ops.aten.nll_loss2d_forward(one, labels, None, 0, -100)  # PyTorch's error
     loss, total = torch.ops.nntile.nll_loss(x, target, weight, reduction, ignore_index)
     return loss, total
 

@@ -25,6 +25,17 @@ void check_target(const Call& call, const Dims& x, const Dims& target) {
           text_of_dims(target), " do not match (classes are the last dim of x)");
 }
 
+// In the words of PyTorch's kernel: up to 2.11 its Meta function says nothing before.
+void check_labels(const Call& call, size_t input) {
+    static constexpr const char* names[dtype_count] = {
+        "None", "Float", "Double", "Half", "BFloat16", "Long",
+        "Int",  "Short", "Char",   "Byte", "Bool",
+    };
+    const DType dtype = call.inputs[input].dtype;
+    check(dtype == DType::i64 || dtype == DType::u8, Status::invalid_argument,
+          "expected scalar type Long but found ", names[static_cast<int>(dtype)]);
+}
+
 void check_total(const Call& call, size_t input) {
     check(call.inputs[input].sizes.empty(), Status::invalid_argument, call.row.name,
           ": total must have shape (), got ", text_of_dims(call.inputs[input].sizes));
@@ -60,6 +71,7 @@ void total_params(const Call& call, bool accumulate, std::vector<ParamSpec>& out
 
 // ---- loss: x, target, weight?, total -> y
 void value_shape(const Call& call, std::vector<Type>& outputs) {
+    check_labels(call, 1);
     check_target(call, call.inputs[0].sizes, call.inputs[1].sizes);
     check_weight(call, 2, call.inputs[0].sizes.back());
     if (!call.row.compose) check_total(call, 3);
@@ -81,6 +93,7 @@ void value_params(const Call& call, bool accumulate, std::vector<ParamSpec>& out
 // ---- gradient: dy, target, weight?, total -> dx
 void grad_shape(const Call& call, std::vector<Type>& outputs) {
     const int64_t classes = call.attr("num_classes").i;
+    check_labels(call, 1);
     check_weight(call, 2, classes);
     check_total(call, 3);
     const Dims &dy = call.inputs[0].sizes, &target = call.inputs[1].sizes;
@@ -115,6 +128,7 @@ std::vector<uint32_t> loss(Builder& graph, const Call& call, std::span<const uin
     return {y, total};
 }
 void backward_shape(const Call& call, std::vector<Type>& outputs) {
+    check_labels(call, 2);
     check_target(call, call.inputs[1].sizes, call.inputs[2].sizes);
     outputs.push_back({call.compute, call.inputs[1].sizes, false});
 }

@@ -30,3 +30,10 @@
         return true;                                                                       \
     }()
 #endif
+
+namespace torch_nntile {
+
+// Meta's logsumexp of attention is float32, also where the CPU's is float64.
+inline constexpr bool meta_logsumexp_is_float32 = TORCH_VERSION_MINOR < 13;
+
+}  // namespace torch_nntile

@@ -9,6 +9,7 @@
 #include <atomic>
 
 #include "contract/device.h"
+#include "contract/versions.h"
 #include "shapes/cpu_strides.h"
 #include "shapes/structured.h"
 
@@ -101,6 +102,13 @@ void call_meta(const c10::OperatorHandle& op, Arguments arguments, torch::jit::S
     call(result);
 }
 
+void mend_dtypes(const c10::OperatorHandle& op, Arguments arguments, Shapes& shapes) {
+    if (!meta_logsumexp_is_float32 || arguments.empty() || !arguments[0].isTensor()) return;
+    if (arguments[0].toTensor().scalar_type() != c10::ScalarType::Double) return;
+    if (op.schema().name() == "aten::_scaled_dot_product_flash_attention_for_cpu")
+        shapes[1][0].dtype = c10::ScalarType::Double;
+}
+
 }  // namespace
 
 Shapes infer(const c10::OperatorHandle& op, Arguments arguments, Refusal refusal) {
@@ -120,6 +128,7 @@ Shapes infer(const c10::OperatorHandle& op, Arguments arguments, Refusal refusal
         auto& list = shapes.emplace_back();
         each_tensor(v, [&list](const at::Tensor& t) { list.push_back(Shape::of(t)); });
     }
+    mend_dtypes(op, arguments, shapes);
     mend_strides(op, arguments, shapes);
     return shapes;
 }
