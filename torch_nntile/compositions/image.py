@@ -193,8 +193,10 @@ def native_batch_norm_backward(
         dy, x, weight, mean, spread, dim, train, eps
     )
     dx = dx if dim == 1 else dx.movedim(-1, 1)
-    return tuple(
-        t if asked else None for t, asked in zip((dx, dweight, dbias), output_mask, strict=True)
+    return (
+        dx if output_mask[0] else None,
+        dweight if output_mask[1] else None,
+        dbias if output_mask[2] else None,
     )
 
 
