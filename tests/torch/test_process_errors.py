@@ -320,10 +320,14 @@ kill("USR1")  # its handler returns, so the wait goes on
 assert not torch.isnan(short).any().item()
 early = (a * 0 + 1).sum()
 x = queue(14 * a_second); y = x.sum()
+def backward():
+    product = torch.ones(2, device="nntile", requires_grad=True) * 2
+    product.register_hook(lambda gradient: x.cpu().to("nntile"))
+    product.sum().backward()
 for name, wait in {
     "item": y.item, "cpu": x.cpu, "bool": lambda: bool(y > 0), "wait": torch_nntile.wait,
     "synchronize": torch.nntile.synchronize, "accelerator": torch.accelerator.synchronize,
-    "nonzero": x.nonzero, "shutdown": torch_nntile.shutdown_context,
+    "nonzero": x.nonzero, "backward": backward, "shutdown": torch_nntile.shutdown_context,
 }.items():
     kill("INT")
     try: wait()
