@@ -170,7 +170,8 @@ REDUCTIONS = (
     *_same("any all", "self:x dim:dims keepdim", "dim"),
     *_same("amax amin argmax argmin logsumexp", "self:x dim:dims keepdim"),
     *_same("var std var_mean std_mean", "self:x dim:dims correction keepdim", "correction"),
-    _own("sumsq", "self:x dim:dims keepdim"),
+    _own("norm2", "self:x dim:dims keepdim"),
+    Row("nntile::foreach_norm2", "norm2", "self:x", FOREACH),
     Row("max", "amax", "self:x"),
     Row("min", "amin", "self:x"),
 )

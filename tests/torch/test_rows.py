@@ -25,7 +25,8 @@ ELSEWHERE = {
     "nntile::clamp.Scalar": "test_compositions.py",
     "nntile::div_trunc": "test_compositions.py",
     "nntile::div_trunc.Scalar": "test_integers.py",
-    "nntile::sumsq": "norms: test_compositions.py and test_op_db_all.py",
+    "nntile::norm2": "norms: test_compositions.py and test_op_db_all.py",
+    "nntile::foreach_norm2": "norms: test_compositions.py",
     **dict.fromkeys(
         ("nntile::embedding_bag", "nntile::embedding_bag_max", "nntile::bag_of"),
         "test_embedding_bag.py",

@@ -111,12 +111,13 @@ def vector_norm(
     if not self.numel():
         torch.linalg.vector_norm(torch.empty(self.shape), ord, dim)  # PyTorch's error
     result_dtype = dtype or self.dtype
-    x = self if self.dtype == result_dtype else self.to(result_dtype)
-    x, dims = train.wide(x), _dims(self, dim)
+    x, dims = self if self.dtype == result_dtype else self.to(result_dtype), _dims(self, dim)
     norm: Tensor
     if ord == 2:
-        norm = torch.ops.nntile.sumsq.default(x, dims, keepdim).sqrt()
-    elif ord == 1:
+        norm = torch.ops.nntile.norm2.default(x, dims, keepdim)
+        return norm
+    x = train.wide(x)
+    if ord == 1:
         norm = x.abs().sum(dims, keepdim=keepdim)
     elif ord == math.inf:
         norm = x.abs().amax(dims, keepdim=keepdim)
@@ -133,6 +134,9 @@ def vector_norm(
 def foreach_norm(
     self: list[Tensor], ord: Number = 2, dtype: torch.dtype | None = None
 ) -> list[Tensor]:
+    if ord == 2 and dtype is None and all(x.is_floating_point() for x in self):
+        of_all: list[Tensor] = torch.ops.nntile.foreach_norm2(self)
+        return of_all
     return [
         vector_norm(x, ord, dtype=dtype)
         if x.is_floating_point() and dtype is None
@@ -200,6 +204,9 @@ for overload in ("(Tensor self, Tensor", ".Scalar(Tensor self, Scalar"):
 for overload, kind in (("", "Tensor"), (".Scalar", "Scalar")):
     own_op(f"clamp{overload}(Tensor self, {kind} min, {kind} max) -> Tensor", torch.clamp)
 own_op(
-    "sumsq(Tensor self, int[] dim, bool keepdim) -> Tensor",
+    "norm2(Tensor self, int[] dim, bool keepdim) -> Tensor",
     lambda self, dim, keepdim: torch.sum(self, dim, keepdim),
+)
+own_op(
+    "foreach_norm2(Tensor[] self) -> Tensor[]", lambda self: [x.new_empty(()) for x in self]
 )

@@ -179,6 +179,13 @@ std::vector<uint32_t> logsumexp(Builder& graph, const Call& call, std::span<cons
     return {graph.in_dtype(y, call.compute)};
 }
 
+std::vector<uint32_t> norm2(Builder& graph, const Call& call, std::span<const uint32_t> in) {
+    const DType wide = is_short_float(call.compute) ? DType::f32 : call.compute;
+    Numbers n(graph, wide);
+    const uint32_t squares = n.op("sumsq", {in[0]}, {call.attr("dims"), call.attr("keepdim")});
+    return {graph.in_dtype(n.op("sqrt", {squares}), call.compute)};
+}
+
 OpRow row_of(const char* name, const char* doc) {
     return {.name = name,
             .doc = doc,
@@ -226,6 +233,12 @@ NNTILE_ROWS(reduce) {
     l.shape = reduce_shape;
     l.compose = logsumexp;
     rows.push_back(std::move(l));
+    OpRow root = row_of("norm2", "y = root of the sum of x * x over dims");
+    root.rule = Rule::compose;
+    root.types = Types::floating;
+    root.shape = reduce_shape;
+    root.compose = norm2;
+    rows.push_back(std::move(root));
     for (const char* name : {"var", "std", "var_mean", "std_mean"}) {
         OpRow v = row_of(name,
                          "y = variance over dims (std: its root) with divisor count - "
