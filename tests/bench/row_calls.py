@@ -201,7 +201,7 @@ CALLS: dict[str, Call] = {
         name: Call(f"{name}(1)", [real(N, N) > 0.2], lambda x, f=name: getattr(torch, f)(x, 1))
         for name in ("any", "all")
     },
-    "sumsq": Call("linalg.vector_norm", SQUARE, torch.linalg.vector_norm),
+    "norm2": Call("linalg.vector_norm", SQUARE, torch.linalg.vector_norm),
     "softmax": Call("softmax(4096x1024)", [real(4096, N)], lambda x: x.softmax(1)),
     "log_softmax": Call("log_softmax(4096x1024)", [real(4096, N)], lambda x: x.log_softmax(1)),
     "softmax_backward": backward_of("softmax(4096x1024)", [real(4096, N)], lambda x: x.softmax(1)),
@@ -225,6 +225,8 @@ CALLS: dict[str, Call] = {
     "rms_norm_backward": backward_of(*RMS, 2),
     "group_norm": Call(*GROUP),
     "group_norm_backward": backward_of(*GROUP, 3),
+    "batch_norm": Call(*BATCH),
+    "batch_norm_backward": backward_of(*BATCH, 3),
     "channel_sums": Call(*BATCH),
     "channel_blend": Call(*BATCH),
     "grid_sample": Call(*GRID),

@@ -109,7 +109,8 @@ def test_a_replay_gives_the_same_bits(dynamic: bool | None, captured: bool) -> N
     expected, ops, _ = trained(None)
     found, fewer, lowered = trained("nntile")
     assert found == expected
-    assert fewer[-1] == 0 if captured else fewer[-1] < ops[-1] - 20
+    # Of the 18 ops of the model's own two passes 5 are left; the loss and the optimizer record theirs.
+    assert fewer[-1] == 0 if captured else fewer[-1] <= ops[-1] - 13
     assert lowered[-3:] == [0, 0, 0]
 
 
