@@ -207,6 +207,4 @@ own_op(
     "norm2(Tensor self, int[] dim, bool keepdim) -> Tensor",
     lambda self, dim, keepdim: torch.sum(self, dim, keepdim),
 )
-own_op(
-    "foreach_norm2(Tensor[] self) -> Tensor[]", lambda self: [x.new_empty(()) for x in self]
-)
+own_op("foreach_norm2(Tensor[] self) -> Tensor[]", lambda self: [x.new_empty(()) for x in self])
