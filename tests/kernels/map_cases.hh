@@ -217,6 +217,7 @@ inline std::vector<Case> cases() {
         {"glu_gate_backward", THREE(a * b * sigmoid(c) * (1 - sigmoid(c))), -4, 4, 16},
         {"mse_backward", THREE(2 * (b - c) * a), -2, 2, 8, {real(2)}},
         {"silu", ONE(x * sigmoid(x)), -2, 4, 8},
+        {"mish", ONE(x * std::tanh(std::log1p(std::exp(x)))), -9, 9, 16},
         {"silu_backward", TWO(a * sigmoid(b) * (1 + b * (1 - sigmoid(b)))), -1, 4, 32},
         {"sigmoid", ONE(sigmoid(x)), -9, 9, 8},
         {"sigmoid_backward", TWO(a * b * (1 - b)), -2, 2, 8},
