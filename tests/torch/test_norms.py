@@ -302,3 +302,13 @@ def test_wrong_dims_of_variances() -> None:
     for dims in ((0, 0), (2,)):
         with pytest.raises((RuntimeError, IndexError)):
             torch.var(x, dims)
+
+
+def test_what_batch_norm_keeps_of_channels_has_the_dtype_of_its_weight() -> None:
+    x, weight = torch.randn(4, 3, 5, dtype=torch.bfloat16), torch.ones(3)
+    operands = x.to("nntile"), weight.to("nntile"), None, None, None
+    results = torch.ops.nntile.batch_norm(*operands, 1, True, 0.1, 1e-5)
+    expected = x.float().mean((0, 2)), x.float().var((0, 2), correction=0)
+    for found, value in zip(results[3:], expected, strict=True):
+        assert found.dtype == torch.float32
+        torch.testing.assert_close(found.cpu(), value)

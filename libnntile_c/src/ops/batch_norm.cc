@@ -20,8 +20,11 @@ void check_channels(const Call& call, const Dims& x, size_t first) {
     for (size_t k = first; k < call.inputs.size(); ++k)
         check(!call.has(k) || call.inputs[k].sizes == channels, Status::invalid_argument,
               call.row.name, ": ", call.row.inputs[k].name, " must have shape ",
-              text_of_dims(channels), ", got ",
-              text_of_dims(call.has(k) ? call.inputs[k].sizes : channels));
+              text_of_dims(channels), ", got ", text_of_dims(call.inputs[k].sizes));
+}
+// Of what a call gives of each channel, as PyTorch keeps it.
+DType of_channels(const Call& call, size_t x, size_t weight) {
+    return call.inputs[call.has(weight) ? weight : x].dtype;
 }
 // Of the arithmetic on numbers of channels.
 DType wide(const Call& call) {
@@ -48,7 +51,7 @@ void forward_shape(const Call& call, std::vector<Type>& outputs) {
           Status::invalid_argument, call.row.name,
           ": without training it needs running_mean and running_var");
     const Dims channels{x[dim_of(call, x)]};
-    const DType stats = call.inputs[call.has(of_weight) ? of_weight : of_x].dtype;
+    const DType stats = of_channels(call, of_x, of_weight);
     const auto dtype = [&](size_t k) { return call.has(k) ? call.inputs[k].dtype : stats; };
     outputs = {{call.compute, x, false},
                {stats, channels, false},
@@ -65,10 +68,9 @@ std::pair<uint32_t, uint32_t> moments(Builder& graph, const Call& call, uint32_t
     const auto first = sums(graph, x, x, no_value, dim, call.compute);
     const uint32_t mean = n.div(first[0], count);
     if (call.compute == DType::f64) {
-        const Dims beside(sizes.size() - dim - 1, 1);
-        Dims of_channels{sizes[dim]};
-        of_channels.append(beside.begin(), beside.end());
-        const uint32_t centred = n.sub(x, graph.view(mean, Layout::dense(of_channels)));
+        Dims broadcast(sizes.size() - dim, 1);
+        broadcast[0] = sizes[dim];
+        const uint32_t centred = n.sub(x, reshaped(graph, mean, broadcast));
         return {mean, n.div(sums(graph, centred, centred, no_value, dim, DType::f64)[1], count)};
     }
     const uint32_t var = n.sub(n.div(first[1], count), n.mul(mean, mean));
@@ -87,7 +89,7 @@ uint32_t moved(Builder& graph, const Call& call, size_t k, uint32_t running, uin
 std::vector<uint32_t> forward(Builder& graph, const Call& call, std::span<const uint32_t> in) {
     const Dims& sizes = call.inputs[of_x].sizes;
     const size_t dim = dim_of(call, sizes);
-    const DType computed = wide(call);
+    const DType computed = wide(call), stats = of_channels(call, of_x, of_weight);
     Numbers n(graph, computed);
     const bool training = call.attr("training").i;
     uint32_t mean = in[of_mean], var = in[of_var];
@@ -98,10 +100,10 @@ std::vector<uint32_t> forward(Builder& graph, const Call& call, std::span<const 
     if (training) {
         const double count = count_of(sizes, dim), momentum = call.attr("momentum").f;
         new_mean = call.has(of_mean) ? moved(graph, call, of_mean, in[of_mean], mean, momentum)
-                                     : graph.in_dtype(mean, call.compute);
+                                     : graph.in_dtype(mean, stats);
         new_var = call.has(of_var) ? moved(graph, call, of_var, in[of_var], var,
                                            momentum * count / std::max(count - 1, 1.0))
-                                   : graph.in_dtype(var, call.compute);
+                                   : graph.in_dtype(var, stats);
     }
     const uint32_t rstd = n.rsqrt(var, call.attr("eps").f);
     // As on the CPU: two numbers for each channel, and one product and sum for each element.
@@ -110,7 +112,6 @@ std::vector<uint32_t> forward(Builder& graph, const Call& call, std::span<const 
         call.has(of_bias) ? n.sub(in[of_bias], n.mul(mean, scale)) : n.mul(n.neg(mean), scale);
     const uint32_t y =
         blend(graph, {in[of_x], no_value, scale, no_value, no_value, offset}, dim, call.compute);
-    const DType stats = call.inputs[call.has(of_weight) ? of_weight : of_x].dtype;
     return {y, graph.in_dtype(mean, stats), graph.in_dtype(rstd, stats), new_mean, new_var};
 }
 
@@ -120,7 +121,7 @@ void backward_shape(const Call& call, std::vector<Type>& outputs) {
     check(dy == x, Status::invalid_argument, call.row.name, ": dy ", text_of_dims(dy), " and x ",
           text_of_dims(x), " must be of one shape");
     check_channels(call, x, 2);
-    const DType stats = call.inputs[call.has(2) ? 2 : 1].dtype;
+    const DType stats = of_channels(call, 1, 2);
     const Dims channels{x[dim_of(call, x)]};
     outputs = {{call.compute, x, false}, {stats, channels, false}, {stats, channels, false}};
 }
@@ -145,7 +146,7 @@ std::vector<uint32_t> backward(Builder& graph, const Call& call, std::span<const
         const uint32_t zero = n.op("fill", {n.number(0)}, {{.ints = graph.type_of(slope).sizes}});
         dx = blend(graph, {dy, no_value, slope, no_value, no_value, zero}, dim, call.compute);
     }
-    const DType stats = call.inputs[call.has(2) ? 2 : 1].dtype;
+    const DType stats = of_channels(call, 1, 2);
     return {dx, graph.in_dtype(n.mul(all[1], rstd), stats), graph.in_dtype(all[0], stats)};
 }
 

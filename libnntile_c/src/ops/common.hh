@@ -50,4 +50,9 @@ inline ParamSpec attr_param(const OpRow& row, std::string_view name) {
 inline Attr integer(int64_t i) { return {.i = i, .f = 0, .ints = {}, .slot = no_value}; }
 inline Attr real(double f) { return {.i = 0, .f = f, .ints = {}, .slot = no_value}; }
 
+// Of a dense value.
+inline uint32_t reshaped(Builder& graph, uint32_t value, const Dims& sizes) {
+    return graph.type_of(value).sizes == sizes ? value : graph.view(value, Layout::dense(sizes));
+}
+
 }  // namespace nntile::ops

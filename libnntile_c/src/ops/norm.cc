@@ -118,9 +118,6 @@ uint32_t flatten(Builder& graph, uint32_t value, size_t rows, size_t rank) {
     sizes.push_back(product(std::span(t.sizes.begin() + keep, t.sizes.end())));
     return graph.view(dense, Layout::dense(sizes));
 }
-uint32_t reshaped(Builder& graph, uint32_t value, const Dims& sizes) {
-    return graph.type_of(value).sizes == sizes ? value : graph.view(value, Layout::dense(sizes));
-}
 
 std::vector<uint32_t> norm_of(Builder& graph, const Call& call, std::span<const uint32_t> in) {
     const Dims& x = call.inputs[0].sizes;

@@ -22,7 +22,6 @@ public:
     uint32_t sub(uint32_t a, uint32_t b) { return op("sub", {a, b}); }
     uint32_t mul(uint32_t a, uint32_t b) { return op("mul", {a, b}); }
     uint32_t div(uint32_t a, double b) { return op("div", {a, number(b)}); }
-    uint32_t div(uint32_t a, uint32_t b) { return op("div", {a, b}); }
     uint32_t neg(uint32_t a) { return op("neg", {a}); }
     uint32_t rsqrt(uint32_t a, double eps) { return op("rsqrt", {add(a, number(eps))}); }
 

@@ -108,16 +108,6 @@ std::vector<uint32_t> mean(Builder& graph, const Call& call, std::span<const uin
                            call.compute)};
 }
 
-Attr dims_of(const std::vector<bool>& all, bool which) {
-    Attr dims;
-    for (size_t d = 0; d < all.size(); ++d)
-        if (all[d] == which) dims.ints.push_back(static_cast<int64_t>(d));
-    return dims;
-}
-uint32_t reshaped(Builder& graph, uint32_t value, const Dims& sizes) {
-    return graph.type_of(value).sizes == sizes ? value : graph.view(value, Layout::dense(sizes));
-}
-
 void moments_shape(const Call& call, std::vector<Type>& outputs) {
     outputs.assign(call.row.outputs.size(), {call.compute, reduced_sizes(call), false});
 }
@@ -141,14 +131,16 @@ std::vector<uint32_t> moments(Builder& graph, const Call& call, std::span<const 
         // Read once. From the first element on: what does not vary has a variance of 0.
         const Layout own = graph.layout_of(x);
         Layout first{{}, {}, own.offset};
+        Dims kept;
         for (size_t d = 0; d < all.size(); ++d) {
             if (reduced[d]) continue;
             first.sizes.push_back(own.sizes[d]);
             first.strides.push_back(own.strides[d]);
+            kept.push_back(static_cast<int64_t>(d));
         }
         const uint32_t shift = graph.copy(graph.view(graph.base_of(x), first), DType::f64);
         const auto sums = graph.op("channel_sums", std::vector<uint32_t>{x, x, shift},
-                                   {dims_of(reduced, false)}, call.compute);
+                                   {{.ints = kept}}, call.compute);
         mean = n.div(sums[0], count);
         var = n.op("clamp_min", {n.sub(sums[1], n.mul(sums[0], n.sub(mean, shift))), n.number(0)});
     }
@@ -221,36 +213,27 @@ NNTILE_ROWS(reduce) {
         row.combine = k.combine;
         rows.push_back(std::move(row));
     }
-    OpRow m = row_of("mean", "y = sum of x over dims / number of summed elements");
-    m.rule = Rule::compose;
-    m.types = Types::floating;
-    m.shape = reduce_shape;
-    m.compose = mean;
-    rows.push_back(std::move(m));
-    OpRow l = row_of("logsumexp", "y = log(sum of exp(x) over dims)");
-    l.rule = Rule::compose;
-    l.types = Types::floating;
-    l.shape = reduce_shape;
-    l.compose = logsumexp;
-    rows.push_back(std::move(l));
-    OpRow root = row_of("norm2", "y = root of the sum of x * x over dims");
-    root.rule = Rule::compose;
-    root.types = Types::floating;
-    root.shape = reduce_shape;
-    root.compose = norm2;
-    rows.push_back(std::move(root));
+    const auto composed = [&](const char* name, const char* doc, auto compose) {
+        OpRow row = row_of(name, doc);
+        row.rule = Rule::compose;
+        row.types = Types::floating;
+        row.shape = reduce_shape;
+        row.compose = compose;
+        rows.push_back(std::move(row));
+        return &rows.back();
+    };
+    composed("mean", "y = sum of x over dims / number of summed elements", mean);
+    composed("logsumexp", "y = log(sum of exp(x) over dims)", logsumexp);
+    composed("norm2", "y = root of the sum of x * x over dims", norm2);
     for (const char* name : {"var", "std", "var_mean", "std_mean"}) {
-        OpRow v = row_of(name,
-                         "y = variance over dims (std: its root) with divisor count - "
-                         "correction, and the mean");
-        v.rule = Rule::compose;
-        v.types = Types::floating;
-        v.inputs = {{"x"}};
-        v.attrs.insert(v.attrs.begin() + 1, {"correction", AttrKind::real, "1"});
-        if (v.name.ends_with("mean")) v.outputs.push_back({"mean"});
-        v.shape = moments_shape;
-        v.compose = moments;
-        rows.push_back(std::move(v));
+        OpRow* row = composed(name,
+                              "y = variance over dims (std: its root) with divisor count - "
+                              "correction, and the mean",
+                              moments);
+        row->inputs = {{"x"}};
+        row->attrs.insert(row->attrs.begin() + 1, {"correction", AttrKind::real, "1"});
+        if (row->name.ends_with("mean")) row->outputs.push_back({"mean"});
+        row->shape = moments_shape;
     }
     for (const char* name : {"argmax", "argmin"}) {
         OpRow row =
