@@ -430,6 +430,21 @@ void put_in_place() {
     CHECK(memory.size() == 2);
 }
 
+// A result is written over what it changes also where that is seen flat, as x[mask] sees its
+// gradient: neither twice the memory nor a copy.
+void put_in_a_view() {
+    Maker m(From::nothing, 0);
+    const uint32_t index = m.input({8}, DType::i64), x = m.input({8});
+    const uint32_t base = m.op("exp", {m.input({64, 32})});
+    const uint32_t flat = m.graph.add_view(base, Layout::dense(Dims{64 * 32}));
+    m.graph.set_output(m.op("scatter", {flat, x, index}));
+    const tile::Lowered lowered = tile::lower(m.graph, tile::choose_tiling(m.graph, {}));
+    const auto memory = lowered.tiles.memories();
+    const tile::Task& task = lowered.tiles.tasks.back();
+    CHECK(task.kernel->name == std::string_view("scatter") && lowered.copies == 0);
+    CHECK(memory[task.operands.front().tile] == memory[task.operands.back().tile]);
+}
+
 // A number that no cut reaches ends, with a bounded number of tasks.
 void hopeless() {
     Maker m(From::nothing, 0);
@@ -503,6 +518,7 @@ int main() {
     nntile::followed();
     nntile::hopeless();
     nntile::put_in_place();
+    nntile::put_in_a_view();
     nntile::each_fits();
     return nntile::test::result();
 }

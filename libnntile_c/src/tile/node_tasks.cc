@@ -176,7 +176,7 @@ private:
         if (own) all_.tiles_[v] = ids;
         else if (!is_unread(k))
             all_.tiles_[v] = all_.add_tiles(v, all_.grids_[v], value.dtype, all_.role_of(v));
-        if (own && (!is_host() || k < graph_.hosts[node_.host_call].updated)) reuse_input(k, ids);
+        if (own) reuse_input(k, ids);
         OperandTiles made{grid, {}, own};
         for (size_t i = 0; i < ids.size(); ++i)
             made.tiles.push_back(
@@ -201,7 +201,7 @@ private:
         }
         auto fits = [&](size_t i) {
             const uint32_t v = node_.inputs[i];
-            if (v == no_value || !inputs_[i] || !is_all_of_base(i)) return false;
+            if (v == no_value || !inputs_[i]) return false;
             const uint32_t base = graph_.base_of(v);
             const graph::Value &value = graph_.value(v), &result = graph_.value(out);
             if (taken_.count(base) || size_of(value.dtype) != size_of(result.dtype) ||
@@ -217,18 +217,17 @@ private:
                 if (j != i && node_.inputs[j] != no_value && (node_.inputs[j] != v || j < first) &&
                     graph_.base_of(node_.inputs[j]) == base)
                     return false;
-            return true;
+            return is_all_of_base(i);
         };
         const bool any =
             row_.rule == schema::Rule::map ? n_out_ == 1 || node_.program : k >= own_out_;
         // Of rows that are neither maps nor programs only a namesake may be written
+        const uint32_t namesake = namesake_of(graph_, node_, k);
         auto kin = [&](size_t i) {
-            if (is_host()) return i == k ? 2 : -1;
+            if (is_host()) return i == namesake ? 2 : -1;
             const bool free = any && i >= first && node_.inputs[i] != no_value;
             if (free && all_.successor_[graph_.base_of(node_.inputs[i])] == out) return 2;
-            if (node_.program) return free ? 0 : -1;  // its operands have no names
-            const schema::ArgRow& operand = row_.inputs[std::min(i, row_.inputs.size() - 1)];
-            return operand.name == row_.outputs[k].name ? 1 : free ? 0 : -1;
+            return i == namesake ? 1 : free ? 0 : -1;
         };
         std::optional<size_t> found;
         for (int nearest : {2, 1, 0})  // whose place it takes, its namesake (an optimizer's p), any

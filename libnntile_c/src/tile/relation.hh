@@ -19,8 +19,7 @@ struct NodeSpace {
 double flops_of(const graph::Node& node, const NodeSpace& space);
 NodeSpace space_of(const graph::Graph& graph, const graph::Node& node);
 // The operand whose memory a kernel may write this result into while it reads it: its namesake, and
-// what a function of the host updates. no_value: there is none, or any (of
-// programs).
+// what a function of the host updates. no_value: there is none, or any (of programs).
 uint32_t namesake_of(const graph::Graph& graph, const graph::Node& node, size_t output);
 // In so many partial results, joined at the end, `parts` of a sum are added up, where a node has so
 // many output tiles.
