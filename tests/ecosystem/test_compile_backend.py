@@ -67,9 +67,11 @@ class Noisy(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.a, self.n, self.b = nn.Linear(6, 8), nn.BatchNorm1d(8), nn.Linear(8, 3)
+        self.c, self.m = nn.Linear(8, 8), nn.BatchNorm1d(8)
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        return self.b(F.dropout(F.relu(self.n(self.a(x))), 0.3)), x.t()
+        y = torch.tanh(self.m(self.c(F.relu(self.n(self.a(x))))))
+        return self.b(F.dropout(y * y, 0.3)), x.t()
 
 
 @pytest.mark.parametrize("captured", [False, True])
@@ -109,8 +111,7 @@ def test_a_replay_gives_the_same_bits(dynamic: bool | None, captured: bool) -> N
     expected, ops, _ = trained(None)
     found, fewer, lowered = trained("nntile")
     assert found == expected
-    # Of the 18 ops of the model's own two passes 5 are left; the loss and the optimizer record theirs.
-    assert fewer[-1] == 0 if captured else fewer[-1] <= ops[-1] - 13
+    assert fewer[-1] == 0 if captured else fewer[-1] < ops[-1] - 20
     assert lowered[-3:] == [0, 0, 0]
 
 
