@@ -152,23 +152,45 @@ std::vector<uint32_t> moments(Builder& graph, const Call& call, std::span<const 
     return out;
 }
 
+// Dims are taken in the order in which they lie: what is made of the elements is dense.
 std::vector<uint32_t> logsumexp(Builder& graph, const Call& call, std::span<const uint32_t> in) {
     const DType wide = is_short_float(call.compute) ? DType::f32 : call.compute;
     Numbers n(graph, wide);
-    const Dims sizes = reduced_sizes(call);
-    const Attr &dims = call.attr("dims"), &keepdim = call.attr("keepdim");
-    const auto sum_of = [&](uint32_t x) {
-        const uint32_t e = n.op("exp", {x});
-        return n.op("log", {graph.op("sum", std::span(&e, 1), {dims, keepdim}, wide)[0]});
+    const auto reduced = reduced_dims(call);
+    const Layout own = graph.layout_of(in[0]);
+    Dims order(own.sizes.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(),
+                     [&](int64_t a, int64_t b) { return own.strides[a] > own.strides[b]; });
+    Layout laid{{}, {}, own.offset};
+    Attr dims;
+    for (size_t k = 0; k < order.size(); ++k) {
+        laid.sizes.push_back(own.sizes[order[k]]);
+        laid.strides.push_back(own.strides[order[k]]);
+        if (reduced[order[k]]) dims.ints.push_back(static_cast<int64_t>(k));
+    }
+    const uint32_t x = graph.in_dtype(graph.view(graph.base_of(in[0]), laid), wide);
+    const auto over_dims = [&](const char* name, uint32_t value) {
+        return graph.op(name, std::span(&value, 1), {dims, integer(1)}, wide)[0];
     };
-    const uint32_t x = graph.in_dtype(in[0], wide);
-    if (product(call.inputs[0].sizes) == 0) return {graph.in_dtype(sum_of(x), call.compute)};
-    const uint32_t largest = graph.op("amax", std::span(&x, 1), {dims, integer(1)}, wide)[0];
-    const uint32_t endless = graph.op("isinf", std::span(&largest, 1), {}, wide)[0];
-    const uint32_t from =
-        graph.op("where", std::vector<uint32_t>{endless, n.number(0), largest}, {}, wide)[0];
-    const uint32_t y = n.add(sum_of(n.sub(x, from)), reshaped(graph, from, sizes));
-    return {graph.in_dtype(y, call.compute)};
+    uint32_t y;
+    if (product(own.sizes) == 0) {
+        y = n.op("log", {over_dims("sum", n.op("exp", {x}))});
+    } else {
+        const uint32_t largest = over_dims("amax", x);
+        const uint32_t endless = graph.op("isinf", std::span(&largest, 1), {}, wide)[0];
+        const uint32_t from =
+            graph.op("where", std::vector<uint32_t>{endless, n.number(0), largest}, {}, wide)[0];
+        y = n.add(n.op("log", {over_dims("sum", n.op("exp", {n.sub(x, from)}))}), from);
+    }
+    y = graph.in_dtype(y, call.compute);
+    const Dims strides = dense_strides(graph.type_of(y).sizes);
+    Layout asked{reduced_sizes(call), {}, 0};
+    for (size_t d = 0; d < reduced.size(); ++d) {
+        if (reduced[d] && !call.attr("keepdim").i) continue;
+        asked.strides.push_back(strides[std::find(order.begin(), order.end(), d) - order.begin()]);
+    }
+    return {graph.view(y, asked)};
 }
 
 std::vector<uint32_t> norm2(Builder& graph, const Call& call, std::span<const uint32_t> in) {
