@@ -15,7 +15,7 @@ constexpr T lowest = is_real<T> ? -infinity<T> : std::numeric_limits<T>::min();
 template <class T>
 constexpr T highest = is_real<T> ? infinity<T> : std::numeric_limits<T>::max();
 
-// take: of an element; join: of two results.
+// take: of an element; join: of two results; repeat: of so many that are equal.
 struct Op_sum {
     template <class T>
     static T take(T x) {
@@ -26,12 +26,23 @@ struct Op_sum {
         return a + b;
     }
     template <class T>
+    static T repeat(T x, int64_t times) {
+        return x * static_cast<T>(times);
+    }
+    template <class T>
     static constexpr T identity = T(0);
 };
 struct Op_prod : Op_sum {
     template <class T>
     static T join(T a, T b) {
         return a * b;
+    }
+    template <class T>
+    static T repeat(T x, int64_t times) {
+        T power = 1;
+        for (; times > 0; times /= 2, x *= x)
+            if (times % 2) power *= x;
+        return power;
     }
     template <class T>
     static constexpr T identity = T(1);
@@ -42,9 +53,13 @@ struct Op_amax : Op_sum {
         return nan_or_max(a, b);
     }
     template <class T>
+    static T repeat(T x, int64_t) {
+        return x;
+    }
+    template <class T>
     static constexpr T identity = lowest<T>;
 };
-struct Op_amin : Op_sum {
+struct Op_amin : Op_amax {
     template <class T>
     static T join(T a, T b) {
         return nan_or_min(a, b);
@@ -60,6 +75,10 @@ struct Op_any {
     template <class T>
     static T join(T a, T b) {
         return a > b ? a : b;
+    }
+    template <class T>
+    static T repeat(T x, int64_t) {
+        return x;
     }
     template <class T>
     static constexpr T identity = T(0);
@@ -217,6 +236,12 @@ void join(const Total* other, int64_t n, Total* total) {
     }
 }
 
+template <class Op, class T>
+void repeat(int64_t times, int64_t n, Total* total) {
+    for (int64_t j = 0; j < n; ++j)
+        value_of<T>(total[j]) = Op::repeat(value_of<T>(total[j]), times);
+}
+
 template <class T>
 int64_t find(const void* from, int64_t n, Total value) {
     const T* x = static_cast<const T*>(from);
@@ -232,7 +257,7 @@ int64_t find(const void* from, int64_t n, Total value) {
 
 template <class Op, class T>
 constexpr Folds::Op op() {
-    Folds::Op row{run<Op, T>, rows<Op, T>, columns<Op, T>, few_rows<Op, T>, join<Op, T>, {}};
+    Folds::Op row{run<Op, T>, rows<Op, T>, columns<Op, T>, few_rows<Op, T>, join<Op, T>, repeat<Op, T>, {}};
     if constexpr (is_real<T>) row.identity.f = Op::template identity<double>;
     else row.identity.i = Op::template identity<int64_t>;
     return row;
