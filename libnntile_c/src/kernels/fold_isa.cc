@@ -168,7 +168,10 @@ void rows(const void* from, int64_t step, int64_t count, int64_t n, Total* total
         }
         for (int64_t r = 0; r < some; ++r)
             for (int64_t j = 0; j < side; ++j) turned[j][r] = lane[r][j];
-        for (int64_t j = 0; j < side; ++j)
+        for (int64_t j = 0; j < side / 2; ++j)
+            for (int64_t r = 0; r < some; ++r)
+                turned[j][r] = Op::join(turned[j][r], turned[j + side / 2][r]);
+        for (int64_t j = 0; j < side / 2; ++j)
             for (int64_t r = 0; r < some; ++r) {
                 Wide<T>& t = value_of<T>(total[first + r]);
                 t = Op::join(t, static_cast<Wide<T>>(turned[j][r]));

@@ -20,8 +20,8 @@ constexpr int64_t totals = 2048;
 // Of short rows that are taken as one: their totals are joined at the end
 constexpr int64_t together_columns = 256;
 constexpr int64_t short_run = 48, few_results = 16, short_row = 16;
-// Runs that are folded many at once, and how many
-constexpr int64_t plane_run = 16, most_plane_run = 512, plane_rows = 64;
+// Runs that are folded many at once, if they lie in place; and how many of a plane
+constexpr int64_t vector_run = 16, most_plane_run = 512, plane_rows = 64;
 
 struct Reduction {
     const Folds::Op& op;
@@ -32,7 +32,7 @@ struct Reduction {
     bool is_planes() const {
         const int last = reduced.dims - 1;
         const int64_t n = reduced.sizes[last];
-        return last > 0 && n >= plane_run && n <= most_plane_run &&
+        return last > 0 && n >= vector_run && n <= most_plane_run &&
                x.in_place(reduced.strides[0][last], n);
     }
     // Rows of the last two reduced dims, many at once.
@@ -122,7 +122,9 @@ struct Reduction {
     bool rows_first() const {
         const int k = kept.dims - 1, r = reduced.dims - 1;
         const int64_t results = kept.sizes[k] * (is_pair() ? kept.sizes[k - 1] : 1);
-        if (results > few_results && reduced.sizes[r] < short_run && !is_planes()) return true;
+        const int64_t n = reduced.sizes[r];
+        const bool vectors = n >= vector_run && x.in_place(reduced.strides[0][r], n);
+        if (results > few_results && n < short_run && !vectors) return true;
         return results > 1 && std::abs(kept.strides[0][k]) < std::abs(reduced.strides[0][r]);
     }
 };
