@@ -57,8 +57,10 @@ void test_copy() {
     // or with the n innermost.
     for (DType dtype : all_types)
         for (int64_t n : {2, 5, 40})
-            for (const Index& strides : {Index{128, 8, 64, 1, 32}, {256, 16, 128, 2, 64},
-                                         {1, 8 * n, 64 * n, n, 32 * n}, {1, n, 8 * n, 4, 12}}) {
+            for (const Index& strides : {Index{128, 8, 64, 1, 32},
+                                         {256, 16, 128, 2, 64},
+                                         {1, 8 * n, 64 * n, n, 32 * n},
+                                         {1, n, 8 * n, 4, 12}}) {
                 const Index sizes{n, 4, 2, 8, 2};
                 Tensor from(dtype, sizes, strides), to(dtype, sizes);
                 from.random(0, 9);

@@ -158,15 +158,16 @@ void the_base_is_read_last() {
     CHECK(l.tiles.tiles[made.operands[1].tile].reuses == none);
 }
 
-// The result of an op that is no program, as a permuted tensor's: made where it lies, if that is new
-// memory and nobody else reads it as it is.
+// The result of an op that is no program, as a permuted tensor's: made where it lies, if that is
+// new memory and nobody else reads it as it is.
 void rows_in_their_order() {
     const auto copies_of = [](const char* base, const char* returned) {
-        const tile::Lowered l = lowered(
-            text_of("graph {\n  %0 : f32[rows=4, 6] = input\n",
-                    "  %1 : f32[rows, 6] = softmax(%0) {dim = 1}\n  %2 : ", base, "\n", "  %3 : f32[6, rows] = view_write(%2, %1) {strides = (1, 4), ",
-                    "offset = 0}\n  return ", returned, "\n  cut rows (2, 2)\n}\n")
-                .c_str());
+        const tile::Lowered l =
+            lowered(text_of("graph {\n  %0 : f32[rows=4, 6] = input\n",
+                            "  %1 : f32[rows, 6] = softmax(%0) {dim = 1}\n  %2 : ", base, "\n",
+                            "  %3 : f32[6, rows] = view_write(%2, %1) {strides = (1, 4), ",
+                            "offset = 0}\n  return ", returned, "\n  cut rows (2, 2)\n}\n")
+                        .c_str());
         size_t copies = 0;
         for (const Task& t : l.tiles.tasks) {
             copies += t.kernel == kernels::find_kernel("copy");

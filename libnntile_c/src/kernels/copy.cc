@@ -113,8 +113,8 @@ bool choose_rows(Space& s) {
     return true;
 }
 
-// Columns of a few elements are not worth a plane: another dim that lies close in y takes their place,
-// and they are walked next to it. False: that dim is the row, and there is no plane.
+// Columns of a few elements are not worth a plane: another dim that lies close in y takes their
+// place, and they are walked next to it. False: that dim is the row, and there is no plane.
 bool choose_columns(Space& s) {
     constexpr int64_t few = 8, near = 16, enough = 64;
     const int last = s.dims - 1, row = last - 1;

@@ -260,7 +260,8 @@ int64_t find(const void* from, int64_t n, Total value) {
 
 template <class Op, class T>
 constexpr Folds::Op op() {
-    Folds::Op row{run<Op, T>, rows<Op, T>, columns<Op, T>, few_rows<Op, T>, join<Op, T>, repeat<Op, T>, {}};
+    Folds::Op row{run<Op, T>,    rows<Op, T>, columns<Op, T>, few_rows<Op, T>, join<Op, T>,
+                  repeat<Op, T>, {}};
     if constexpr (is_real<T>) row.identity.f = Op::template identity<double>;
     else row.identity.i = Op::template identity<int64_t>;
     return row;

@@ -69,9 +69,10 @@ struct Reduction {
             Walk walk(reduced, last);
             if (planes) along_planes(at, &total[j]);
             else do {
-                x.pieces(at, walk.offset[0], reduced.strides[0][last], reduced.sizes[last],
-                         [&](const void* run, int64_t, int64_t n) { op.run(run, n, &total[j]); });
-            } while (walk.next());
+                    x.pieces(
+                        at, walk.offset[0], reduced.strides[0][last], reduced.sizes[last],
+                        [&](const void* run, int64_t, int64_t n) { op.run(run, n, &total[j]); });
+                } while (walk.next());
             at += x.bytes() * kept.strides[0][kept.dims - 1];
         }
     }
@@ -137,9 +138,8 @@ int spread(const Args& args, Dims& kept) {
         Dims from(std::span(y.strides, kept.size()));
         from[d] = 0;
         kept[d] = args.sizes[d] - 1;
-        const Block blocks[] = {
-            {y.data, y.dtype, from.data()},
-            {y.data + y.strides[d] * size_of(y.dtype), y.dtype, y.strides}};
+        const Block blocks[] = {{y.data, y.dtype, from.data()},
+                                {y.data + y.strides[d] * size_of(y.dtype), y.dtype, y.strides}};
         Args part = args;
         part.sizes = kept;
         part.blocks = blocks;

@@ -110,11 +110,11 @@ private:
 
     // ---- write_tasks.cc
     void lower_write(uint32_t number);
-    // The write that is all that becomes of the node's one result: of data that is new, with nothing
-    // else in between. Then the node is lowered with it. none: there is none.
+    // The write that is all that becomes of the node's one result: of data that is new, with
+    // nothing else in between. Then the node is lowered with it. none: there is none.
     uint32_t write_of(uint32_t number) const;
-    // The blocks of the base that the maker of the data of write `number` may write instead of tiles
-    // of its result; they are the base's. nullopt: it has to make that.
+    // The blocks of the base that the maker of the data of write `number` may write instead of
+    // tiles of its result; they are the base's. nullopt: it has to make that.
     std::optional<OperandTiles> place_in_base(uint32_t number, const graph::Node& made) const;
     // Tiles of the result of write `number` in the memory of the base's.
     void take_base(uint32_t number);
@@ -140,7 +140,7 @@ private:
     std::map<uint32_t, uint32_t> whole_;
     const kernels::KernelRow *copy_, *copies_;
     std::vector<uint32_t> maker_;  // by write: the node that is lowered with it, or none
-    uint32_t node_ = none;  // being lowered; tasks carry it; none: stored data is retiled
+    uint32_t node_ = none;         // being lowered; tasks carry it; none: stored data is retiled
     Lowered out_;
 };
 

@@ -59,8 +59,8 @@ public:
                             number_);
     }
 
-    // Whether the kernel can write its result at `place_`, whatever dims merge there. A sum of parts
-    // may need more digits on the way than the result has.
+    // Whether the kernel can write its result at `place_`, whatever dims merge there. A sum of
+    // parts may need more digits on the way than the result has.
     bool fits_place() {
         if (count(LabelKind::reduce) > 1 || row_.rule == schema::Rule::contract) return false;
         inputs_.resize(n_in_);
