@@ -180,6 +180,19 @@ void rows_in_their_order() {
     CHECK(copies_of(fresh, "%3") == 0);
     CHECK(copies_of(fresh, "%1, %3") == 2);
     CHECK(copies_of(given, "%3") == 2);
+    // Rows are whole in a task, also where the result is cut along them: made, then copied.
+    const tile::Lowered l = lowered(R"(graph {
+  %0 : f32[4, columns=6] = input
+  %1 : f32[4, columns]   = softmax(%0) {dim = 1}
+  %2 : f32[columns, 4]   = empty() {sizes = (6, 4)}
+  %3 : f32[columns, 4]   = view_write(%2, %1) {strides = (1, 4), offset = 0}
+  return %3
+  cut columns (3, 3)
+}
+)");
+    for (const Task& t : l.tiles.tasks)
+        CHECK(t.kernel == kernels::find_kernel("copy") || t.operands.back().strides.back() == 1);
+    CHECK(l.tiles.tiles[l.tiles.tasks.at(0).operands.back().tile].bytes == 4 * 6 * 4);
 }
 
 // An index counts the elements of the program, not those of the base.

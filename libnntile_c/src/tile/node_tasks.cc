@@ -62,7 +62,9 @@ public:
     // Whether the kernel can write its result at `place_`, whatever dims merge there. A sum of
     // parts may need more digits on the way than the result has.
     bool fits_place() {
-        if (count(LabelKind::reduce) > 1 || row_.rule == schema::Rule::contract) return false;
+        if (count(LabelKind::reduce) > 1 || row_.rule == schema::Rule::contract ||
+            cuts_[n_in_] != all_.tiling_.values[node_.outputs[0]].cuts)  // the place's
+            return false;
         inputs_.resize(n_in_);
         for (size_t k = 0; k < n_in_; ++k) bind_input(k, false);
         make_output(0);
