@@ -87,6 +87,20 @@ def test_diagnose_names_an_upgraded_torch(
     assert "PyTorch 2.99.0 is installed" in text
 
 
+def test_diagnose_says_once_what_many_steps_meet(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fails() -> str:
+        raise ImportError("libgomp.so.1: cannot open shared object file")
+
+    steps = (("core", fails, "see ldd"), ("device", fails, "another backend?"))
+    monkeypatch.setattr(diagnose, "STEPS", steps)
+    assert diagnose.main() == 1
+    first, advice, second, total = capsys.readouterr().out.splitlines()
+    assert first.startswith("FAIL  core: ImportError: libgomp.so.1") and "ldd" in advice
+    assert (second, total) == ("FAIL  device: as core", "2 of 2 steps failed")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("version", ["2.99.0.dev20261101+cpu", "2.13.0+gitabc", "2.9.1"])
 def test_another_torch_under_the_package(version: str, tmp_path: Path) -> None:
