@@ -3,7 +3,7 @@
 """Install a wheel beside each version of PyTorch, run tests there, and write docs/reference/versions.md.
 
 wheel_matrix.py dist/X.whl --torch 2.10.0 2.13.0 --python python3.10 /opt/python3.12
-wheel_matrix.py dist/X.whl --torch 2.10.0 --again tests/torch/test_rows.py    these files again
+wheel_matrix.py dist/X.whl --torch 2.10.0 --tests tests/torch/test_rows.py    these files only
 wheel_matrix.py --page                                       the page anew, from what was run before
 
 Each pair has an environment of its own in build/matrix, which is kept; results are kept in
@@ -242,7 +242,9 @@ def main() -> None:
     parser.add_argument("wheel", nargs="?", type=Path)
     parser.add_argument("--python", nargs="+", default=[sys.executable])
     parser.add_argument("--torch", nargs="+", default=[])
-    parser.add_argument("--again", nargs="+", help="files to run again, after a run of all")
+    parser.add_argument(
+        "--tests", nargs="+", help="these files only; of others what was found before stays"
+    )
     parser.add_argument("--seconds", type=int, default=7200, help="limit of one pair")
     parser.add_argument("--page", action="store_true")
     parser.add_argument("--strict", action="store_true", help="end with 1 if a test failed")
@@ -253,11 +255,11 @@ def main() -> None:
     for python, torch in itertools.product(options.python, options.torch):
         inside = environment(python, torch)
         key = inside.parents[1].name
-        found = run(
-            inside, options.wheel.resolve(), options.again or ["tests/torch"], options.seconds
-        )
+        tests = options.tests or ["tests/torch"]
+        found = run(inside, options.wheel.resolve(), tests, options.seconds)
         results = read()  # another process may have written it meanwhile
-        results[key] = merged(results[key], found) if options.again else found
+        keeps = options.tests and key in results
+        results[key] = merged(results[key], found) if keeps else found
         write(results)
         PAGE.write_text(page(results), encoding="utf-8")
         passed, skipped, failed = totals(found)
