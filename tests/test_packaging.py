@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 import venv
 import zipfile
 from pathlib import Path
@@ -152,6 +153,37 @@ def test_starpu_does_not_look_for_its_installation(contents: Path) -> None:
     """There is none where a wheel runs, and it would warn of that."""
     texts = output("strings", "--data", contents / "torch_nntile" / "libnntile_c.so")
     assert "perfmodels/sampling" not in texts
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("library", ["libsleef.so.3", "libdnnl.so.3", "libscipy_openblas.so"])
+def test_a_library_that_is_gone(library: str, contents: Path, tmp_path: Path) -> None:
+    """`import torch` warns and goes on, ours says what to do, diagnose too."""
+    shutil.copytree(contents, tmp_path / "site", ignore=shutil.ignore_patterns(library))
+    env = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    env["PYTHONPATH"] = os.pathsep.join([str(tmp_path / "site"), sysconfig.get_paths()["purelib"]])
+    env["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "1"
+
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        command = [
+            sys.executable,
+            "-S",
+            *words,
+        ]  # without .pth files, so the package is not this tree's
+        return subprocess.run(
+            command, capture_output=True, text=True, env=env, cwd=tmp_path, check=False
+        )
+
+    remedy = f"{library}: cannot open shared object file.*please install that again"
+    done = run("-c", "import torch; print(torch.ones(2).sum().item())")
+    assert (done.returncode, done.stdout) == (0, "2.0\n")
+    assert re.search(f"Device 'nntile' is not there: .*{remedy}", done.stderr)
+    done = run("-c", "import torch_nntile")
+    assert done.returncode == 1 and re.search(f"ImportError: .*{remedy}", done.stderr)
+    done = run("-m", "torch_nntile.diagnose")
+    assert done.returncode == 1 and re.search(
+        f"FAIL  libnntile_c: ImportError: .*{remedy}", done.stdout
+    )
 
 
 @pytest.mark.slow

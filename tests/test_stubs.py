@@ -87,6 +87,20 @@ def test_diagnose_names_an_upgraded_torch(
     assert "PyTorch 2.99.0 is installed" in text
 
 
+def test_diagnose_says_once_what_many_steps_meet(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fails() -> str:
+        raise ImportError("libgomp.so.1: cannot open shared object file")
+
+    steps = (("core", fails, "see ldd"), ("device", fails, "another backend?"))
+    monkeypatch.setattr(diagnose, "STEPS", steps)
+    assert diagnose.main() == 1
+    first, advice, second, total = capsys.readouterr().out.splitlines()
+    assert first.startswith("FAIL  core: ImportError: libgomp.so.1") and "ldd" in advice
+    assert (second, total) == ("FAIL  device: as core", "2 of 2 steps failed")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("version", ["2.99.0.dev20261101+cpu", "2.13.0+gitabc", "2.9.1"])
 def test_another_torch_under_the_package(version: str, tmp_path: Path) -> None:
@@ -131,22 +145,32 @@ def test_diagnose_names_a_second_torch(monkeypatch: pytest.MonkeyPatch, tmp_path
 
 
 @pytest.mark.parametrize(
-    ("error", "package"),
+    ("library", "remedy"),
     [
-        ("libgomp.so.1: cannot open shared object file: No such file or directory", "libgomp1"),
-        ("libhwloc.so.15: cannot open shared object file", "libhwloc15"),
+        ("libgomp.so.1", "have it in libgomp1"),  # a build from source
+        ("libhwloc.so.15", "have it in libhwloc15"),
+        ("libgomp-a34b3233.so.1.0.0", "install that again"),  # what a wheel brings
+        ("libhwloc-15ab0cd9.so.15.6.1", "install that again"),
+        ("libdnnl.so.3", "install that again"),
+        ("libscipy_openblas.so", "install that again"),
+        ("libsleef.so.3", "install that again"),
+        ("libunknown.so.1", "diagnose"),
     ],
 )
-def test_a_missing_library_is_named_with_its_package(
-    error: str, package: str, monkeypatch: pytest.MonkeyPatch
+def test_a_missing_library_is_named_with_its_remedy(
+    library: str, remedy: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    error = f"{library}: cannot open shared object file: No such file or directory"
+
     def fails(name: str) -> None:
         raise ImportError(error)
 
     monkeypatch.setattr(stubs.importlib, "import_module", fails)
-    with pytest.raises(ImportError, match=f"have it in {package}") as raised:
+    with pytest.raises(ImportError, match=f"{library}.*{remedy}") as raised:
         stubs.core()
-    assert "\n" not in str(raised.value)
+    text = str(raised.value)
+    assert "\n" not in text
+    assert ("Debian" in text) == ("libgomp1" in text or "libhwloc15" in text)
 
 
 @pytest.mark.parametrize(

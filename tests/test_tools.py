@@ -11,6 +11,7 @@ import list_sources
 import list_symbols
 import pytest
 import release
+import wheel_matrix
 
 
 def problems(files: dict[str, list[str]]) -> list[str]:
@@ -106,3 +107,46 @@ def test_release_writes_the_version_where_it_stands() -> None:
     assert header == "#define NNTILE_VERSIONS\n#define NNTILE_VERSION 1002003\n"
     assert changes == "# Changelog\n\n## 1.2.3, 2026-12-01\n\n## 0.1.0, 2026-01-01\n"
     assert release.texts("1.2.3", changes, "1.2.3", [], "") == []
+
+
+def result(commit: str, **files: list[object]) -> dict[str, object]:
+    tests = [f"tests/torch/test_{name}.py" for name in files]
+    ran = {"wheel": "x-0.2.0-any.whl", "sha256": "00", "date": "2026-01-02", "tests": tests}
+    return {
+        "torch": "2.13.0+cu130",
+        "nvidia": "stand-ins",
+        "system": "Debian",
+        "runs": [{**ran, "commit": commit}],
+        "files": files,
+    }
+
+
+def test_matrix_counts_by_file(tmp_path: Path) -> None:
+    report = tmp_path / "report.xml"
+    report.write_text(
+        """<testsuites><testsuite>
+        <testcase file="tests/torch/test_a.py" name="one" />
+        <testcase file="tests/torch/test_a.py" name="two"><skipped /></testcase>
+        <testcase file="tests/torch/test_b.py" name="one[x]"><failure /></testcase>
+        <testcase file="tests/torch/test_b.py" name="one[x]"><error /></testcase>
+        <testcase name="tests.torch.test_c"><error /></testcase>
+        </testsuite></testsuites>"""
+    )
+    assert wheel_matrix.counts(report) == {
+        "a": [1, 1, []],
+        "b": [0, 0, ["one[x]"]],
+        "c": [0, 0, ["tests.torch.test_c"]],
+    }
+
+
+def test_matrix_keeps_what_did_not_run_again() -> None:
+    before, again = result("c0", a=[5, 1, []], b=[7, 0, ["one"]]), result("c1", b=[8, 0, []])
+    pair = wheel_matrix.merged(before, again)
+    assert wheel_matrix.totals(pair) == (13, 1, 0)
+    text = wheel_matrix.page({"3.11-2.13.0": pair, "3.9-2.13.0": before})
+    rows = [line for line in text.splitlines() if line.startswith("| 3.")]
+    assert [row.split(" | ")[4:7] for row in rows] == [["12", "1", "1"], ["13", "1", "0"]]
+    assert "tests of `c0`; a, b: all." in text
+    assert "tests of `c1`; once more: b: 3.11 with 2.13.0+cu130." in text
+    assert "* `tests/torch/test_b.py::one`" in text
+    assert "stand-ins" in text

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Install a wheel beside each version of PyTorch, run tests there, and write docs/reference/versions.md.
 
-wheel_matrix.py dist/X.whl --torch 2.10.0 2.13.0 --python python3.10 /opt/python3.12 [--tests FILE...]
-wheel_matrix.py --page        the page anew, from what was run before
+wheel_matrix.py dist/X.whl --torch 2.10.0 2.13.0 --python python3.10 /opt/python3.12
+wheel_matrix.py dist/X.whl --torch 2.10.0 --tests tests/torch/test_rows.py    these files only
+wheel_matrix.py --page                                       the page anew, from what was run before
 
 Each pair has an environment of its own in build/matrix, which is kept; results are kept in
 tests/version_results.json, so a matrix may be run in parts. Tests are those of the last commit, in a
@@ -13,11 +14,13 @@ folder that does not have the package.
 from __future__ import annotations
 
 import argparse
+import datetime
 import hashlib
 import io
 import itertools
 import json
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -91,6 +94,14 @@ def tree(folder: Path, commit: str) -> Path:
     return folder.resolve()  # as pytest names what it runs
 
 
+def nvidia(python: Path, torch: str) -> str:
+    """What a CUDA build of PyTorch found beside it."""
+    if "+cu" not in torch:
+        return ""
+    site = next(python.parents[1].glob("lib/python3*/site-packages"))
+    return "libraries" if any(site.glob("nvidia/*/lib/libcudart.so.*")) else "stand-ins"
+
+
 def run(python: Path, wheel: Path, tests: list[str], seconds: int) -> dict[str, Any]:
     """The first program, then the tests, against the installed wheel."""
     pip: list[str | Path] = [python, "-m", "pip", "install", "-q", "--disable-pip-version-check"]
@@ -104,21 +115,13 @@ def run(python: Path, wheel: Path, tests: list[str], seconds: int) -> dict[str, 
     report.unlink(missing_ok=True)
     begin = time.monotonic()
     command = [python.with_name("pytest"), "-q", "-c", here / "pyproject.toml", "--rootdir", here]
-    command += [
-        "-n",
-        "2",
-        "--dist",
-        "worksteal",
-        "-m",
-        "not slow and not bench",
-        f"--junitxml={report}",
-    ]
-    command += ["-p", "no:cacheprovider", "-o", "junit_family=xunit1", *tests]
+    command += ["-n", "2", "--dist", "worksteal", "-m", "not slow and not bench"]
+    command += [f"--junitxml={report}", "-p", "no:cacheprovider", "-o", "junit_family=xunit1"]
     env = os.environ | {"PYTHONSAFEPATH": "1"}
     log = report.with_suffix(".log")
     with log.open("w") as out:
         subprocess.run(
-            [str(word) for word in command],
+            [str(word) for word in [*command, *tests]],
             cwd=here,
             env=env,
             check=False,
@@ -126,74 +129,112 @@ def run(python: Path, wheel: Path, tests: list[str], seconds: int) -> dict[str, 
             stdout=out,
             stderr=subprocess.STDOUT,
         )
-    return {
-        "torch": version,
+    ran = {
         "wheel": wheel.name,
         "sha256": hashlib.sha256(wheel.read_bytes()).hexdigest(),
         "commit": commit,
-        "tests": tests,
+        "date": datetime.date.today().isoformat(),
+        "tests": sorted(tests),
         "minutes": round((time.monotonic() - begin) / 60, 1),
-        **counts(report),
+    }
+    return {
+        "torch": version,
+        "nvidia": nvidia(python, version),
+        "system": platform.freedesktop_os_release()["PRETTY_NAME"],
+        "runs": [ran],
+        "files": counts(report),
     }
 
 
 def counts(report: Path) -> dict[str, Any]:
-    passed = skipped = 0
-    failures = []
+    """By file: how many passed and were skipped, and the names of those that failed."""
+    files: dict[str, Any] = {}
     for case in ElementTree.parse(report).iter("testcase"):
         kinds = {child.tag for child in case}
+        name = case.get("file") or str(case.get("name")).replace(".", "/")  # not even collected
+        file = files.setdefault(Path(name).stem.removeprefix("test_"), [0, 0, []])
         if kinds & {"failure", "error"}:
-            failures.append(f"{case.get('file', case.get('classname'))}::{case.get('name')}")
-        elif "skipped" in kinds:
-            skipped += 1
+            file[2] = sorted({*file[2], str(case.get("name"))})
         else:
-            passed += 1
-    return {"passed": passed, "skipped": skipped, "failed": sorted(set(failures))}
+            file["skipped" in kinds] += 1
+    return files
+
+
+def merged(before: dict[str, Any], again: dict[str, Any]) -> dict[str, Any]:
+    """A whole run, and files that ran again after it."""
+    return {
+        **again,
+        "runs": [*before["runs"], *again["runs"]],
+        "files": {**before["files"], **again["files"]},
+    }
+
+
+def totals(result: dict[str, Any]) -> tuple[int, int, int]:
+    """Passed, skipped, failed."""
+    rows = result["files"].values()
+    return sum(r[0] for r in rows), sum(r[1] for r in rows), sum(len(r[2]) for r in rows)
 
 
 def page(results: dict[str, Any]) -> str:
-    everything = [str(path.relative_to(ROOT)) for path in (ROOT / "tests/torch").glob("test_*.py")]
     lines = [
         "# Versions of PyTorch and Python",
         "",
         "One wheel, beside each PyTorch; written by `tools/wheel_matrix.py`, by what it ran: tests of",
         "`tests/torch`, with op_db's sample and without the slow ones, against the installed wheel.",
-        "Where PyTorch is a CUDA build (`+cu…`), as it comes from PyPI, it ran without a GPU and",
-        "without NVIDIA's libraries.",
+        "`+cu…` is a CUDA build of PyTorch, as it comes from PyPI, `+cpu` one for CPUs. There was no GPU.",
         "",
-        "| Python | PyTorch | files run | passed | skipped | failed |",
-        "| --- | --- | --- | --- | --- | --- |",
+        "| Python | PyTorch | system | files | passed | skipped | failed | date | wheel |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     failures: list[str] = []
-    parts: dict[str, list[str]] = {}  # the pairs that ran the same files
-    wheels: dict[str, list[str]] = {}  # and those with the same wheel and tests
+    runs: dict[str, list[str]] = {}  # the pairs that ran the same
+    standing: list[str] = []
 
     def order(key: str) -> list[list[int]]:
         return [[int(n) for n in part.split(".")] for part in key.split("-")]
 
     for key in sorted(results, key=order):
         result, python = results[key], key.split("-")[0]
-        whole = len(result["tests"]) == 1
-        files = (
-            f"all {len(everything)}" if whole else f"{len(result['tests'])} of {len(everything)}"
-        )
+        passed, skipped, failed = totals(result)
+        last = result["runs"][-1]
+        pair, version = f"{python} with {result['torch']}", last["wheel"].split("-")[1]
         lines.append(
-            f"| {python} | {result['torch']} | {files} | {result['passed']} | {result['skipped']} "
-            f"| {len(result['failed'])} |"
+            f"| {python} | {result['torch']} | {result['system']} | {len(result['files'])} "
+            f"| {passed} | {skipped} | {failed} | {last['date']} | {version} |"
         )
-        wheel = f"`{result['wheel']}` (sha256 `{result['sha256']}`), tests of `{result['commit']}`"
-        wheels.setdefault(wheel, []).append(f"{python} with {result['torch']}")
-        if not whole:
-            names = ", ".join(Path(name).stem.removeprefix("test_") for name in result["tests"])
-            parts.setdefault(names, []).append(f"{python} with {result['torch']}")
-        if result["failed"]:
+        if result["nvidia"] == "stand-ins":
+            standing.append(pair)
+        for k, ran in enumerate(result["runs"]):
+            names = ", ".join(Path(name).stem.removeprefix("test_") for name in ran["tests"])
+            what = f"once more: {names}" if k else "all files" if names == "torch" else names
+            text = f"wheel `{ran['wheel']}` (sha256 `{ran['sha256']}`), tests of `{ran['commit']}`; {what}"
+            runs.setdefault(text, []).append(pair)
+        if failed:
             failures += ["", f"Python {python}, PyTorch {result['torch']}, failed:", ""]
-            failures += [f"* `{name}`" for name in result["failed"]]
-    for wheel, pairs in wheels.items():
-        lines += ["", f"{'All' if len(wheels) == 1 else ', '.join(pairs)}: {wheel}."]
-    for names, pairs in parts.items():
-        lines += ["", f"Python {', '.join(pairs)} ran: {names}."]
+            for file, (*_, names) in sorted(result["files"].items()):
+                failures += [f"* `tests/torch/test_{file}.py::{name}`" for name in names]
+    lines += ["", "What ran, a line for each wheel, commit and list of files:", ""]
+    for text, pairs in runs.items():
+        lines.append(f"* {text}: {'all' if len(pairs) == len(results) else ', '.join(pairs)}.")
+    if standing:
+        lines += [
+            "",
+            f"Beside stand-ins for NVIDIA's libraries, which have no device: {', '.join(standing)}.",
+        ]
     return "\n".join([*lines, *failures, ""])
+
+
+def read() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    return found
+
+
+def write(results: dict[str, Any]) -> None:
+    """A line for each pair: a run changes its own."""
+    pairs = [
+        f"{json.dumps(key)}: {json.dumps(results[key], sort_keys=True)}" for key in sorted(results)
+    ]
+    RESULTS.write_text("{\n" + ",\n".join(pairs) + "\n}\n")
 
 
 def main() -> None:
@@ -201,29 +242,39 @@ def main() -> None:
     parser.add_argument("wheel", nargs="?", type=Path)
     parser.add_argument("--python", nargs="+", default=[sys.executable])
     parser.add_argument("--torch", nargs="+", default=[])
-    parser.add_argument("--tests", nargs="+", default=["tests/torch"])
+    parser.add_argument(
+        "--tests", nargs="+", help="these files only; of others what was found before stays"
+    )
     parser.add_argument("--seconds", type=int, default=7200, help="limit of one pair")
     parser.add_argument("--page", action="store_true")
     parser.add_argument("--strict", action="store_true", help="end with 1 if a test failed")
     options = parser.parse_args()
-    results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     if options.wheel is None and not options.page:
         parser.error("which wheel?")
+    bad = False
     for python, torch in itertools.product(options.python, options.torch):
         inside = environment(python, torch)
         key = inside.parents[1].name
-        results[key] = run(inside, options.wheel.resolve(), options.tests, options.seconds)
-        counted = {name: results[key][name] for name in ("torch", "passed", "skipped", "minutes")}
-        print(key, counted, "failed:", len(results[key]["failed"]), flush=True)
-        for name in results[key]["failed"]:
-            print("   ", name, flush=True)
-        RESULTS.write_text(json.dumps(results, indent=1, sort_keys=True) + "\n")
+        tests = options.tests or ["tests/torch"]
+        found = run(inside, options.wheel.resolve(), tests, options.seconds)
+        results = read()  # another process may have written it meanwhile
+        keeps = options.tests and key in results
+        results[key] = merged(results[key], found) if keeps else found
+        write(results)
         PAGE.write_text(page(results), encoding="utf-8")
-    ran = [key for key in results if options.strict and key.split("-")[1] in options.torch]
-    if any(results[key]["failed"] for key in ran):
-        sys.exit(1)
+        passed, skipped, failed = totals(found)
+        minutes = found["runs"][0]["minutes"]
+        print(
+            f"{key}: {passed} passed, {skipped} skipped, {failed} failed, {minutes} min", flush=True
+        )
+        for file, (*_, names) in found["files"].items():
+            for name in names:
+                print(f"    tests/torch/test_{file}.py::{name}", flush=True)
+        bad |= failed > 0
     if options.page:
-        PAGE.write_text(page(results), encoding="utf-8")
+        PAGE.write_text(page(read()), encoding="utf-8")
+    if bad and options.strict:
+        sys.exit(1)
 
 
 if __name__ == "__main__":

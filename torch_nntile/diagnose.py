@@ -170,6 +170,7 @@ def main() -> int:
     """Run all steps; returns 1 if one failed."""
     os.environ.setdefault("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")  # each step loads what it names
     failed = 0
+    said: dict[str, str] = {}  # each error, and the step that had it first
     for name, step, advice in STEPS:
         try:
             lines = step().splitlines() or [""]
@@ -178,7 +179,12 @@ def main() -> int:
                 print(f"      {line}")
         except Exception as error:  # anything at all: this is what the tool is for
             failed += 1
-            print(f"FAIL  {name}: {type(error).__name__}: {error}")
+            text = f"{type(error).__name__}: {error}"
+            if text in said:
+                print(f"FAIL  {name}: as {said[text]}")
+                continue
+            said[text] = name
+            print(f"FAIL  {name}: {text}")
             if advice:
                 print(f"      {advice}")
             if "-v" in sys.argv:

@@ -11,11 +11,13 @@ __all__ = [
     "InternalError",
     "InvalidArgumentError",
     "InvalidStateError",
+    "LinAlgError",
     "NntileError",
     "NotFoundError",
     "OutOfMemoryError",
     "TaskError",
     "UnsupportedError",
+    "ValueRefusedError",
     "WaitInterruptedError",
     "class_of",
 ]
@@ -65,6 +67,14 @@ class DtypeError(NntileError, TypeError):
     """A dtype that the op does not take, or an argument of another type."""
 
 
+class ValueRefusedError(NntileError, ValueError):
+    """A value that the op does not take, as PyTorch's kernel found in a task."""
+
+
+class LinAlgError(NntileError, torch.linalg.LinAlgError):
+    """No solution: a singular matrix, or an iteration that does not converge."""
+
+
 # By number of nntile_status (nntile/base.h); numbers are never reused.
 _BY_STATUS: dict[int, type[NntileError]] = {
     1: InvalidArgumentError,
@@ -77,6 +87,8 @@ _BY_STATUS: dict[int, type[NntileError]] = {
     8: IndexRangeError,
     9: DtypeError,
     10: WaitInterruptedError,
+    11: ValueRefusedError,
+    12: LinAlgError,
 }
 
 

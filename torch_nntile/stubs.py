@@ -14,8 +14,11 @@ from torch_nntile import _torch_build
 
 __all__ = ["choose", "core", "load", "minor_of"]
 
-# Libraries that a build from source takes from the system; a wheel of `make wheel` has them inside.
-_PACKAGES = {"libgomp": "libgomp1", "libhwloc": "libhwloc15", "libsleef": "libsleef3"}
+# Libraries that a build from source takes from the system. A wheel of `make wheel` has copies, with eight
+# digits in their names; the other libraries lie in the package folder in either case.
+_PACKAGES = {"libgomp": "libgomp1", "libhwloc": "libhwloc15"}
+_INSIDE = ("libdnnl", "libnntile_c", "libscipy_openblas", "libsleef")
+_MISSING = re.compile(r"(lib\w+?)(-[0-9a-f]{8})?\.so[.\d]*: cannot open shared object file")
 
 _OFF = "TORCH_DEVICE_BACKEND_AUTOLOAD=0 lets PyTorch start without it."
 _BUILD = (
@@ -75,9 +78,15 @@ def core() -> ModuleType:
 
 def packages_of(error: str) -> str:
     """What a loader's message about a missing library asks for, or ""."""
-    for library, package in _PACKAGES.items():
-        if library in error:
-            return f"Debian and Ubuntu have it in {package}. "
+    missing = _MISSING.search(error)
+    if missing is None:
+        return ""
+    library, copy = missing.groups()
+    if copy or library in _INSIDE:
+        again = "pip install --force-reinstall --no-deps"
+        return f"It is a part of torch_nntile: please install that again ({again}). "
+    if library in _PACKAGES:
+        return f"Debian and Ubuntu have it in {_PACKAGES[library]}. "
     return ""
 
 

@@ -284,6 +284,46 @@ def test_error_of_a_task_has_one_class_wherever_it_is_raised(name: str, wait: st
     assert works()
 
 
+NOT_A_NUMBER = torch.full((3, 3), float("nan"))
+FLOAT8 = torch.ones(16, 16).to(torch.float8_e4m3fn)
+
+
+def scaled_product(device: str, scale: int, bias: int) -> torch.Tensor:
+    """What its arguments are worth is asked by the CPU's kernel, or, of some, by Meta's."""
+    a, b = FLOAT8.to(device), FLOAT8.t().to(device)
+    scales, one = [torch.ones(scale, device=device)], [torch.ones(1, device=device)]
+    added = torch.ones(bias, device=device)
+    return torch._scaled_mm_v2(  # type: ignore[attr-defined]
+        a, b, scales, [0], [0], one, [0], [0], added, torch.float32, [], False
+    )
+
+
+KERNELS: dict[str, Callable[[str], torch.Tensor]] = {
+    "svd": lambda device: torch.linalg.svdvals(NOT_A_NUMBER.to(device)),
+    "eigh": lambda device: torch.linalg.eigh(NOT_A_NUMBER.to(device))[0],
+    "cholesky": lambda device: torch.linalg.cholesky(-torch.eye(3, device=device)),
+    "scale": lambda device: scaled_product(device, 3, 16),
+    "bias": lambda device: scaled_product(device, 1, 3),
+}
+
+
+@BOTH
+@pytest.mark.parametrize("name", KERNELS)
+def test_an_error_of_a_kernel_on_the_host_has_its_class(name: str, mode: str) -> None:
+    def run(device: str, then: Callable[[torch.Tensor], object]) -> type[Exception]:
+        try:
+            then(KERNELS[name](device))
+        except Exception as error:
+            return type(error)
+        raise AssertionError(f"no error on {device}")
+
+    expected = run("cpu", torch.Tensor.cpu)
+    with runtime_mode(mode):
+        assert run("nntile", torch.Tensor.cpu) is expected
+        assert issubclass(run("nntile", lambda found: (torch_nntile.wait(), found.cpu())), expected)
+    assert works()
+
+
 def test_label_out_of_range_does_not_stop_training() -> None:
     model = torch.nn.Linear(4, 3).to("nntile")
     optimizer = torch.optim.SGD(model.parameters(), 0.1)

@@ -36,7 +36,9 @@ typedef enum nntile_status {
     NNTILE_INDEX_ERROR = 8,      /**< an index outside its range: a dim, a label */
     NNTILE_TYPE_ERROR = 9,       /**< a dtype that the op does not take */
     NNTILE_INTERRUPTED =
-        10 /**< the thread was told not to wait any longer: nntile_wait_interrupted() */
+        10, /**< the thread was told not to wait any longer: nntile_wait_interrupted() */
+    NNTILE_VALUE_ERROR = 11, /**< a value that the op does not take */
+    NNTILE_LINALG_ERROR = 12 /**< no solution: a singular matrix, no convergence */
 } nntile_status;
 
 /** Element types. Numbers are never reused. Since 0.1. */

@@ -10,7 +10,7 @@ struct nntile_error {
     char* message;  // behind this struct, in the same allocation
 };
 
-static_assert(static_cast<int>(nntile::Status::interrupted) == NNTILE_INTERRUPTED);
+static_assert(static_cast<int>(nntile::Status::linalg_error) == NNTILE_LINALG_ERROR);
 
 nntile_status nntile_error_status(const nntile_error* error) {
     return error ? error->status : NNTILE_OK;

@@ -23,6 +23,8 @@ enum class Status : int {
     index_error = 8,
     type_error = 9,
     interrupted = 10,
+    value_error = 11,
+    linalg_error = 12,
 };
 
 class Error : public std::runtime_error {

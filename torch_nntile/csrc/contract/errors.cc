@@ -47,6 +47,8 @@ void raise(nntile_status status, nntile_error* error) {
         case NNTILE_TYPE_ERROR: C10_THROW_ERROR(TypeError, text);
         case NNTILE_OUT_OF_MEMORY: C10_THROW_ERROR(OutOfMemoryError, text);
         case NNTILE_UNSUPPORTED: C10_THROW_ERROR(NotImplementedError, text);
+        case NNTILE_VALUE_ERROR: C10_THROW_ERROR(ValueError, text);
+        case NNTILE_LINALG_ERROR: C10_THROW_ERROR(LinAlgError, text);
         default: break;
     }
     C10_THROW_ERROR(Error, text);
@@ -67,6 +69,10 @@ nntile_status status_of_current_exception(nntile_error** error) noexcept {
         return report(NNTILE_OUT_OF_MEMORY, e.what_without_backtrace());
     } catch (const c10::NotImplementedError& e) {
         return report(NNTILE_UNSUPPORTED, e.what_without_backtrace());
+    } catch (const c10::ValueError& e) {
+        return report(NNTILE_VALUE_ERROR, e.what_without_backtrace());
+    } catch (const c10::LinAlgError& e) {
+        return report(NNTILE_LINALG_ERROR, e.what_without_backtrace());
     } catch (const c10::Error& e) {
         // Not INVALID_ARGUMENT, which is a ValueError in Python: PyTorch's is a RuntimeError.
         return report(NNTILE_RUNTIME, e.what_without_backtrace());
