@@ -29,18 +29,10 @@ Programs programs_of(const char* primitive) {
     return programs;
 }
 
-// Exact on the way: integers as i64; f64 and integers as f64; else f32, which integers reach in one
-// rounding.
-Compute between(DType from, DType to) {
-    if (!is_floating(from) && !is_floating(to)) return compute_i64;
-    const bool wide = from == DType::f64 || to == DType::f64;
-    return wide && !(from == DType::f32 || to == DType::f32) ? compute_f64 : compute_f32;
-}
-
 int convert(const Args& args) {
     static const Programs casts = programs_of("cast");
     Args cast = args;
-    cast.program = &casts[between(args.blocks[0].dtype, args.blocks[1].dtype)];
+    cast.program = &casts[compute_of(conversion_type(args.blocks[0].dtype, args.blocks[1].dtype))];
     return map(cast);
 }
 
@@ -153,8 +145,6 @@ int64_t widen(Space& s, const std::byte* from, const std::byte* to, int64_t byte
 }
 
 }  // namespace
-
-DType conversion_type(DType from, DType to) { return dtype_of(between(from, to)); }
 
 int copy(const Args& args) {
     const Block &x = args.blocks[0], &y = args.blocks[1];
