@@ -71,7 +71,7 @@ class ValueRefusedError(NntileError, ValueError):
     """A value that the op does not take, as PyTorch's kernel found in a task."""
 
 
-class LinAlgError(NntileError, torch.linalg.LinAlgError):
+class LinAlgError(NntileError, torch.linalg.LinAlgError):  # type: ignore[misc]  # has no type
     """No solution: a singular matrix, or an iteration that does not converge."""
 
 

@@ -89,8 +89,9 @@ int run_task(const Run& run, uint32_t index, const Blocks& blocks, char* error,
 }
 
 Status status_of(int result) {
-    const bool known = result > 0 && result <= static_cast<int>(Status::type_error);
-    return known ? static_cast<Status>(result) : Status::runtime;
+    const auto status = static_cast<Status>(result);
+    const bool known = status > Status::ok && status <= Status::linalg_error;
+    return known && status != Status::interrupted ? status : Status::runtime;
 }
 
 // "nll_loss: target 12 is out of range [0, 10) [model.py:14]"

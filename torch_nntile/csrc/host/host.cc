@@ -133,6 +133,7 @@ void run(const HostCall& call, int64_t rows, bool accumulate, void* const* data)
     const at::AutoDispatchBelowADInplaceOrView below_autograd;
     void* const* out = nullptr;
     torch::jit::Stack stack = with_blocks(call, rows, data, &out);
+    const torch::jit::Stack kept = stack;  // as call_at in shapes/meta.cc
     call.op.callBoxed(&stack);
     const auto& returns = call.op.schema().returns();
     for (size_t r = 0; r < returns.size(); ++r) {

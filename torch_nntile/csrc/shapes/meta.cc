@@ -40,6 +40,8 @@ void call_at(const c10::OperatorHandle& op, Arguments arguments, c10::Device at,
                                                            : t;
             }));
     }
+    // Boxing of PyTorch up to 2.11 drops arguments before it reads results that are arguments.
+    const torch::jit::Stack kept = stack;
     const c10::DispatchKeySet key(at.is_meta() ? c10::DispatchKey::Meta : c10::DispatchKey::CPU);
     if (kernel) kernel->callBoxed(op, key, &stack);
     else op.redispatchBoxed(key, &stack);
