@@ -90,7 +90,7 @@ std::optional<OperandTiles> Lowering::place_in_base(uint32_t number,
         return std::nullopt;
     // It may read what it writes, element by element, or other elements
     for (uint32_t in : made.inputs) {
-        if (graph_.base_of(in) != base) continue;
+        if (in == graph::no_value || graph_.base_of(in) != base) continue;
         const Layout read = normal_layout(graph_.layout_of(in));
         if (read != normal_layout(part) && !never_meet(read, part)) return std::nullopt;
     }
