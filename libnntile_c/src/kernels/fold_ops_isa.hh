@@ -63,7 +63,7 @@ struct Op_amin : Op_amax {
     template <class T>
     static constexpr T identity = highest<T>;
 };
-struct Op_any {
+struct Op_any : Op_amax {
     template <class T>
     NNTILE_FN static T take(T x) {
         return x != 0 ? T(1) : T(0);
@@ -71,10 +71,6 @@ struct Op_any {
     template <class T>
     NNTILE_FN static T join(T a, T b) {
         return a > b ? a : b;
-    }
-    template <class T>
-    NNTILE_FN static T repeat(T x, int64_t) {
-        return x;
     }
     template <class T>
     static constexpr T identity = T(0);

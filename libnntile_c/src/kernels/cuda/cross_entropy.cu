@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Cross entropy of logits and classes, a row for a block; what is kept of a row is the logarithm of
 // its sum of exponentials. And the sum of the weights of targets, by which a mean divides.
-#include "kernels/cuda/launch.hh"
 #include "kernels/cuda/rows.hh"
 
 namespace nntile::kernels::cuda {
@@ -102,7 +101,6 @@ static Smoothing smoothing_of(const Args& args) {
     return {args.params[0].i, smoothing / static_cast<double>(args.sizes.back()), 1 - smoothing,
             nullptr};
 }
-constexpr size_t row_shared = row_threads * sizeof(double);
 
 }  // namespace nntile::kernels::cuda
 
@@ -115,12 +113,8 @@ NNTILE_CUDA_KERNEL(cross_entropy) {
     if (!place || job.rows.count == 0) return 0;
     Smoothing s = smoothing_of(args);
     if (const cudaError_t error = place->watch(s.refused)) return status_of(args, error);
-    const dim3 blocks = grid_of(job.rows.count, 1).blocks, threads(row_threads);
-    return status_of(args, args.blocks[0].dtype == DType::f64
-                               ? launch<cross_entropy_rows<double>>(blocks, threads, row_shared,
-                                                                    place->stream, job, s)
-                               : launch<cross_entropy_rows<float>>(blocks, threads, row_shared,
-                                                                   place->stream, job, s));
+    return start_rows<cross_entropy_rows<double>, cross_entropy_rows<float>>(
+        args, *place, args.blocks[0], job, s);
 }
 
 NNTILE_CUDA_KERNEL(cross_entropy_backward) {
@@ -130,12 +124,8 @@ NNTILE_CUDA_KERNEL(cross_entropy_backward) {
     if (!place || job.rows.count == 0) return 0;
     Smoothing s = smoothing_of(args);
     if (const cudaError_t error = place->watch(s.refused)) return status_of(args, error);
-    const dim3 blocks = grid_of(job.rows.count, 1).blocks, threads(row_threads);
-    return status_of(args, args.blocks[1].dtype == DType::f64
-                               ? launch<cross_entropy_rows_backward<double>>(
-                                     blocks, threads, row_shared, place->stream, job, s)
-                               : launch<cross_entropy_rows_backward<float>>(
-                                     blocks, threads, row_shared, place->stream, job, s));
+    return start_rows<cross_entropy_rows_backward<double>, cross_entropy_rows_backward<float>>(
+        args, *place, args.blocks[1], job, s);
 }
 
 NNTILE_CUDA_KERNEL(nll_total_weight) {
@@ -146,8 +136,9 @@ NNTILE_CUDA_KERNEL(nll_total_weight) {
     Smoothing s;
     s.ignore_index = args.params[0].i;
     if (const cudaError_t error = place->watch(s.refused)) return status_of(args, error);
-    return status_of(args, launch<total_weight>(dim3(1), dim3(row_threads), row_shared,
-                                                place->stream, job, s, args.params[1].i != 0));
+    return status_of(args,
+                     launch<total_weight>(dim3(1), dim3(row_threads), row_threads * sizeof(double),
+                                          place->stream, job, s, args.params[1].i != 0));
 }
 
 }  // namespace nntile::kernels

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Rows of a table by index, and the gradient of the table. The last dims are e (a row) and v (the
 // whole table).
-#include "kernels/cuda/launch.hh"
 #include "kernels/cuda/rows.hh"
 
 namespace nntile::kernels {
@@ -97,7 +96,7 @@ static bool make_table_job(TableJob& job, const Args& args, size_t table, size_t
     return true;
 }
 
-static int start_rows(bool add, TableJob& job, const Args& args, const CudaPlace& place) {
+static int start_by_index(bool add, TableJob& job, const Args& args, const CudaPlace& place) {
     if (job.indices.count == 0) return 0;
     if (const cudaError_t error = place.watch(job.refused)) return status_of(args, error);
     const dim3 blocks = grid_of(job.indices.count, 1).blocks, threads(row_threads);
@@ -119,7 +118,7 @@ namespace nntile::kernels {
 NNTILE_CUDA_KERNEL(embedding) {
     cuda::TableJob job;
     if (!cuda::make_table_job(job, args, 0, 1, 2)) return not_on_device;
-    return place ? cuda::start_rows(false, job, args, *place) : 0;
+    return place ? cuda::start_by_index(false, job, args, *place) : 0;
 }
 
 NNTILE_CUDA_KERNEL(embedding_backward) {
@@ -137,7 +136,7 @@ NNTILE_CUDA_KERNEL(embedding_backward) {
     if (!args.params[1].i)
         if (const int status = fill_on_cuda(zero, place)) return status;
     job.padding = args.params[0].i;
-    return cuda::start_rows(true, job, args, *place);
+    return cuda::start_by_index(true, job, args, *place);
 }
 
 }  // namespace nntile::kernels

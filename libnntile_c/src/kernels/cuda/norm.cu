@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Layer norm and RMS norm over the last dim, and their gradients. RMS norm takes no mean off, and
 // has no bias.
-#include "kernels/cuda/launch.hh"
 #include "kernels/cuda/rows.hh"
 
 namespace nntile::kernels::cuda {
@@ -98,14 +97,8 @@ static int start_norm(const Args& args, const CudaPlace* place) {
     RowJob<most_operands> job;
     if (!is_row_dtype(args.blocks[0]) || !make_row_job(job, args, {0})) return not_on_device;
     if (!place || job.rows.count == 0) return 0;
-    const dim3 blocks = grid_of(job.rows.count, 1).blocks;
-    const size_t shared = row_threads * sizeof(double);
-    const double eps = args.params[0].f;
-    return status_of(args, args.blocks[0].dtype == DType::f64
-                               ? launch<norm_rows<double, centred>>(blocks, dim3(row_threads),
-                                                                    shared, place->stream, job, eps)
-                               : launch<norm_rows<float, centred>>(
-                                     blocks, dim3(row_threads), shared, place->stream, job, eps));
+    return start_rows<norm_rows<double, centred>, norm_rows<float, centred>>(
+        args, *place, args.blocks[0], job, args.params[0].f);
 }
 
 template <bool centred>
@@ -113,13 +106,8 @@ static int start_norm_input(const Args& args, const CudaPlace* place) {
     RowJob<most_operands> job;
     if (!is_row_dtype(args.blocks[0]) || !make_row_job(job, args, {0})) return not_on_device;
     if (!place || job.rows.count == 0) return 0;
-    const dim3 blocks = grid_of(job.rows.count, 1).blocks;
-    const size_t shared = row_threads * sizeof(double);
-    return status_of(args, args.blocks[0].dtype == DType::f64
-                               ? launch<norm_rows_input<double, centred>>(
-                                     blocks, dim3(row_threads), shared, place->stream, job)
-                               : launch<norm_rows_input<float, centred>>(
-                                     blocks, dim3(row_threads), shared, place->stream, job));
+    return start_rows<norm_rows_input<double, centred>, norm_rows_input<float, centred>>(
+        args, *place, args.blocks[0], job);
 }
 
 template <bool centred>

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "kernels/cuda/element.hh"
+#include "kernels/cuda/launch.hh"
 #include "kernels/fold_ops_isa.hh"
 
 namespace nntile::kernels::cuda {
@@ -78,5 +79,17 @@ __device__ T over_row(int64_t d, T* shared, Value&& value) {
 
 // Whether the dtype of an operand, in which the arithmetic is, is one that a row has.
 inline bool is_row_dtype(const Block& b) { return is_floating(b.dtype); }
+
+// Starts a kernel with a block for each row: `wide` where that dtype is float64, else `narrow`.
+template <auto wide, auto narrow, int n, class... More>
+int start_rows(const Args& args, const CudaPlace& place, const Block& b, const RowJob<n>& job,
+               More... more) {
+    const dim3 blocks = grid_of(job.rows.count, 1).blocks, threads(row_threads);
+    constexpr size_t shared = row_threads * sizeof(double);
+    return status_of(args,
+                     b.dtype == DType::f64
+                         ? launch<wide>(blocks, threads, shared, place.stream, job, more...)
+                         : launch<narrow>(blocks, threads, shared, place.stream, job, more...));
+}
 
 }  // namespace nntile::kernels::cuda

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Softmax and log-softmax over the last dim, and their gradients. y may be x, dx may be dy.
-#include "kernels/cuda/launch.hh"
 #include "kernels/cuda/rows.hh"
 
 namespace nntile::kernels::cuda {
@@ -47,13 +46,8 @@ static int start_softmax(const Args& args, const CudaPlace* place) {
     RowJob<2> job;
     if (!is_row_dtype(args.blocks[0]) || !make_row_job(job, args, {1})) return not_on_device;
     if (!place || job.rows.count == 0 || job.d == 0) return 0;
-    const dim3 blocks = grid_of(job.rows.count, 1).blocks;
-    const size_t shared = row_threads * sizeof(double);
-    return status_of(args, args.blocks[0].dtype == DType::f64
-                               ? launch<softmax_rows<double, log>>(blocks, dim3(row_threads),
-                                                                   shared, place->stream, job)
-                               : launch<softmax_rows<float, log>>(blocks, dim3(row_threads), shared,
-                                                                  place->stream, job));
+    return start_rows<softmax_rows<double, log>, softmax_rows<float, log>>(args, *place,
+                                                                           args.blocks[0], job);
 }
 
 template <bool log>
@@ -61,13 +55,8 @@ static int start_softmax_backward(const Args& args, const CudaPlace* place) {
     RowJob<3> job;
     if (!is_row_dtype(args.blocks[0]) || !make_row_job(job, args, {2})) return not_on_device;
     if (!place || job.rows.count == 0 || job.d == 0) return 0;
-    const dim3 blocks = grid_of(job.rows.count, 1).blocks;
-    const size_t shared = row_threads * sizeof(double);
-    return status_of(args, args.blocks[0].dtype == DType::f64
-                               ? launch<softmax_rows_backward<double, log>>(
-                                     blocks, dim3(row_threads), shared, place->stream, job)
-                               : launch<softmax_rows_backward<float, log>>(
-                                     blocks, dim3(row_threads), shared, place->stream, job));
+    return start_rows<softmax_rows_backward<double, log>, softmax_rows_backward<float, log>>(
+        args, *place, args.blocks[0], job);
 }
 
 }  // namespace nntile::kernels::cuda
