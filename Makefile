@@ -7,7 +7,7 @@ export CCACHE_SLOPPINESS = pch_defines,time_macros
 PROCESSES = $(shell cores=$$(nproc); echo $$((cores < 8 ? cores : 8)))
 PARALLEL = -n $(PROCESSES) --dist worksteal
 
-.PHONY: help setup build programs debug mnist test test-all one fuzz bench lint format stats goldens abi sanitize docs wheel sdist release clean
+.PHONY: help setup build programs cuda test-cuda debug mnist test test-all one fuzz bench lint format stats goldens abi sanitize docs wheel sdist release clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -57,6 +57,12 @@ build: setup  ## compile what has changed
 
 programs: setup  ## likewise, with the C and C++ tests: processes that run tests must not compile at once
 	.venv/bin/ninja -C build/dev --quiet all meson-test-prereq
+
+cuda: setup  ## the core with workers for GPUs, in build/cuda; needs no GPU
+	@sh tools/cuda.sh
+
+test-cuda: setup  ## kernels, layers and models on an emulated GPU
+	@sh tools/test_cuda.sh
 
 debug: setup  ## the core and its C++ tests without optimisation, in build/debug, for a debugger
 	@sh tools/debug.sh

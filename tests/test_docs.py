@@ -173,4 +173,5 @@ def test_classes_of_errors_are_on_the_page() -> None:
         if isinstance(found, type) and found is not errors.NntileError:
             builtins = ", ".join(f"`{base.__name__}`" for base in found.__bases__[1:])
             builtins = builtins.replace("`OutOfMemoryError`", "`torch.OutOfMemoryError`")
+            builtins = builtins.replace("`_LinAlgError`", "`torch.linalg.LinAlgError`")
             assert f"\n| `{name}` | {builtins} | " in text

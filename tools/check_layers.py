@@ -50,7 +50,7 @@ STUB = house(
     "torch_nntile/csrc",
     *("contract", "observe", "device", "processes shapes", "host", "rows", "stub"),
 )
-GENERATED = {"all_ops.inc"}
+GENERATED = {"all_ops.inc", "cuda_symbols.inc"}
 
 
 def room_of(file: str) -> str:

@@ -4,7 +4,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 PATH="$(pwd)/.venv/bin:$PATH"
-sources() { git ls-files --cached --others --exclude-standard -z -- '*.cc' '*.hh' '*.h' '*.c'; }
+sources() { git ls-files --cached --others --exclude-standard -z -- '*.cc' '*.cu' '*.hh' '*.h' '*.c'; }
 if [ "${1-}" = --check ]; then
     ruff format --check --quiet .
     sources | xargs -0 clang-format --dry-run --Werror

@@ -28,7 +28,7 @@ check "workflows: the schema" check-jsonschema --builtin-schema vendor.github-wo
 check "workflows: zizmor" zizmor --offline --quiet --no-progress .github/workflows
 
 no_match "only src/runtime includes <starpu.h>" '#include <starpu' \
-    $(files libnntile_c torch_nntile | grep -v '^libnntile_c/src/runtime/')
+    $(files libnntile_c torch_nntile | grep -vE '^libnntile_c/(src/runtime/|meson.build)')
 no_match "only _c.py says lib." '\blib\.' $(files 'torch_nntile/*.py' | grep -v '/_c\.py$')
 no_match "no torch in libnntile_c" '#include <(torch|ATen|c10)/' $(files libnntile_c)
 no_match "catch only at the ABI, in codelets and where graphs are submitted" '\bcatch *\(' \
@@ -36,7 +36,7 @@ no_match "catch only at the ABI, in codelets and where graphs are submitted" '\b
 no_match "no line over 120 columns" '^.{121,}' $(files '*.cc' '*.hh' '*.h' '*.def' '*.c' '*.sh' '*meson.build')
 no_match "no space at the end of a line" '[[:blank:]]+$' $(files '*.cc' '*.hh' '*.h' '*.c' '*.py' '*.sh' '*meson.build')
 
-for file in $(files '*.cc' '*.hh' '*.h' '*.c' '*.def' '*.map' '*.py' '*.sh' '*meson.build' Makefile); do
+for file in $(files '*.cc' '*.cu' '*.hh' '*.h' '*.c' '*.def' '*.map' '*.py' '*.sh' '*meson.build' Makefile); do
     head -n 2 "$file" | grep -q 'SPDX-License-Identifier: BSD-3-Clause' ||
         case "$file" in *.map) ;; *) echo "$file: no SPDX line"; failed=1 ;; esac
 done

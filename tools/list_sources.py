@@ -16,6 +16,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 ALL = [
     "libnntile_c/src/**/*.cc",
+    "libnntile_c/src/**/*.cu",
     "torch_nntile/csrc/**/*.cc",
     "torch_nntile/**/*.py",
     "torch_nntile/**/*.pyi",

@@ -31,6 +31,7 @@ _COUNTERS = (
     "peak_bytes",
     "reserved_peak_bytes",
     "tasks",
+    "device_tasks",
     "launches",
     "in_flight",
     "tensor_bytes",
@@ -95,7 +96,8 @@ def memory_stats(device: Any = None) -> dict[str, int]:
     Of the bytes of data, `tensor_bytes` are held by tensors, `run_bytes` by runs in flight, and
     `idle_bytes` are kept for reuse. `swap_bytes` is the limit on the disk, 0 without one;
     `swap_used_bytes` and `swap_used_peak_bytes` are what data takes there. `evictions` counts tiles
-    that left memory, `dropped` those of them that needed no write.
+    that left memory, `dropped` those of them that needed no write. `device_tasks` of the `tasks`
+    ran on GPUs, all others on cores.
     """
     count, nbytes, peak = _totals()
     runtime = _context_stats()

@@ -3,7 +3,7 @@
 
     pip install torch==2.13.0 efficientnet_pytorch torchdiffeq vector-quantize-pytorch pykan \\
         tab-transformer-pytorch pytorch-tabnet gpytorch pyro-ppl monai normflows kornia conformer \\
-        perceiver-pytorch pytorch-metric-learning e3nn lion-pytorch local-attention
+        perceiver-pytorch pytorch-metric-learning e3nn lion-pytorch local-attention timm diffusers
     python tests/bench/packages.py [NAME ...]
 
 THREADS, STEPS and ROUNDS say how. A row of the table makes a model on a device and gives its step,
@@ -350,6 +350,61 @@ def local_lion(device: str) -> Step:
     ).to(device)
     x = torch.randint(0, 256, (2, 256)).to(device)
     return trained(model, lambda: model(x, return_loss=True), Lion(model.parameters(), lr=1e-4))
+
+
+@program("diffusers")
+def autoencoder(device: str) -> Step:
+    from diffusers import AutoencoderKL
+
+    model = AutoencoderKL(
+        block_out_channels=(32, 64),
+        down_block_types=("DownEncoderBlock2D",) * 2,
+        up_block_types=("UpDecoderBlock2D",) * 2,
+    ).to(device)
+    x = torch.randn(2, 3, 32, 32).to(device)
+
+    def loss() -> Tensor:
+        coded = model.encode(x).latent_dist
+        made = model.decode(coded.mode()).sample
+        return (made - x).square().mean() + 1e-6 * coded.kl().sum()
+
+    return trained(model, loss)
+
+
+def of_timm(name: str) -> None:
+    def make(device: str) -> Step:
+        import timm
+
+        model = timm.create_model(name, num_classes=10).to(device)
+        x, y = torch.randn(2, 3, 224, 224).to(device), torch.arange(2).to(device)
+        return trained(model, lambda: nn.functional.cross_entropy(model(x), y))
+
+    PROGRAMS[name] = ("timm", make)
+
+
+@program("timm")
+def siamese(device: str) -> Step:
+    """An evaluation, as in PyTorch's example: pairs of digits through one ResNet-18."""
+    import timm
+
+    model = timm.create_model("resnet18", in_chans=1, num_classes=0).to(device).eval()
+    head = nn.Sequential(nn.Linear(1024, 256), nn.ReLU(), nn.Linear(256, 1)).to(device)
+    first, second = (torch.randn(250, 1, 28, 28).to(device) for _ in range(2))
+    same = (torch.arange(250) % 2).float().to(device)
+
+    @torch.no_grad()
+    def step() -> Tensor:
+        made = torch.sigmoid(head(torch.cat((model(first), model(second)), 1)))
+        return nn.functional.binary_cross_entropy(made.squeeze(), same)
+
+    return step
+
+
+for model in (
+    *("coatnet_pico_rw_224", "mixer_s32_224", "beit_base_patch16_224"),
+    *("vit_tiny_patch16_224", "deit_tiny_patch16_224"),
+):
+    of_timm(model)
 
 
 def main(names: list[str]) -> int:

@@ -164,6 +164,7 @@ CALLS: dict[str, Call] = {
     ),
     "elu_backward": backward_of("elu", SQUARE, F.elu),
     "softshrink": Call("softshrink(1024x1024)", SQUARE, F.softshrink),
+    "logit": Call("logit(1024x1024)", SQUARE, lambda x: torch.logit(x, 1e-6)),
     **{
         f"{name}{way}": make(f"{name}_loss", [real(N, N), real(N, N) / 2], loss)
         for name, loss in (("smooth_l1", F.smooth_l1_loss), ("huber", F.huber_loss))

@@ -184,6 +184,12 @@ private:
 inline kernels::Param real(double f) { return {.f = f}; }
 inline kernels::Param integer(int64_t i) { return {.i = i}; }
 
+// Who runs the kernel of a row: its CPU column, unless a program has another one (cuda_emulation).
+inline int on_cpu(const kernels::KernelRow& row, const kernels::Args& args) {
+    return row.cpu(args);
+}
+inline int (*execute)(const kernels::KernelRow& row, const kernels::Args& args) = on_cpu;
+
 // Runs a kernel; nullptr: an absent operand. Checks the sentinels of all operands.
 inline int run(std::string_view name, const Index& sizes, std::vector<Tensor*> operands,
                std::vector<kernels::Param> params = {}, std::string* message = nullptr,
@@ -197,7 +203,7 @@ inline int run(std::string_view name, const Index& sizes, std::vector<Tensor*> o
     }
     char text[kernels::error_text_bytes] = "";
     kernels::Args args{sizes, blocks, params, program, index_offset, index_strides.data(), text};
-    const int status = kernels::find_kernel(name)->cpu(args);
+    const int status = execute(*kernels::find_kernel(name), args);
     for (size_t k = 0; k < operands.size(); ++k)
         if (operands[k] && !operands[k]->guards_whole(before[k]))
             report(__FILE__, __LINE__, text_of(name, " wrote around operand ", k));

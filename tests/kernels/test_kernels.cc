@@ -53,6 +53,20 @@ void test_copy() {
             CHECK(run("copy", sizes, {&from, &to}) == 0);
             CHECK_VALUES("pairs", to, 0, 0, [&](const Index& at) { return from.get(at); });
         }
+    // A shuffle of pixels: n, h, i, w, j as the result lies; x as channels of i and j, with a gap,
+    // or with the n innermost.
+    for (DType dtype : all_types)
+        for (int64_t n : {2, 5, 40})
+            for (const Index& strides : {Index{128, 8, 64, 1, 32},
+                                         {256, 16, 128, 2, 64},
+                                         {1, 8 * n, 64 * n, n, 32 * n},
+                                         {1, n, 8 * n, 4, 12}}) {
+                const Index sizes{n, 4, 2, 8, 2};
+                Tensor from(dtype, sizes, strides), to(dtype, sizes);
+                from.random(0, 9);
+                CHECK(run("copy", sizes, {&from, &to}) == 0);
+                CHECK_VALUES("shuffle", to, 0, 0, [&](const Index& at) { return from.get(at); });
+            }
     for (DType dtype : all_types) {
         Tensor t(dtype, {9, 11}, Lie::gapped);
         CHECK(run("fill", {9, 11}, {&t}, {real(1)}) == 0);
@@ -104,9 +118,9 @@ const Fold folds[] = {
 };
 
 void reduce_case(int op, DType dtype, const Index& sizes, Lie lie, const Index& dims,
-                 bool accumulate, DType out) {
+                 bool accumulate, DType out, const Index& absent = {}) {
     const Fold& fold = folds[op];
-    Tensor x(dtype, sizes, lie), y(out, sizes, Lie::dense, dims);
+    Tensor x(dtype, sizes, lie, absent), y(out, sizes, Lie::dense, dims);
     op == 1 ? x.random(1, 1.5) : x.random(-2, 2);
     y.random(1, 2);
     const Tensor before = y;
@@ -150,6 +164,13 @@ void test_reduce() {
                     reduce_case(op, dtype, {2, 50, 5}, lie, {2}, accumulate, out);  // short runs
                     // A run and a part of one
                     reduce_case(op, dtype, {3, 70}, lie, {1}, accumulate, out);
+                    // Planes of runs
+                    reduce_case(op, dtype, {20, 3, 7, 18}, lie, {1, 3}, accumulate, out);
+                    reduce_case(op, dtype, {20, 70, 18}, lie, {1, 2}, accumulate, out);
+                    // Of what is there once
+                    reduce_case(op, dtype, {20, 6, 5}, lie, {1, 2}, accumulate, out, {1});
+                    reduce_case(op, dtype, {5, 3, 6, 7}, lie, {1}, accumulate, out, {0, 2});
+                    reduce_case(op, dtype, {4, 20}, lie, {0}, accumulate, out, {0});
                 }
             // Rows in groups, and a part of one
             reduce_case(op, dtype, {1100, 5}, Lie::dense, {0}, true, out);
@@ -241,16 +262,18 @@ void gemm_case(const Gemm& g) {
     const double eps =
         epsilon(g.dtype) +
         (is_floating(g.dtype) ? epsilon(g.dtype == DType::f64 ? DType::f64 : DType::f32) : 0);
-    const double tolerance = is_floating(g.dtype) ? eps * (8 * std::sqrt(double(k)) + 8) : 0;
+    // The error of the sum is multiplied too.
+    const double sum_error = 8 * std::sqrt(double(k)) * std::max(1.0, std::abs(g.alpha));
+    const double tolerance = is_floating(g.dtype) ? eps * (sum_error + 8) : 0;
     CHECK_VALUES(text_of("gemm ", name_of(g.dtype)), y, tolerance, tolerance, [&](const Index& at) {
         Index j = at;
-        double sum = 0;
+        long double sum = 0;  // or its own error were as large as that of a sum in f64
         for (int64_t l = 0; l < k; ++l) {
             j[m + 2] = l;
-            sum += a.get(j) * b.get(j);
+            sum += static_cast<long double>(a.get(j)) * b.get(j);
         }
         const double start = g.accumulate ? before.get(at) : g.beta != 0 ? g.beta * c.get(at) : 0;
-        return stored(start + g.alpha * sum, g.dtype);
+        return stored(static_cast<double>(start + g.alpha * sum), g.dtype);
     });
 }
 

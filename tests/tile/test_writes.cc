@@ -158,6 +158,43 @@ void the_base_is_read_last() {
     CHECK(l.tiles.tiles[made.operands[1].tile].reuses == none);
 }
 
+// The result of an op that is no program, as a permuted tensor's: made where it lies, if that is
+// new memory and nobody else reads it as it is.
+void rows_in_their_order() {
+    const auto copies_of = [](const char* base, const char* returned) {
+        const tile::Lowered l =
+            lowered(text_of("graph {\n  %0 : f32[rows=4, 6] = input\n",
+                            "  %1 : f32[rows, 6] = softmax(%0) {dim = 1}\n  %2 : ", base, "\n",
+                            "  %3 : f32[6, rows] = view_write(%2, %1) {strides = (1, 4), ",
+                            "offset = 0}\n  return ", returned, "\n  cut rows (2, 2)\n}\n")
+                        .c_str());
+        size_t copies = 0;
+        for (const Task& t : l.tiles.tasks) {
+            copies += t.kernel == kernels::find_kernel("copy");
+            CHECK(t.node == 0 || t.kernel == kernels::find_kernel("copy"));
+        }
+        return copies;
+    };
+    const char *fresh = "f32[6, rows=4] = empty() {sizes = (6, 4)}",
+               *given = "f32[6, rows=4] = input overwritable";
+    CHECK(copies_of(fresh, "%3") == 0);
+    CHECK(copies_of(fresh, "%1, %3") == 2);
+    CHECK(copies_of(given, "%3") == 2);
+    // Rows are whole in a task, also where the result is cut along them: made, then copied.
+    const tile::Lowered l = lowered(R"(graph {
+  %0 : f32[4, columns=6] = input
+  %1 : f32[4, columns]   = softmax(%0) {dim = 1}
+  %2 : f32[columns, 4]   = empty() {sizes = (6, 4)}
+  %3 : f32[columns, 4]   = view_write(%2, %1) {strides = (1, 4), offset = 0}
+  return %3
+  cut columns (3, 3)
+}
+)");
+    for (const Task& t : l.tiles.tasks)
+        CHECK(t.kernel == kernels::find_kernel("copy") || t.operands.back().strides.back() == 1);
+    CHECK(l.tiles.tiles[l.tiles.tasks.at(0).operands.back().tile].bytes == 4 * 6 * 4);
+}
+
 // An index counts the elements of the program, not those of the base.
 void index() {
     const tile::Lowered l = lowered(R"(graph {
@@ -183,6 +220,7 @@ int main() {
     nntile::made_first();
     nntile::parts_of_rows();
     nntile::the_base_is_read_last();
+    nntile::rows_in_their_order();
     nntile::index();
     return nntile::test::result();
 }

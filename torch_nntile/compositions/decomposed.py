@@ -17,7 +17,7 @@ __all__ = ["DECOMPOSED"]
 DECOMPOSED: tuple[str, ...] = (
     *("addr", "vdot", "deg2rad", "rad2deg", "frac", "nan_to_num", "sinc"),
     *("trace", "eye", "eye.m", "renorm"),
-    *("mish_backward", "celu", "logit", "special_entr"),
+    *("mish_backward", "celu", "special_entr"),
     *("binary_cross_entropy_with_logits", "_weight_norm_interface"),
     *("aminmax", "nansum", "norm.ScalarOpt_dim", "norm.ScalarOpt_dim_dtype", "isin.Tensor_Scalar"),
     *("all.dims", "count_nonzero.dim_IntList"),

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -52,6 +54,21 @@ def softshrink(self: Tensor, lambd: Number = 0.5) -> Tensor:
             f"{self.dtype}, but found {lambd}"
         )
     result: Tensor = torch.ops.nntile.softshrink(self, lambd)
+    return result
+
+
+@composition("logit")
+def logit(self: Tensor, eps: Number | None = None) -> Tensor:
+    if not self.is_floating_point():
+        self = self.to(torch.get_default_dtype())
+    if eps is None or eps < 0:
+        low, high = -math.inf, math.inf
+    elif self.dtype in (torch.float16, torch.bfloat16):  # the CPU's bounds are of this dtype
+        low = torch.tensor(eps, dtype=self.dtype).item()
+        high = torch.tensor(1 - low, dtype=self.dtype).item()
+    else:
+        low, high = float(eps), 1.0 - eps
+    result: Tensor = torch.ops.nntile.logit(self, low, high)
     return result
 
 
@@ -138,6 +155,7 @@ own_op(
     lambda grad_output, self, *_: grad_output * self,
 )
 own_op("softshrink(Tensor self, Scalar lambd) -> Tensor", lambda self, _: self.abs())
+own_op("logit(Tensor self, float low, float high) -> Tensor", lambda self, *_: self.abs())
 for name in ("smooth_l1", "huber"):
     own_op(
         f"{name}(Tensor self, Tensor target, float width) -> Tensor",

@@ -55,12 +55,15 @@ typedef struct nntile_context_stats {
     int64_t run_bytes;     /**< what runs in flight hold */
     int64_t idle_bytes;    /**< kept for reuse */
     int64_t machine_bytes; /**< memory of the machine, or the limit of its control group */
+    int64_t device_tasks;  /**< of the tasks, those that ran on GPUs */
 } nntile_context_stats;
 
 /** Starts the runtime. At most one context lives at a time (INVALID_STATE otherwise); INVALID_STATE
- * in a forked child; UNSUPPORTED for ncuda > 0 in a build without CUDA; INVALID_ARGUMENT for no
- * worker at all, for a folder `swap` where no file can be made, and for swap_bytes without a
- * folder. config  NULL or settings, copied.   Since 0.1. */
+ * in a forked child; UNSUPPORTED for ncuda > 0 in a build without CUDA, and beside a disk;
+ * INVALID_ARGUMENT for no worker at all, for more CUDA workers than there are GPUs, for a folder
+ * `swap` where no file can be made, and for swap_bytes without a folder; RUNTIME for CUDA workers
+ * where its libraries or the driver are missing or too old. config  NULL or settings, copied.
+ * Since 0.1. */
 nntile_status nntile_context_create(const nntile_context_config* config, nntile_error** error);
 
 /** Waits for all tasks, then stops the runtime. Stored values of buffers are dropped: reading them

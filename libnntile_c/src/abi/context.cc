@@ -117,6 +117,7 @@ nntile_status nntile_context_stats_get(nntile_context_stats* stats, nntile_error
             .run_bytes = s.run_bytes,
             .idle_bytes = s.idle_bytes,
             .machine_bytes = s.machine_bytes,
+            .device_tasks = s.device_tasks,
         };
         std::memcpy(stats, &now, std::min(size, sizeof now));
     });

@@ -29,18 +29,10 @@ Programs programs_of(const char* primitive) {
     return programs;
 }
 
-// Exact on the way: integers as i64; f64 and integers as f64; else f32, which integers reach in one
-// rounding.
-Compute between(DType from, DType to) {
-    if (!is_floating(from) && !is_floating(to)) return compute_i64;
-    const bool wide = from == DType::f64 || to == DType::f64;
-    return wide && !(from == DType::f32 || to == DType::f32) ? compute_f64 : compute_f32;
-}
-
 int convert(const Args& args) {
     static const Programs casts = programs_of("cast");
     Args cast = args;
-    cast.program = &casts[between(args.blocks[0].dtype, args.blocks[1].dtype)];
+    cast.program = &casts[compute_of(conversion_type(args.blocks[0].dtype, args.blocks[1].dtype))];
     return map(cast);
 }
 
@@ -113,25 +105,26 @@ bool choose_rows(Space& s) {
     return true;
 }
 
-// A plane of a few elements is not worth a call: another dim that lies close on both sides becomes
-// the row, and those of the plane are walked next to it. False: there is none.
-bool choose_long_line(Space& s) {
-    constexpr int64_t few = 64, near = 16;
-    const int last = s.dims - 1;
-    if (last < 2 || s.sizes[last] * s.sizes[last - 1] >= few) return false;
-    const auto distance = [&](int d) {
-        return std::abs(s.strides[0][d]) + std::abs(s.strides[1][d]);
-    };
-    int best = -1;
-    for (int d = 0; d < last - 1; ++d)
-        if (s.sizes[d] > s.sizes[last] && distance(d) <= near &&
-            (best < 0 || distance(d) < distance(best)))
+// Columns of a few elements are not worth a plane: another dim that lies close in y takes their
+// place, and they are walked next to it. False: that dim is the row, and there is no plane.
+bool choose_columns(Space& s) {
+    constexpr int64_t few = 8, near = 16, enough = 64;
+    const int last = s.dims - 1, row = last - 1;
+    if (last < 2 || s.sizes[last] >= few) return true;
+    // Pairs and the like, many at once
+    if (s.strides[0][row] == 1 && s.sizes[last] * s.sizes[row] >= enough) return true;
+    int best = last;
+    for (int d = 0; d < last; ++d)
+        if (s.sizes[d] > s.sizes[last] && s.strides[1][d] != 0 &&
+            std::abs(s.strides[1][d]) <= near &&
+            (best == last || std::abs(s.strides[1][d]) < std::abs(s.strides[1][best])))
             best = d;
-    if (best < 0) return false;
-    std::rotate(s.sizes + best, s.sizes + best + 1, s.sizes + s.dims);
-    for (int k = 0; k < 2; ++k)
-        std::rotate(s.strides[k] + best, s.strides[k] + best + 1, s.strides[k] + s.dims);
-    return true;
+    if (best == last) return true;
+    for (int64_t* of : {s.sizes, s.strides[0], s.strides[1]}) {
+        std::rotate(of + best, of + best + 1, of + s.dims);
+        if (best != row) std::swap(of[last - 2], of[last - 1]);
+    }
+    return best != row;
 }
 
 // Short runs, as those of two images that lie innermost, are elements of as many bytes. Returns
@@ -153,8 +146,6 @@ int64_t widen(Space& s, const std::byte* from, const std::byte* to, int64_t byte
 
 }  // namespace
 
-DType conversion_type(DType from, DType to) { return dtype_of(between(from, to)); }
-
 int copy(const Args& args) {
     const Block &x = args.blocks[0], &y = args.blocks[1];
     if (x.dtype != y.dtype) return convert(args);
@@ -168,7 +159,7 @@ int copy(const Args& args) {
     const int64_t own = size_of(x.dtype), bytes = is_run() ? widen(s, x.data, y.data, own) : own;
     const int last = s.dims - 1;
     const bool runs = is_run();
-    const bool is_plane = !runs && choose_rows(s) && !choose_long_line(s);
+    const bool is_plane = !runs && choose_rows(s) && choose_columns(s);
     const CopyPiece piece = piece_of(bytes, !is_plane);
     Walk walk(s, is_plane ? last - 1 : last);
     do {

@@ -4,16 +4,15 @@
 // which the gradient is made anew. Where rows lie beside each other, as the pixels of images, a
 // panel of them goes from class to class.
 #include <algorithm>
-#include <cinttypes>
 #include <cmath>
 #include <cstring>
 #include <limits>
 #include <memory>
 #include <vector>
 
-#include "base/error.hh"
 #include "kernels/functions.hh"
 #include "kernels/panels.hh"
+#include "kernels/refuse.hh"
 #include "kernels/row.hh"
 #include "kernels/scratch.hh"
 #include "kernels/transpose.hh"
@@ -22,9 +21,7 @@ namespace nntile::kernels {
 namespace {
 
 int refuse_class(const Args& args, int64_t target, int64_t classes) {
-    return fail_task(args, static_cast<int>(Status::index_error),
-                     "cross_entropy: target %" PRId64 " is out of range [0, %" PRId64 ")", target,
-                     classes);
+    return refuse(args, {Refusal::target, target, classes});
 }
 
 // What both ways ask of a row: its class, and the weight of it and of all classes.

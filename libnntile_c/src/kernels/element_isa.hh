@@ -12,15 +12,15 @@
 
 namespace nntile::kernels::NNTILE_ISA {
 
-inline uint32_t bits_of(float x) { return __builtin_bit_cast(uint32_t, x); }
-inline float float_of(uint32_t bits) { return __builtin_bit_cast(float, bits); }
+NNTILE_FN inline uint32_t bits_of(float x) { return __builtin_bit_cast(uint32_t, x); }
+NNTILE_FN inline float float_of(uint32_t bits) { return __builtin_bit_cast(float, bits); }
 
 #if defined(__F16C__)
-inline float f32_of_f16(uint16_t h) { return _cvtsh_ss(h); }
+NNTILE_FN inline float f32_of_f16(uint16_t h) { return _cvtsh_ss(h); }
 // To nearest even
-inline uint16_t f16_of_f32(float x) { return static_cast<uint16_t>(_cvtss_sh(x, 0)); }
+NNTILE_FN inline uint16_t f16_of_f32(float x) { return static_cast<uint16_t>(_cvtss_sh(x, 0)); }
 #else
-inline float f32_of_f16(uint16_t h) {
+NNTILE_FN inline float f32_of_f16(uint16_t h) {
     // Shifted in place the exponent is 112 too small; the product repairs it and normalises
     // subnormals.
     const uint32_t magnitude = static_cast<uint32_t>(h & 0x7fff) << 13;
@@ -29,7 +29,7 @@ inline float f32_of_f16(uint16_t h) {
     return float_of(bits | static_cast<uint32_t>(h & 0x8000) << 16);
 }
 
-inline uint16_t f16_of_f32(float x) {
+NNTILE_FN inline uint16_t f16_of_f32(float x) {
     const uint32_t bits = bits_of(x), magnitude = bits & 0x7fffffff;
     // Normal results: rebias and round to nearest even by an integer addition; a carry may reach
     // infinity.
@@ -43,9 +43,9 @@ inline uint16_t f16_of_f32(float x) {
 }
 #endif
 
-inline float f32_of_bf16(uint16_t b) { return float_of(static_cast<uint32_t>(b) << 16); }
+NNTILE_FN inline float f32_of_bf16(uint16_t b) { return float_of(static_cast<uint32_t>(b) << 16); }
 
-inline uint16_t bf16_of_f32(float x) {
+NNTILE_FN inline uint16_t bf16_of_f32(float x) {
     const uint32_t bits = bits_of(x);
     const uint32_t rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
     return static_cast<uint16_t>((bits & 0x7fffffff) > 0x7f800000 ? 0x7fc0 : rounded);
@@ -60,11 +60,11 @@ template <class S, class Through>
 struct Number {
     using Storage = S;
     template <class T>
-    static T get(S x) {
+    NNTILE_FN static T get(S x) {
         return static_cast<T>(x);
     }
     template <class T>
-    static S put(T x) {
+    NNTILE_FN static S put(T x) {
         return static_cast<S>(static_cast<Through>(x));
     }
 };
@@ -87,11 +87,11 @@ template <>
 struct Element<DType::f16> {
     using Storage = uint16_t;
     template <class T>
-    static T get(uint16_t x) {
+    NNTILE_FN static T get(uint16_t x) {
         return static_cast<T>(f32_of_f16(x));
     }
     template <class T>
-    static uint16_t put(T x) {
+    NNTILE_FN static uint16_t put(T x) {
         return f16_of_f32(static_cast<float>(x));
     }
 };
@@ -99,11 +99,11 @@ template <>
 struct Element<DType::bf16> {
     using Storage = uint16_t;
     template <class T>
-    static T get(uint16_t x) {
+    NNTILE_FN static T get(uint16_t x) {
         return static_cast<T>(f32_of_bf16(x));
     }
     template <class T>
-    static uint16_t put(T x) {
+    NNTILE_FN static uint16_t put(T x) {
         return bf16_of_f32(static_cast<float>(x));
     }
 };
@@ -111,11 +111,11 @@ template <>
 struct Element<DType::boolean> {
     using Storage = uint8_t;
     template <class T>
-    static T get(uint8_t x) {
+    NNTILE_FN static T get(uint8_t x) {
         return static_cast<T>(x != 0);
     }
     template <class T>
-    static uint8_t put(T x) {
+    NNTILE_FN static uint8_t put(T x) {
         return x != T{};  // nan is true
     }
 };

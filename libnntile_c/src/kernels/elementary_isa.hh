@@ -19,44 +19,44 @@ template <class T>
 inline constexpr T quiet_nan = std::numeric_limits<T>::quiet_NaN();
 
 template <class T>
-T select(bool condition, T yes, T no) {
+NNTILE_FN T select(bool condition, T yes, T no) {
     return condition ? yes : no;
 }
 
 // ---- rounding and signs; integers pass through
 template <class T>
-T floor_of(T x) {
+NNTILE_FN T floor_of(T x) {
     if constexpr (is_real<T>) return std::floor(x);
     return x;
 }
 template <class T>
-T ceil_of(T x) {
+NNTILE_FN T ceil_of(T x) {
     if constexpr (is_real<T>) return std::ceil(x);
     return x;
 }
 template <class T>
-T trunc_of(T x) {
+NNTILE_FN T trunc_of(T x) {
     if constexpr (is_real<T>) return std::trunc(x);
     return x;
 }
 template <class T>
-T round_of(T x) {  // half to even
+NNTILE_FN T round_of(T x) {  // half to even
     if constexpr (is_real<T>) return std::rint(x);
     return x;
 }
 template <class T>
-T abs_of(T x) {
+NNTILE_FN T abs_of(T x) {
     if constexpr (is_real<T>) return std::fabs(x);
     else return x < 0 ? -x : x;
 }
 template <class T>
 // Of two choices the compiler makes no branch, of one with two conditions it may
-T nan_or_max(T a, T b) {
+NNTILE_FN T nan_or_max(T a, T b) {
     const T larger = a > b ? a : b;
     return a != a ? a : larger;
 }
 template <class T>
-T nan_or_min(T a, T b) {
+NNTILE_FN T nan_or_min(T a, T b) {
     const T smaller = a < b ? a : b;
     return a != a ? a : smaller;
 }
@@ -64,21 +64,23 @@ T nan_or_min(T a, T b) {
 // nan_or_min(nan_or_max(x, low), high), of whose four choices the compiler would make twenty
 // instructions.
 template <class T>
-T between(T x, T low, T high) {
+NNTILE_FN T between(T x, T low, T high) {
     const T larger = x > low ? x : low, y = larger < high ? larger : high;
     return select(x != x, x, select(low != low, low, y));
 }
 
 // ---- exp and its relatives (polynomials: Cephes, S. Moshier)
-inline float round_to_int(float x, int32_t& n) {  // |x| < 2^22
+NNTILE_FN inline float round_to_int(float x, int32_t& n) {  // |x| < 2^22
     const float shifted = x + 0x1.8p23f;
     n = static_cast<int32_t>(bits_of(shifted) - bits_of(0x1.8p23f));
     return shifted - 0x1.8p23f;
 }
-inline float power_of_2(int32_t n) { return float_of(static_cast<uint32_t>(n + 127) << 23); }
+NNTILE_FN inline float power_of_2(int32_t n) {
+    return float_of(static_cast<uint32_t>(n + 127) << 23);
+}
 
 // e^r for |r| <= ln2 / 2
-inline float exp_small(float r) {
+NNTILE_FN inline float exp_small(float r) {
     float p = 1.9875691500e-4f;
     p = p * r + 1.3981999507e-3f;
     p = p * r + 8.3334519073e-3f;
@@ -88,11 +90,11 @@ inline float exp_small(float r) {
     return p * (r * r) + r + 1.0f;
 }
 // 2^n e^r; in two factors, so that subnormal results and 2^128 are reached.
-inline float scaled_exp(float r, int32_t n) {
+NNTILE_FN inline float scaled_exp(float r, int32_t n) {
     const int32_t half = n >> 1;
     return exp_small(r) * power_of_2(half) * power_of_2(n - half);
 }
-inline float exp_of(float x) {
+NNTILE_FN inline float exp_of(float x) {
     x = x < -105.0f ? -105.0f : x;
     x = x > 89.0f ? 89.0f : x;
     int32_t n;
@@ -101,18 +103,20 @@ inline float exp_of(float x) {
 }
 
 // The same in double. bits of 2^52 + n hold n; the sum rounds half to even.
-inline uint64_t bits_of(double x) { return __builtin_bit_cast(uint64_t, x); }
-inline double double_of(uint64_t bits) { return __builtin_bit_cast(double, bits); }
-inline double round_to_int(double x, int64_t& n) {  // |x| < 2^51
+NNTILE_FN inline uint64_t bits_of(double x) { return __builtin_bit_cast(uint64_t, x); }
+NNTILE_FN inline double double_of(uint64_t bits) { return __builtin_bit_cast(double, bits); }
+NNTILE_FN inline double round_to_int(double x, int64_t& n) {  // |x| < 2^51
     const double shifted = x + 0x1.8p52;
     n = static_cast<int64_t>(bits_of(shifted) - bits_of(0x1.8p52));
     return shifted - 0x1.8p52;
 }
-inline double power_of_2(int64_t n) { return double_of(static_cast<uint64_t>(n + 1023) << 52); }
+NNTILE_FN inline double power_of_2(int64_t n) {
+    return double_of(static_cast<uint64_t>(n + 1023) << 52);
+}
 
 // e^r - 1 - r for |r| <= ln2 / 2 in double, Taylor's up to r^13, of which the terms that matter
 // least go side by side.
-inline double exp_rest(double r) {
+NNTILE_FN inline double exp_rest(double r) {
     const double z = r * r, v = z * z;
     const double low = (r * (1.0 / 6) + 0.5) + z * (r * (1.0 / 120) + 1.0 / 24);
     const double middle = (r * (1.0 / 5040) + 1.0 / 720) + z * (r * (1.0 / 362880) + 1.0 / 40320);
@@ -120,12 +124,12 @@ inline double exp_rest(double r) {
         (r * (1.0 / 39916800) + 1.0 / 3628800) + z * (r * (1.0 / 6227020800) + 1.0 / 479001600);
     return z * (low + v * (middle + v * high));
 }
-inline double scaled_exp(double r, int64_t n) {
+NNTILE_FN inline double scaled_exp(double r, int64_t n) {
     // n >> 1 of 64 bits is no instruction of AVX2: |n| < 2^11.
     const int64_t half = static_cast<int64_t>(static_cast<uint64_t>(n + 4096) >> 1) - 2048;
     return (exp_rest(r) + r + 1) * power_of_2(half) * power_of_2(n - half);
 }
-inline double exp_of(double x) {
+NNTILE_FN inline double exp_of(double x) {
     x = x < -746.0 ? -746.0 : x;
     x = x > 710.0 ? 710.0 : x;
     int64_t n;
@@ -133,14 +137,14 @@ inline double exp_of(double x) {
     return scaled_exp(x - k * 6.93145751953125e-1 - k * 1.42860682030941723212e-6, n);
 }
 
-inline float exp2_of(float x) {
+NNTILE_FN inline float exp2_of(float x) {
     x = x < -151.0f ? -151.0f : x;
     x = x > 128.0f ? 128.0f : x;
     int32_t n;
     const float k = round_to_int(x, n);
     return scaled_exp((x - k) * 0.693147180559945f, n);
 }
-inline double exp2_of(double x) {
+NNTILE_FN inline double exp2_of(double x) {
     x = x < -1076.0 ? -1076.0 : x;
     x = x > 1024.0 ? 1024.0 : x;
     int64_t n;
@@ -148,7 +152,7 @@ inline double exp2_of(double x) {
     return scaled_exp((x - k) * 0.69314718055994530942, n);
 }
 
-inline float expm1_of(float x) {
+NNTILE_FN inline float expm1_of(float x) {
     float p = 2.4801587e-5f;  // Taylor: enough for |x| < 0.5
     p = p * x + 1.9841270e-4f;
     p = p * x + 1.3888889e-3f;
@@ -159,7 +163,7 @@ inline float expm1_of(float x) {
     const float small = p * (x * x) + x;
     return select(std::fabs(x) < 0.5f, small, exp_of(x) - 1.0f);
 }
-inline double expm1_of(double x) {  // 2^n (e^r - 1 + 1 - 2^-n)
+NNTILE_FN inline double expm1_of(double x) {  // 2^n (e^r - 1 + 1 - 2^-n)
     double y = x < -40.0 ? -40.0 : x;
     y = y > 710.0 ? 710.0 : y;
     int64_t n;
@@ -171,11 +175,11 @@ inline double expm1_of(double x) {  // 2^n (e^r - 1 + 1 - 2^-n)
 }
 
 template <class T>
-T sigmoid_of(T x) {
+NNTILE_FN T sigmoid_of(T x) {
     return T(1) / (T(1) + exp_of(-x));
 }
 
-inline float tanh_of(float x) {
+NNTILE_FN inline float tanh_of(float x) {
     const float a = std::fabs(x), z = x * x;
     float p = -5.70498872745e-3f;
     p = p * z + 2.06390887954e-2f;
@@ -186,7 +190,7 @@ inline float tanh_of(float x) {
     const float large = std::copysign(1.0f - 2.0f / (exp_of(a + a) + 1.0f), x);
     return a < 0.625f ? small : select(x == x, large, x);
 }
-inline double tanh_of(double x) {  // one division for both ranges
+NNTILE_FN inline double tanh_of(double x) {  // one division for both ranges
     const double a = std::fabs(x), z = x * x, e = exp_of(a + a);
     double p = -9.64399179425052238628e-1, q = z + 1.12811678491632931402e2;
     p = p * z - 9.92877231001918586564e1;
@@ -203,7 +207,7 @@ inline double tanh_of(double x) {  // one division for both ranges
 struct LogParts {
     float log, exponent;
 };
-inline LogParts log_parts(float x) {
+NNTILE_FN inline LogParts log_parts(float x) {
     const bool subnormal = x < 0x1p-126f;
     x = subnormal ? x * 0x1p23f : x;
     const int32_t bits = static_cast<int32_t>(bits_of(x) - 0x3f3504f3);
@@ -221,12 +225,12 @@ inline LogParts log_parts(float x) {
     p = p * m + 3.3333331174e-1f;
     return {p * m * z - 0.5f * z + m, e};
 }
-inline float log_limits(float x, float log) {  // where the polynomial does not hold
+NNTILE_FN inline float log_limits(float x, float log) {  // where the polynomial does not hold
     const float positive = x == infinity<float> ? x : log;
     const float zero_or_nan = x == 0.0f ? -infinity<float> : quiet_nan<float>;
     return x > 0.0f ? positive : zero_or_nan;
 }
-inline float log_of(float x) {
+NNTILE_FN inline float log_of(float x) {
     const LogParts l = log_parts(x);
     return log_limits(x, l.log + l.exponent * -2.12194440e-4f + l.exponent * 0.693359375f);
 }
@@ -235,7 +239,7 @@ inline float log_of(float x) {
 struct DoubleLogParts {
     double m, square, rest, exponent;
 };
-inline DoubleLogParts log_parts(double x) {
+NNTILE_FN inline DoubleLogParts log_parts(double x) {
     const bool subnormal = x < 0x1p-1022;
     x = subnormal ? x * 0x1p54 : x;
     const uint64_t bits = bits_of(x) - 0x3fe6a09e00000000;  // of sqrt(1/2)
@@ -253,32 +257,32 @@ inline DoubleLogParts log_parts(double x) {
     odd = odd * w + 6.666666666666735130e-1;
     return {m, square, s * (square + even * w + odd * z), e};
 }
-inline double log_limits(double x, double log) {
+NNTILE_FN inline double log_limits(double x, double log) {
     const double positive = x == infinity<double> ? x : log;
     const double zero_or_nan = x == 0 ? -infinity<double> : quiet_nan<double>;
     return x > 0 ? positive : zero_or_nan;
 }
-inline double log_of(double x) {
+NNTILE_FN inline double log_of(double x) {
     const DoubleLogParts l = log_parts(x);
     const double low = l.rest + l.exponent * 1.90821492927058770002e-10;
     return log_limits(x, l.exponent * 6.93147180369123816490e-1 - ((l.square - low) - l.m));
 }
-inline float log2_of(float x) {
+NNTILE_FN inline float log2_of(float x) {
     const LogParts l = log_parts(x);
     return log_limits(x, l.log * 1.44269504088896341f + l.exponent);
 }
-inline double log2_of(double x) {
+NNTILE_FN inline double log2_of(double x) {
     const DoubleLogParts l = log_parts(x);
     return log_limits(x, (l.m - (l.square - l.rest)) * 1.4426950408889634074 + l.exponent);
 }
-inline float log1p_of(float x) {  // Kahan: the rounding of 1 + x cancels in the quotient
+NNTILE_FN inline float log1p_of(float x) {  // Kahan: the rounding of 1 + x cancels in the quotient
     const float u = 1.0f + x;
     const float d = u - 1.0f;
     const float log = log_of(u);
     const float corrected = d == 0.0f ? x : log * (x / d);
     return x < 0x1p24f ? corrected : log;
 }
-inline double log1p_of(double x) {
+NNTILE_FN inline double log1p_of(double x) {
     const double u = 1 + x;
     const double d = u - 1;
     const double log = log_of(u);
@@ -287,7 +291,7 @@ inline double log1p_of(double x) {
 }
 
 // ---- erf (N. Juffa)
-inline float erf_of(float x) {
+NNTILE_FN inline float erf_of(float x) {
     const float a = std::fabs(x), z = x * x;
     float p = -1.72853470e-5f * a + 3.83197126e-4f;
     const float q = -3.88396438e-3f * a + 2.42546219e-2f;
@@ -306,7 +310,8 @@ inline float erf_of(float x) {
     const float small = s * x + x;
     return a > 0.927734375f ? large : small;
 }
-inline double erf_of(double x) {  // Cephes: x * t / u below 1, 1 - exp(-x^2) * p / q above
+NNTILE_FN inline double erf_of(
+    double x) {  // Cephes: x * t / u below 1, 1 - exp(-x^2) * p / q above
     const double a = std::fabs(x), z = x * x;
     double t = 9.60497373987051638749e0, u = z + 3.35617141647503099647e1;
     t = t * z + 9.00260197203842689217e1;
@@ -340,7 +345,7 @@ inline double erf_of(double x) {  // Cephes: x * t / u below 1, 1 - exp(-x^2) * 
 }
 
 template <class T>
-T signbit_of(T x) {
+NNTILE_FN T signbit_of(T x) {
     if constexpr (is_real<T>) return std::signbit(x) ? T(1) : T(0);
     else return x < 0;
 }

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Rows of a table by index, and the gradient of the table. The last dims are e (a row) and v (the
 // whole table).
-#include <cinttypes>
 #include <cstring>
 
-#include "base/error.hh"
 #include "kernels/functions.hh"
+#include "kernels/refuse.hh"
 #include "kernels/row.hh"
 
 namespace nntile::kernels {
@@ -13,8 +12,7 @@ namespace {
 
 // body(offset of `row`, row of the table) for every index.
 template <class Body>
-int each_index(const Args& args, const Block& indices, const Block& row, const char* name,
-               Body&& body) {
+int each_index(const Args& args, const Block& indices, const Block& row, Body&& body) {
     const int64_t v = args.sizes.back();
     const int64_t* strides[] = {indices.strides, row.strides};
     Args outer = args;
@@ -27,10 +25,7 @@ int each_index(const Args& args, const Block& indices, const Block& row, const c
     do {
         int64_t index;
         load(indices.data + walk.offset[0] * size_of(indices.dtype), &index, 1, 1);
-        if (index < 0 || index >= v)
-            return fail_task(args, static_cast<int>(Status::index_error),
-                             "%s: index %" PRId64 " is out of range [0, %" PRId64 ")", name, index,
-                             v);
+        if (index < 0 || index >= v) return refuse(args, {Refusal::index, index, v});
         body(walk.offset[1], index);
     } while (walk.next());
     return 0;
@@ -47,7 +42,7 @@ int embedding(const Args& args) {
     const Compute compute = compute_of(w.dtype);
     const Convert load = loader(w.dtype, compute), store = storer(compute, w.dtype);
     alignas(64) std::byte buffer[Line::piece * sizeof(double)];
-    return each_index(args, indices, y, "embedding", [&](int64_t offset, int64_t index) {
+    return each_index(args, indices, y, [&](int64_t offset, int64_t index) {
         const std::byte* x = w.data + index * w.strides[v] * bytes;
         std::byte* row = y.data + offset * bytes;
         if (run) {
@@ -83,7 +78,7 @@ int embedding_backward(const Args& args) {
     auto add = [](auto* y, const auto* x, int64_t count) {
         for (int64_t j = 0; j < count; ++j) y[j] += x[j];
     };
-    return each_index(args, indices, dy, "embedding_backward", [&](int64_t offset, int64_t index) {
+    return each_index(args, indices, dy, [&](int64_t offset, int64_t index) {
         if (index == padding) return;
         from.move_to(offset);
         to.move_to(index * dw.strides[v]);

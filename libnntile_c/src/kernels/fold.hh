@@ -38,6 +38,8 @@ struct Folds {
         void (*few)(const void* x, int64_t step, int64_t rows, int64_t n, void* y);
         // total[j] = fold of total[j] and other[j], both totals (sumsq adds).
         void (*join)(const Total* other, int64_t n, Total* total);
+        // total[j] = fold of so many totals that are total[j] each, 1 or more.
+        void (*repeat)(int64_t times, int64_t n, Total* total);
         Total identity;
     };
     Op op[fold_count][compute_count];

@@ -5,79 +5,10 @@
 
 #include <type_traits>
 
-#include "kernels/math_isa.hh"
+#include "kernels/fold_ops_isa.hh"
 
 namespace nntile::kernels::NNTILE_ISA {
 namespace {
-
-template <class T>
-constexpr T lowest = is_real<T> ? -infinity<T> : std::numeric_limits<T>::min();
-template <class T>
-constexpr T highest = is_real<T> ? infinity<T> : std::numeric_limits<T>::max();
-
-// take: of an element; join: of two results.
-struct Op_sum {
-    template <class T>
-    static T take(T x) {
-        return x;
-    }
-    template <class T>
-    static T join(T a, T b) {
-        return a + b;
-    }
-    template <class T>
-    static constexpr T identity = T(0);
-};
-struct Op_prod : Op_sum {
-    template <class T>
-    static T join(T a, T b) {
-        return a * b;
-    }
-    template <class T>
-    static constexpr T identity = T(1);
-};
-struct Op_amax : Op_sum {
-    template <class T>
-    static T join(T a, T b) {
-        return nan_or_max(a, b);
-    }
-    template <class T>
-    static constexpr T identity = lowest<T>;
-};
-struct Op_amin : Op_sum {
-    template <class T>
-    static T join(T a, T b) {
-        return nan_or_min(a, b);
-    }
-    template <class T>
-    static constexpr T identity = highest<T>;
-};
-struct Op_any {
-    template <class T>
-    static T take(T x) {
-        return x != 0 ? T(1) : T(0);
-    }
-    template <class T>
-    static T join(T a, T b) {
-        return a > b ? a : b;
-    }
-    template <class T>
-    static constexpr T identity = T(0);
-};
-struct Op_all : Op_any {
-    template <class T>
-    static T join(T a, T b) {
-        return a < b ? a : b;
-    }
-    template <class T>
-    static constexpr T identity = T(1);
-};
-struct Op_sumsq : Op_sum {
-    template <class T>
-    static T take(T x) {
-        return x * x;
-    }
-};
 
 // ---- the loops
 
@@ -149,7 +80,10 @@ void rows(const void* from, int64_t step, int64_t count, int64_t n, Total* total
         }
         for (int64_t r = 0; r < some; ++r)
             for (int64_t j = 0; j < side; ++j) turned[j][r] = lane[r][j];
-        for (int64_t j = 0; j < side; ++j)
+        for (int64_t j = 0; j < side / 2; ++j)
+            for (int64_t r = 0; r < some; ++r)
+                turned[j][r] = Op::join(turned[j][r], turned[j + side / 2][r]);
+        for (int64_t j = 0; j < side / 2; ++j)
             for (int64_t r = 0; r < some; ++r) {
                 Wide<T>& t = value_of<T>(total[first + r]);
                 t = Op::join(t, static_cast<Wide<T>>(turned[j][r]));
@@ -217,6 +151,12 @@ void join(const Total* other, int64_t n, Total* total) {
     }
 }
 
+template <class Op, class T>
+void repeat(int64_t times, int64_t n, Total* total) {
+    for (int64_t j = 0; j < n; ++j)
+        value_of<T>(total[j]) = Op::repeat(value_of<T>(total[j]), times);
+}
+
 template <class T>
 int64_t find(const void* from, int64_t n, Total value) {
     const T* x = static_cast<const T*>(from);
@@ -232,7 +172,8 @@ int64_t find(const void* from, int64_t n, Total value) {
 
 template <class Op, class T>
 constexpr Folds::Op op() {
-    Folds::Op row{run<Op, T>, rows<Op, T>, columns<Op, T>, few_rows<Op, T>, join<Op, T>, {}};
+    Folds::Op row{run<Op, T>,    rows<Op, T>, columns<Op, T>, few_rows<Op, T>, join<Op, T>,
+                  repeat<Op, T>, {}};
     if constexpr (is_real<T>) row.identity.f = Op::template identity<double>;
     else row.identity.i = Op::template identity<int64_t>;
     return row;

@@ -8,6 +8,7 @@
 // libm's. Otherwise the linker could keep an AVX-512 copy of it for a machine without AVX-512.
 #pragma once
 
+#include "kernels/cuda.hh"
 #include "kernels/kernel.hh"
 
 namespace nntile::kernels {

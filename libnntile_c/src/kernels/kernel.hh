@@ -68,10 +68,16 @@ struct Args {
     int64_t index_offset = 0;
     const int64_t* index_strides = nullptr;
     char* error = nullptr;  // error_text_bytes; written if the result is not 0
+    uint64_t numbers = 0;  // bits of blocks that are a Param in main memory, wherever the rest lies
 };
 
 // 0: done. Otherwise an nntile_status (base/error.hh) and a text in args.error.
 using Function = int (*)(const Args& args);
+// The same on a device: 0: its work is on the stream of the place. Without a place it only says
+// whether it takes such a task (0; not_on_device): dtypes, strides and program, whatever the data.
+struct CudaPlace;
+using CudaFunction = int(const Args& args, const CudaPlace* place);
+inline constexpr int not_on_device = -1;
 
 // How the time of a task depends on its sizes; see tile/cost.hh.
 enum class Work : uint8_t {
@@ -87,7 +93,7 @@ struct KernelRow {
     const char* name;  // "gemm"
     const char* doc;   // operands, dims and params, in order
     Function cpu;
-    Function cuda;  // nullptr: no CUDA implementation
+    CudaFunction* cuda;  // nullptr: no CUDA implementation, or a build without CUDA
     Work work = Work::pass;
     int place = 0;  // > 0: the index is the place along this dim, counted from the last one
 };

@@ -1,58 +1,61 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The table of kernels. Operands are listed in order, inputs before outputs; '?' marks an optional
 // one.
+#include "kernels/cuda.hh"
 #include "kernels/functions.hh"
 
 namespace nntile::kernels {
-namespace {
 
-constexpr KernelRow rows[] = {
+static constexpr KernelRow rows[] = {
     {"map", "inputs.. -> outputs..; any dims; params and program of its instructions", map,
-     nullptr},
-    {"copy", "x -> y, converted to the dtype of y; any dims", copy, nullptr},
+     NNTILE_ON_CUDA(map)},
+    {"copy", "x -> y, converted to the dtype of y; any dims", copy, NNTILE_ON_CUDA(copy)},
     {"copies",
      "x.. -> y; dims rows.., columns; params of each x: its columns(i), offset of the first one in "
      "y(i). Each x goes "
      "to its own part of y",
      copies, nullptr},
-    {"fill", "-> y; any dims; params value(f)", fill, nullptr},
+    {"fill", "-> y; any dims; params value(f)", fill, NNTILE_ON_CUDA(fill)},
     {"gemm",
      "a, b, c? -> y; dims batch.., m, n, k; params alpha(f), beta(f), accumulate(i). "
      "y = (accumulate ? y : beta * c) + alpha * a @ b; c is not read for beta = 0. With a program: "
      "a, b, c?, "
      "inputs.. -> y, outputs..; the program reads the inputs and y, its params follow",
-     gemm, nullptr, Work::product},
+     gemm, NNTILE_ON_CUDA(gemm), Work::product},
     {"reduce",
      "x -> y (strides 0 on reduced dims); any dims; params op(i: the row of fold.def), "
      "accumulate(i)",
-     reduce, nullptr},
+     reduce, NNTILE_ON_CUDA(reduce)},
     {"argmax", "x -> y (i64); dims outer.., reduced..; params number of reduced dims(i)", argmax,
      nullptr},
     {"argmin", "x -> y (i64); dims outer.., reduced..; params number of reduced dims(i)", argmin,
      nullptr},
-    {"softmax", "x -> y; dims rows.., d", softmax, nullptr},
-    {"log_softmax", "x -> y; dims rows.., d", log_softmax, nullptr},
-    {"softmax_backward", "dy, y -> dx; dims rows.., d", softmax_backward, nullptr},
-    {"log_softmax_backward", "dy, y -> dx; dims rows.., d", log_softmax_backward, nullptr},
+    {"softmax", "x -> y; dims rows.., d", softmax, NNTILE_ON_CUDA(softmax)},
+    {"log_softmax", "x -> y; dims rows.., d", log_softmax, NNTILE_ON_CUDA(log_softmax)},
+    {"softmax_backward", "dy, y -> dx; dims rows.., d", softmax_backward,
+     NNTILE_ON_CUDA(softmax_backward)},
+    {"log_softmax_backward", "dy, y -> dx; dims rows.., d", log_softmax_backward,
+     NNTILE_ON_CUDA(log_softmax_backward)},
     {"layer_norm", "x, weight?, bias? -> y, mean, rstd; dims rows.., d; params eps(f)", layer_norm,
-     nullptr},
+     NNTILE_ON_CUDA(layer_norm)},
     {"layer_norm_backward_input", "dy, x, mean, rstd, weight? -> dx; dims rows.., d",
-     layer_norm_backward_input, nullptr},
+     layer_norm_backward_input, NNTILE_ON_CUDA(layer_norm_backward_input)},
     {"layer_norm_backward_affine",
      "dy, x, mean, rstd -> dw?, db?; dims rows.., d; params accumulate(i)",
-     layer_norm_backward_affine, nullptr},
-    {"rms_norm", "x, weight? -> y, rstd; dims rows.., d; params eps(f)", rms_norm, nullptr},
+     layer_norm_backward_affine, NNTILE_ON_CUDA(layer_norm_backward_affine)},
+    {"rms_norm", "x, weight? -> y, rstd; dims rows.., d; params eps(f)", rms_norm,
+     NNTILE_ON_CUDA(rms_norm)},
     {"rms_norm_backward_input", "dy, x, rstd, weight? -> dx; dims rows.., d",
-     rms_norm_backward_input, nullptr},
+     rms_norm_backward_input, NNTILE_ON_CUDA(rms_norm_backward_input)},
     {"rms_norm_backward_affine", "dy, x, rstd -> dw; dims rows.., d; params accumulate(i)",
-     rms_norm_backward_affine, nullptr},
+     rms_norm_backward_affine, NNTILE_ON_CUDA(rms_norm_backward_affine)},
     {"nll_loss",
      "logp, target, weight?, total_weight? -> y; dims rows.., classes; params "
      "reduction(i: none|mean|sum), ignore_index(i), accumulate(i). mean divides by total_weight",
      nll_loss, nullptr},
     {"nll_total_weight",
      "target, weight? -> total; dims rows.., classes; params ignore_index(i), accumulate(i)",
-     nll_total_weight, nullptr},
+     nll_total_weight, NNTILE_ON_CUDA(nll_total_weight)},
     {"nll_loss_backward",
      "dy, target, weight?, total_weight? -> dx; dims rows.., classes; params "
      "reduction(i: none|mean|sum), ignore_index(i)",
@@ -61,10 +64,10 @@ constexpr KernelRow rows[] = {
      "x, target, weight?, total_weight? -> loss, logsumexp (f64); dims rows.., classes; params "
      "ignore_index(i), "
      "label_smoothing(f). A loss is divided by total_weight if there is one",
-     cross_entropy, nullptr},
+     cross_entropy, NNTILE_ON_CUDA(cross_entropy)},
     {"cross_entropy_backward",
      "dy, x, target, weight?, logsumexp, total_weight? -> dx; dims and params as cross_entropy",
-     cross_entropy_backward, nullptr},
+     cross_entropy_backward, NNTILE_ON_CUDA(cross_entropy_backward)},
     {"convolution",
      "x, w, bias? -> y; dims n, co, c, w's channels of one of several groups, y's spatial.., "
      "x's.., window..; params "
@@ -142,10 +145,11 @@ constexpr KernelRow rows[] = {
      "max_pool, or none of them: as many windows as y has",
      avg_pool, nullptr},
     {"avg_pool_backward", "dy -> dx; dims and params as avg_pool", avg_pool_backward, nullptr},
-    {"embedding", "weight, indices -> y; dims i.., e, v", embedding, nullptr, Work::table},
+    {"embedding", "weight, indices -> y; dims i.., e, v", embedding, NNTILE_ON_CUDA(embedding),
+     Work::table},
     {"embedding_backward",
      "dy, indices -> dw; dims i.., e, v; params padding_idx(i, -1: none), accumulate(i)",
-     embedding_backward, nullptr, Work::table},
+     embedding_backward, NNTILE_ON_CUDA(embedding_backward), Work::table},
     {"embedding_bag",
      "weight, indices, offsets, weights? -> y; dims offsets, bags, indices, e, v; params mode(i: "
      "sum|mean|max), "
@@ -217,8 +221,6 @@ constexpr KernelRow rows[] = {
      "is_causal(i), scale(f, nan: 1 / sqrt(size))",
      attention_backward, nullptr, Work::flops},
 };
-
-}  // namespace
 
 std::span<const KernelRow> kernel_rows() { return rows; }
 

@@ -101,7 +101,7 @@ void uniform_loop(const Loop& loop) {
 }
 
 template <class T>
-T unit_uniform(uint64_t bits) {
+NNTILE_FN T unit_uniform(uint64_t bits) {
     if constexpr (std::is_same_v<T, float>)
         return static_cast<float>(static_cast<int32_t>(bits >> 40 & 0xffffff)) * 0x1p-24f;
     else return static_cast<T>(static_cast<int64_t>(bits >> 11)) * T(0x1p-53);
@@ -171,8 +171,8 @@ void dropout_loop(const Loop& loop) {
 
 // ---- optimizers
 template <class T>
-Out<T, 2> sgd_momentum_of(T p, T g, T buf, T lr, T momentum, T dampening, T weight_decay,
-                          int64_t nesterov, int64_t maximize, int64_t first) {
+NNTILE_FN Out<T, 2> sgd_momentum_of(T p, T g, T buf, T lr, T momentum, T dampening, T weight_decay,
+                                    int64_t nesterov, int64_t maximize, int64_t first) {
     g = (maximize ? -g : g) + weight_decay * p;
     buf = first ? g : momentum * buf + (T(1) - dampening) * g;
     return {{p - lr * (nesterov ? g + momentum * buf : buf), buf}};
@@ -183,7 +183,7 @@ template <class T>
 struct Adam {
     T beta2, m_weight, v_weight, root_correction2, eps, step_size, decay, shrink, sign;
 
-    Adam(const Param* p, T step_count) {
+    NNTILE_FN Adam(const Param* p, T step_count) {
         const bool adamw = p[0].i != 0;
         const double lr = p[1].f, beta1 = p[2].f, step = static_cast<double>(step_count);
         const double correction1 = 1 - std::pow(beta1, step),
@@ -200,6 +200,19 @@ struct Adam {
     }
 };
 
+// Of one element: p, m, v and, with amsgrad, the largest v so far.
+template <class T, bool amsgrad>
+NNTILE_FN Out<T, 4> adam_of(const Adam<T>& k, T p, T g, T m, T v, T max_v) {
+    const T grad = k.sign * g + k.decay * p;
+    const T mi =
+        k.m_weight < T(0.5) ? m + k.m_weight * (grad - m) : grad + (k.m_weight - T(1)) * (grad - m);
+    const T vi = k.beta2 * v + k.v_weight * grad * grad;
+    const T largest = amsgrad ? nan_or_max(max_v, vi) : vi;
+    const T pi =
+        p * k.shrink - k.step_size * mi / (std::sqrt(largest) / k.root_correction2 + k.eps);
+    return {{pi, mi, vi, largest}};
+}
+
 template <class T, bool amsgrad>
 void adam_step(const Loop& loop) {
     if (loop.n == 0) return;
@@ -211,17 +224,11 @@ void adam_step(const Loop& loop) {
     T* max_out = amsgrad ? output<T>(loop, 3) : v_out;
 #pragma GCC ivdep
     for (int64_t i = 0; i < loop.n; ++i) {
-        const T grad = k.sign * g[i] + k.decay * p[i];
-        const T mi = k.m_weight < T(0.5) ? m[i] + k.m_weight * (grad - m[i])
-                                         : grad + (k.m_weight - T(1)) * (grad - m[i]);
-        const T vi = k.beta2 * v[i] + k.v_weight * grad * grad;
-        const T largest = amsgrad ? nan_or_max(max_v[i], vi) : vi;
-        const T pi =
-            p[i] * k.shrink - k.step_size * mi / (std::sqrt(largest) / k.root_correction2 + k.eps);
-        if (amsgrad) max_out[i] = largest;
-        p_out[i] = pi;
-        m_out[i] = mi;
-        v_out[i] = vi;
+        const Out<T, 4> y = adam_of<T, amsgrad>(k, p[i], g[i], m[i], v[i], max_v[i]);
+        if (amsgrad) max_out[i] = y.value[3];
+        p_out[i] = y.value[0];
+        m_out[i] = y.value[1];
+        v_out[i] = y.value[2];
     }
 }
 template <class T>

@@ -5,9 +5,9 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "base/error.hh"
 #include "kernels/functions.hh"
 #include "kernels/map_engine.hh"
+#include "kernels/refuse.hh"
 #include "kernels/transpose.hh"
 
 namespace nntile::kernels {
@@ -224,19 +224,18 @@ bool are_probabilities(const void* data, int64_t n) {  // a nan is none
 
 }  // namespace
 
-int MapEngine::refuse(const Step& step, const void* input, int64_t n) const {
+int MapEngine::check_input(const Step& step, const void* input, int64_t n) const {
     if (step.check == MapCheck::divisor) {
         const int64_t* divisor = static_cast<const int64_t*>(input);
         if (std::find(divisor, divisor + n, 0) == divisor + n) return 0;
-        return fail_task(args, static_cast<int>(Status::runtime), "ZeroDivisionError");
+        return refuse(args, {Refusal::zero_divisor});
     }
     const Compute compute = slots[step.in[step.checked]].compute;
     const bool fit = compute == compute_f32   ? are_probabilities<float>(input, n)
                      : compute == compute_f64 ? are_probabilities<double>(input, n)
                                               : are_probabilities<int64_t>(input, n);
     if (fit) return 0;
-    return fail_task(args, static_cast<int>(Status::runtime),
-                     "all elements of input should be between 0 and 1");
+    return refuse(args, {Refusal::no_probability});
 }
 
 int MapEngine::run_compute(const Step& step, int64_t n) {
@@ -249,7 +248,7 @@ int MapEngine::run_compute(const Step& step, int64_t n) {
     }
     for (int k = 0; k < step.n_out; ++k) out[k] = slots[step.out[k]].at;
     if (step.check != MapCheck::none)
-        if (int status = refuse(step, in[step.checked], uniform[step.checked] ? map_block : n))
+        if (int status = check_input(step, in[step.checked], uniform[step.checked] ? map_block : n))
             return status;
     const int64_t* index =
         index_slot < 0 ? nullptr : reinterpret_cast<const int64_t*>(slots[index_slot].at);

@@ -83,7 +83,7 @@ private:
     void run_index(const Step& step, int64_t count);
     void run_store(const Step& step, int64_t count);
     int run_compute(const Step& step, int64_t n);
-    int refuse(const Step& step, const void* input, int64_t n) const;
+    int check_input(const Step& step, const void* input, int64_t n) const;
 
     const Args& args;
     const Program& program;

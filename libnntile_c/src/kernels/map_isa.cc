@@ -1,65 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The rows of map.def as loops that the compiler vectorises.
 #include <algorithm>
-#include <initializer_list>
 #include <utility>
 
-#include "kernels/loops_isa.hh"
-#include "kernels/special_isa.hh"
+#include "kernels/map_formulas_isa.hh"
 
 namespace nntile::kernels::NNTILE_ISA {
 namespace {
-
-#define IN(...) {__VA_ARGS__}
-#define OUT(...) {__VA_ARGS__}
-#define P(...) {__VA_ARGS__}
-#define F(name, initial) 'f'
-#define I(name, initial) 'i'
-#define CHOICE(name, words) 'c'
-
-// Kinds of the params of a row: 'f' float, 'i' integer, 'c' choice.
-struct Kinds {
-    size_t count = 0;
-    char kind[12] = {};
-    constexpr Kinds(std::initializer_list<char> kinds) {
-        for (char k : kinds) kind[count++] = k;
-    }
-};
-using Names = std::initializer_list<const char*>;
-
-#define MAP(name, types, flops, doc, in, out, params, arguments, ...) \
-    template <class T>                                                \
-    struct Row_##name {                                               \
-        static constexpr size_t inputs = Names(in).size();            \
-        static constexpr size_t outputs = Names(out).size();          \
-        static constexpr Kinds kinds = Kinds(params);                 \
-        static constexpr auto apply arguments { return __VA_ARGS__; } \
-    };
-#define MAP_LOOP(...)
-#include "kernels/map.def"
-#undef MAP
-#undef MAP_LOOP
-
-template <bool value>
-struct Constant {
-    constexpr operator bool() const { return value; }
-};
-
-template <char kind, bool choice, class T>
-constexpr auto param(T f, int64_t i) {
-    if constexpr (kind == 'c') return Constant<choice>{};
-    else if constexpr (kind == 'f') return f;
-    else return i;
-}
-
-template <class T, size_t n>
-T value_of(const Out<T, n>& out, size_t k) {
-    return out.value[k];
-}
-template <class T>
-T value_of(T out, size_t) {
-    return out;
-}
 
 // Elements go through the vector code in blocks, and the last ones in a block that is filled up:
 // the compiler joins multiplications and additions otherwise in code for single elements, so that
@@ -127,12 +74,6 @@ void row_loop(const Loop& loop) {
         if (loop.params[0].i != 0) return run<Row, T, true>(loop, in, out, params);
     }
     run<Row, T, false>(loop, in, out, params);
-}
-
-constexpr bool takes(Types types, Compute compute) {
-    if (types == Types::floating) return compute != compute_i64;
-    if (types == Types::integral) return compute == compute_i64;
-    return true;
 }
 
 template <Types types, template <class> class Make>

@@ -10,11 +10,6 @@
 
 namespace nntile::kernels {
 
-bool uses_index(const Program& program) {
-    return std::any_of(program.code.begin(), program.code.end(),
-                       [](const Instruction& i) { return map_rows()[i.primitive].uses_index; });
-}
-
 int MapEngine::prepare() {
     const int blocks = program.n_in + program.n_out;
     if (blocks > max_map_blocks || program.n_registers > max_map_registers ||

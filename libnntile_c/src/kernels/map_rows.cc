@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <algorithm>
 #include <string_view>
 #include <unordered_map>
 
@@ -54,6 +55,19 @@ int find_map(std::string_view name) {
     }();
     const auto it = numbers.find(name);
     return it == numbers.end() ? -1 : it->second;
+}
+
+bool uses_index(const Program& program) {
+    return std::any_of(program.code.begin(), program.code.end(),
+                       [](const Instruction& i) { return map_rows()[i.primitive].uses_index; });
+}
+
+// Exact on the way: integers as i64; f64 and integers as f64; else f32, which integers reach in one
+// rounding.
+DType conversion_type(DType from, DType to) {
+    if (!is_floating(from) && !is_floating(to)) return DType::i64;
+    const bool wide = from == DType::f64 || to == DType::f64;
+    return wide && !(from == DType::f32 || to == DType::f32) ? DType::f64 : DType::f32;
 }
 
 }  // namespace nntile::kernels

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Negative log-likelihood: rows of log-probabilities over classes, and a class index per row. A
 // mean divides by the given total weight here, so that the losses of row tiles can be added.
-#include <cinttypes>
 #include <vector>
 
-#include "base/error.hh"
 #include "kernels/functions.hh"
+#include "kernels/refuse.hh"
 #include "kernels/row.hh"
 
 namespace nntile::kernels {
@@ -79,10 +78,7 @@ struct Targets {
                     };
                     if (c == ignore_index) body(offset, int64_t{-1}, 0.0);
                     else if (c < 0 || c >= classes)
-                        return fail_task(args, static_cast<int>(Status::index_error),
-                                         "nll_loss: target %" PRId64 " is out of range [0, %" PRId64
-                                         ")",
-                                         c, classes);
+                        return refuse(args, {Refusal::target, c, classes});
                     else body(offset, c, weight.data ? weights[static_cast<size_t>(c)] : 1.0);
                 }
             }

@@ -9,11 +9,11 @@ namespace nntile::kernels::NNTILE_ISA {
 
 struct Random {
     uint32_t word[4];
-    uint64_t low() const { return word[0] | static_cast<uint64_t>(word[1]) << 32; }
-    uint64_t high() const { return word[2] | static_cast<uint64_t>(word[3]) << 32; }
+    NNTILE_FN uint64_t low() const { return word[0] | static_cast<uint64_t>(word[1]) << 32; }
+    NNTILE_FN uint64_t high() const { return word[2] | static_cast<uint64_t>(word[3]) << 32; }
 };
 
-inline Random philox(uint64_t seed, uint64_t offset, uint64_t element) {
+NNTILE_FN inline Random philox(uint64_t seed, uint64_t offset, uint64_t element) {
     uint32_t c0 = static_cast<uint32_t>(element), c1 = static_cast<uint32_t>(element >> 32);
     uint32_t c2 = static_cast<uint32_t>(offset), c3 = static_cast<uint32_t>(offset >> 32);
     uint32_t k0 = static_cast<uint32_t>(seed), k1 = static_cast<uint32_t>(seed >> 32);
@@ -35,8 +35,8 @@ inline Random philox(uint64_t seed, uint64_t offset, uint64_t element) {
 
 // One word per element, four elements from one block of Philox: word e % 4 of block e / 4. `room`
 // holds n + 8 words.
-inline const uint32_t* random_words(uint64_t seed, uint64_t offset, const int64_t* index, int64_t n,
-                                    uint32_t* room) {
+NNTILE_FN inline const uint32_t* random_words(uint64_t seed, uint64_t offset, const int64_t* index,
+                                              int64_t n, uint32_t* room) {
     bool contiguous = true;
     for (int64_t i = 0; i < n; ++i) contiguous &= index[i] == index[0] + i;
     if (!contiguous) {
@@ -54,13 +54,13 @@ inline const uint32_t* random_words(uint64_t seed, uint64_t offset, const int64_
 }
 
 // Random bits of a uniform number of this dtype: more could round up to 1.
-constexpr int mantissa_bits(DType dtype) {
+NNTILE_FN constexpr int mantissa_bits(DType dtype) {
     return dtype == DType::f16 ? 11 : dtype == DType::bf16 ? 8 : dtype == DType::f64 ? 53 : 24;
 }
 
 // cos(2 pi u) for u in [0, 1).
 template <class T>
-T cos_turns(T u) {
+NNTILE_FN T cos_turns(T u) {
     const T a = (std::fabs(u - T(0.5)) - T(0.25)) * T(6.28318530717958647693);  // in [-pi/2, pi/2]
     if constexpr (std::is_same_v<T, double>) return std::sin(a);
     const T z = a * a;

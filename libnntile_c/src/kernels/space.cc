@@ -37,11 +37,18 @@ int Space::make(const Args& args, std::span<const int64_t* const> operand_stride
             strides[k][dims] = operand_strides[k] ? operand_strides[k][d] : 0;
         ++dims;
     }
-    // Insertion sort, outermost first; equal dims keep their order.
+    // Insertion sort, outermost first; equal dims keep their order. Of dims of which a lead lacks
+    // one the others decide: data that is expanded is read as the rest lies.
     auto outer = [&](int a, int b) {
+        bool open = false;
         for (int k : leads) {
             const int64_t x = std::abs(strides[k][a]), y = std::abs(strides[k][b]);
-            if (x != y) return x > y;
+            if (x != y && x && y) return x > y;
+            open = open || x != y;
+        }
+        for (int k = 0; open && k < operands; ++k) {
+            const int64_t x = std::abs(strides[k][a]), y = std::abs(strides[k][b]);
+            if (x != y && x && y) return x > y;
         }
         return false;
     };

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <utility>
 
@@ -15,7 +16,7 @@ inline constexpr double pi = 3.14159265358979323846;
 inline constexpr double no_number = std::numeric_limits<double>::quiet_NaN();
 inline constexpr double no_limit = std::numeric_limits<double>::infinity();
 
-inline double digamma_of(double x) {
+NNTILE_FN inline double digamma_of(double x) {
     if (x == 0) return std::copysign(no_limit, -x);
     double result = 0;
     if (x < 0) {
@@ -39,7 +40,7 @@ inline double digamma_of(double x) {
 }
 
 // By numbers instead of conditions: see sinh_of().
-inline double trigamma_of(double x) {
+NNTILE_FN inline double trigamma_of(double x) {
     const double low = select(x < 0.5, 1.0, 0.0), mirrored = 1 - x;
     const double sine = vector_sin(pi * select(x < 0.5, x, 0.5));
     double y = select(mirrored > x, mirrored, x), result = -low * (pi * pi / (sine * sine));
@@ -50,7 +51,7 @@ inline double trigamma_of(double x) {
 }
 
 // Sum of (q + k) ** -x for k = 0, 1, ..: terms, then the formula of Euler and Maclaurin.
-inline double zeta_of(double x, double q) {
+NNTILE_FN inline double zeta_of(double x, double q) {
     constexpr double rounding = 1.11022302462515654042e-16;
     constexpr double coefficients[] = {12.0,
                                        -720.0,
@@ -141,44 +142,47 @@ inline constexpr double i1_large[] = {
     7.78576235018280120474e-1};
 
 // The sum of a series from term `first` on. No loop, and inline as those that use it: else the loop
-// over elements would be no vector code.
-template <size_t first, class T, size_t n, size_t... k>
-[[gnu::always_inline]] inline T series_from(const double (&terms)[n], T x,
-                                            std::index_sequence<k...>) {
-    T now = static_cast<T>(terms[first]), before = 0, last = 0;
-    ((last = before, before = now, now = x * before - last + static_cast<T>(terms[first + 1 + k])),
+// over elements would be no vector code. Its terms are numbers, for a device sees no array of the
+// host.
+template <double term>
+inline constexpr double number = term;
+template <const auto& terms, size_t first, class T, size_t... k>
+[[gnu::always_inline]] NNTILE_FN inline T series_from(T x, std::index_sequence<k...>) {
+    T now = static_cast<T>(number<terms[first]>), before = 0, last = 0;
+    ((last = before, before = now,
+      now = x * before - last + static_cast<T>(number<terms[first + 1 + k]>)),
      ...);
     return T(0.5) * (now - last);
 }
-template <size_t tiny, class T, size_t n>  // floats have no use for so many terms
-[[gnu::always_inline]] inline T series_of(const double (&terms)[n], T x) {
+template <const auto& terms, size_t tiny, class T>  // floats have no use for so many terms
+[[gnu::always_inline]] NNTILE_FN inline T series_of(T x) {
     constexpr size_t first = sizeof(T) == 4 ? tiny : 0;
-    return series_from<first>(terms, x, std::make_index_sequence<n - first - 1>());
+    return series_from<terms, first>(x, std::make_index_sequence<std::size(terms) - first - 1>());
 }
 // exp(-|x|) * I_n(x), n = 0 or 1
 template <size_t n, class T>
-[[gnu::always_inline]] inline T bessel_i_scaled(T x) {
+[[gnu::always_inline]] NNTILE_FN inline T bessel_i_scaled(T x) {
     const T size = std::fabs(x), near = size * T(0.5) - T(2), far = T(32) / size - T(2),
             root = std::sqrt(size);
     if constexpr (n == 0) {
-        return select(size <= T(8), series_of<12>(i0_small, near),
-                      series_of<18>(i0_large, far) / root);
+        return select(size <= T(8), series_of<i0_small, 12>(near),
+                      series_of<i0_large, 18>(far) / root);
     } else {
-        const T small = series_of<12>(i1_small, near) * size,
-                large = series_of<18>(i1_large, far) / root;
+        const T small = series_of<i1_small, 12>(near) * size,
+                large = series_of<i1_large, 18>(far) / root;
         const T value = select(size <= T(8), small, large);
         return select(x < 0, -value, value);
     }
 }
 template <size_t n, class T>  // in two factors: the first may be too large where the product is not
-[[gnu::always_inline]] inline T bessel_i(T x) {
+[[gnu::always_inline]] NNTILE_FN inline T bessel_i(T x) {
     constexpr T most = sizeof(T) == 4 ? T(80) : T(700);
     const T size = std::fabs(x), part = select(size > most, most, size);
     return bessel_i_scaled<n>(x) * exp_of(part) * exp_of(size - part);
 }
 
 // A rational approximation, and two steps of Newton.
-inline double erfinv_of(double y) {
+NNTILE_FN inline double erfinv_of(double y) {
     const double size = std::abs(y);
     if (!(size <= 1)) return no_number;
     if (size == 1) return std::copysign(no_limit, y);
@@ -197,7 +201,7 @@ inline double erfinv_of(double y) {
     return x;
 }
 // x times a polynomial of w = -log(1 - x * x), or of its root where x is near 1.
-inline float erfinv_of(float x) {
+NNTILE_FN inline float erfinv_of(float x) {
     const float w = -log_of((1.0f - x) * (1.0f + x)), z = w - 2.5f, r = std::sqrt(w) - 3.0f;
     float p = -8.791183435e-9f;
     p = p * z + 2.323271077e-8f;

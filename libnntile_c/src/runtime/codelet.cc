@@ -4,7 +4,11 @@
 #include <map>
 #include <optional>
 
+#include "kernels/cuda.hh"
+#include "kernels/refuse.hh"
+#include "runtime/backend.hh"
 #include "runtime/compiled_plan.hh"
+#include "runtime/devices.hh"
 #include "runtime/engine.hh"
 #include "runtime/sentinels.hh"
 #include "runtime/trace.hh"
@@ -16,10 +20,12 @@ namespace {
 
 using Pointers = SmallVector<std::byte*, 16>;
 
-int run_kernel(const Run& run, uint32_t index, const Pointers& data, char* error) {
+int run_kernel(const Run& run, uint32_t index, const Pointers& data, char* error,
+               const kernels::CudaPlace* place) {
     const PlanTask& task = run.plan->tasks[index];
     const TaskKind& kind = *task.kind;
     const uint32_t* slot = run.plan->slots_of(index).data();
+    kernels::Args args;
     SmallVector<kernels::Block, 16> blocks;
     for (size_t i = 0; i < kind.operands.size(); ++i) {
         const TaskKind::Operand& o = kind.operands[i];
@@ -27,11 +33,11 @@ int run_kernel(const Run& run, uint32_t index, const Pointers& data, char* error
         auto* number = o.number ? const_cast<kernels::Param*>(&run.scalars[*slot++]) : nullptr;
         std::byte* at = number ? reinterpret_cast<std::byte*>(number) : data[i];
         blocks.push_back({at, o.dtype, o.strides.data()});
+        if (number) args.numbers |= uint64_t{1} << i;
     }
     SmallVector<kernels::Param, 16> params;
     for (const tile::ParamRef& p : kind.params)
         params.push_back(p.scalar ? run.scalars[*slot++] : p.fixed);
-    kernels::Args args;
     args.sizes = kind.sizes;
     args.blocks = {blocks.data(), blocks.size()};
     args.params = {params.data(), params.size()};
@@ -39,7 +45,7 @@ int run_kernel(const Run& run, uint32_t index, const Pointers& data, char* error
     args.index_offset = task.index_offset;
     args.index_strides = kind.index_strides.data();
     args.error = error;
-    return kind.kernel->cpu(args);
+    return place ? kind.kernel->cuda(args, place) : kind.kernel->cpu(args);
 }
 
 Pointers pointers_of(const Run& run, uint32_t index, const Blocks& blocks) {
@@ -66,9 +72,11 @@ const HostFunction& function_of(const Run& run, const PlanTask& task) {
     return run.host_calls[static_cast<size_t>(task.host_call)].function;
 }
 
-int run_task(const Run& run, uint32_t index, const Blocks& blocks, char* error) {
+int run_task(const Run& run, uint32_t index, const Blocks& blocks, char* error,
+             const kernels::CudaPlace* place) {
     const PlanTask& task = run.plan->tasks[index];
-    if (task.host_call < 0) return run_kernel(run, index, pointers_of(run, index, blocks), error);
+    if (task.host_call < 0)
+        return run_kernel(run, index, pointers_of(run, index, blocks), error, place);
     const TaskKind& kind = *task.kind;
     const SmallVector<void*, 16> pointers = host_data(run, index, blocks);
     HostPart part{kind.sizes, {}, !kind.params.empty() && kind.params[0].fixed.i != 0};
@@ -125,7 +133,9 @@ void mark_computed(const Run& run, uint32_t index) {
     }
 }
 
-void execute_task(const Run& run, uint32_t index, const Blocks& blocks) {
+// place_of: of a task on a device, whose work is there when this returns, and done later.
+void execute_task(const Run& run, uint32_t index, const Blocks& blocks,
+                  const kernels::CudaPlace* (*place_of)() = nullptr) {
     Engine& e = engine();
     if (e.abandon.load(std::memory_order_relaxed) || reads_lost_data(run, index))
         return mark_lost(run, index);
@@ -133,8 +143,8 @@ void execute_task(const Run& run, uint32_t index, const Blocks& blocks) {
     int result = static_cast<int>(Status::runtime);
     try {
         std::optional<Sentinels> sentinels;
-        if (Sentinels::wanted()) sentinels.emplace(run, index, blocks);
-        result = run_task(run, index, blocks, text);
+        if (Sentinels::wanted() && !place_of) sentinels.emplace(run, index, blocks);
+        result = run_task(run, index, blocks, text, place_of ? place_of() : nullptr);
         if (result != 0) text[sizeof text - 1] = 0;
         const char* broken = sentinels ? sentinels->broken() : nullptr;
         if (broken) fail(Status::internal, broken);
@@ -167,18 +177,46 @@ Blocks blocks_of(const Run& run, uint32_t index) {
     return blocks;
 }
 
+Blocks blocks_of(const RunTask& task, void** buffers) {
+    Blocks blocks;
+    for (size_t e = 0; e < task.run->plan->entries_of(task.index).size(); ++e)
+        blocks.push_back(reinterpret_cast<std::byte*>(STARPU_VARIABLE_GET_PTR(buffers[e])));
+    return blocks;
+}
+
 void execute(void** buffers, void* arg) {
     const RunTask& task = *static_cast<const RunTask*>(arg);
     const TraceFunction trace = trace_function.load(std::memory_order_acquire);
     const int64_t begin = trace ? trace_clock() : 0;
-    Blocks blocks;
-    for (size_t e = 0; e < task.run->plan->entries_of(task.index).size(); ++e)
-        blocks.push_back(reinterpret_cast<std::byte*>(STARPU_VARIABLE_GET_PTR(buffers[e])));
-    execute_task(*task.run, task.index, blocks);
-    if (trace) tell(trace, task, starpu_worker_get_id(), begin);
+    execute_task(*task.run, task.index, blocks_of(task, buffers));
+    if (trace) tell(trace, task, backend::worker_number(), begin);
+}
+
+void execute_on_device(void** buffers, void* arg) {
+    if constexpr (with_cuda) {
+        RunTask& task = *static_cast<RunTask*>(arg);
+        task.begin_ns = trace_clock();
+        execute_task(*task.run, task.index, blocks_of(task, buffers), devices::begin);
+        task.word = devices::end();
+    }
 }
 
 }  // namespace
+
+void finish_on_device(RunTask& task) {
+    if constexpr (with_cuda) {
+        const Run& run = *task.run;
+        char text[kernels::error_text_bytes] = "";
+        kernels::Args args;
+        args.error = text;
+        if (const int result = refuse(args, devices::refused_by(task.word))) {
+            mark_lost(run, task.index);
+            engine().report(status_of(result), message(run, task.index, text));
+        }
+        if (const TraceFunction trace = trace_function.load(std::memory_order_acquire))
+            tell(trace, task, backend::worker_number(), task.begin_ns);
+    }
+}
 
 void execute_here(const RunTask& task) {
     execute_task(*task.run, task.index, blocks_of(*task.run, task.index));
@@ -238,6 +276,11 @@ starpu_codelet* codelet_of(const std::string& name) {
         at->second = new starpu_codelet{};
         at->second->cpu_funcs[0] = execute;
         at->second->where = STARPU_CPU;
+        if constexpr (with_cuda) {
+            at->second->cuda_funcs[0] = execute_on_device;
+            at->second->cuda_flags[0] = STARPU_CUDA_ASYNC;
+            at->second->where |= STARPU_CUDA;
+        }
         at->second->nbuffers = STARPU_VARIABLE_NBUFFERS;
         at->second->name = at->first.c_str();
     }

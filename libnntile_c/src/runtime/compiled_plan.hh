@@ -32,6 +32,7 @@ struct TaskKind {
     struct Operand {
         DType dtype = DType::none;
         bool number = false;  // the run's scalar at the task's next slot
+        bool absent = false;
         Dims strides;
     };
     const kernels::KernelRow* kernel = nullptr;  // nullptr: a function of the host
@@ -42,6 +43,9 @@ struct TaskKind {
     Dims sizes, index_strides;
     std::vector<Operand> operands;
     std::vector<tile::ParamRef> params;  // scalar: the run's scalar at the next slot
+    // Whether a device can run such tasks, once somebody has asked
+    enum : int8_t { unasked, taken, not_taken };
+    mutable int8_t on_device = unasked;
 };
 
 class TaskKinds {
@@ -173,6 +177,7 @@ private:
 };
 
 void execute_here(const RunTask& task);  // by the calling thread, in main memory
+void finish_on_device(RunTask& task);    // what its kernel has found, now that it has ended
 void skip_task(const RunTask& task);     // what it should have written is lost
 std::string message_of(const RunTask& task, const char* text);
 // Of a function of the host that goes on after it has returned: end_task() ends it.

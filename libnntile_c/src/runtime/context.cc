@@ -10,9 +10,11 @@
 
 #include "base/error.hh"
 #include "base/settings.hh"
+#include "kernels/cuda.hh"
+#include "runtime/backend.hh"
+#include "runtime/devices.hh"
 #include "runtime/engine.hh"
 #include "runtime/environment.hh"
-#include "runtime/policy.hh"
 #include "runtime/simulate.hh"
 #include "runtime/trace.hh"
 #include "tile/cost.hh"
@@ -80,7 +82,7 @@ void start_locked(const Config& config) {
     const int ncuda = config.ncuda >= 0 ? config.ncuda : std::max(0, given.ncuda);
     // Not `unsupported` where it is a setting: the host would be asked to do the op instead.
     check(
-        ncuda == 0, config.ncuda < 0 ? Status::invalid_argument : Status::unsupported,
+        with_cuda || ncuda == 0, config.ncuda < 0 ? Status::invalid_argument : Status::unsupported,
         "context: ", ncuda,
         " CUDA workers are asked for, but this build of nntile has no CUDA kernels; use ncuda = 0",
         config.ncuda < 0 ? " (the number comes from STARPU_NCUDA)" : "");
@@ -98,21 +100,14 @@ void start_locked(const Config& config) {
     Swap swap = swap_of(config);
     std::unique_ptr<Disk> disk;
     if (!swap.folder.empty()) disk = std::make_unique<Disk>(swap.folder, swap.bytes);
-    starpu_conf conf;
-    starpu_conf_init(&conf);
-    conf.precedence_over_environment_variables = 1;
-    conf.catch_signals = 0;
-    conf.sched_policy = depth_first_policy(config.spin_seconds < 0 ? 100e-6 : config.spin_seconds);
-    conf.ncpus = ncpu;
-    conf.ncuda = conf.nopencl = conf.nhip = 0;
-    conf.reserve_ncpus = 0;
+    check(
+        ncuda == 0 || swap.folder.empty(), Status::unsupported,
+        "context: a disk for tiles (swap) beside CUDA workers is not there yet; use ncuda = 0, or "
+        "no swap");
     kernels::single_thread_blas();
-    {
-        StartEnvironment environment(config.verbose);
-        const int result = starpu_init(&conf);
-        check(result == 0, Status::runtime, "context: StarPU does not start (", result, ")");
-    }
-    c.ncpu = static_cast<int>(starpu_cpu_worker_get_count());
+    const double spin_seconds = config.spin_seconds < 0 ? 100e-6 : config.spin_seconds;
+    backend::start({ncpu, ncuda, spin_seconds, config.verbose});
+    c.ncpu = backend::cpu_workers();
     c.verbose = config.verbose;
     if (!c.hooked) {
         pthread_atfork(nullptr, nullptr, in_forked_child);
@@ -130,9 +125,9 @@ void start_locked(const Config& config) {
     e.pool.reset_peaks();
     e.launches = 0;
     e.submitted = e.done = 0;
-    e.where = 0;
     e.abandon = false;
     e.float_state = float_state();
+    if (backend::devices() > 0) e.attendant.start();
     e.open = true;
     ++c.generation;
     c.active = true;
@@ -142,8 +137,8 @@ void start_locked(const Config& config) {
                      "%.1f GiB for each; ncpu and memory of init_context() say otherwise\n",
                      given.local_processes, c.ncpu, static_cast<double>(e.pool.budget) / (1 << 30));
     if (config.verbose)
-        std::fprintf(stderr, "nntile: %d CPU workers, %lld bytes for tiles%s\n", c.ncpu,
-                     static_cast<long long>(e.pool.budget),
+        std::fprintf(stderr, "nntile: %d CPU workers, %d CUDA workers, %lld bytes for tiles%s\n",
+                     c.ncpu, backend::devices(), static_cast<long long>(e.pool.budget),
                      c.swap.folder.empty()
                          ? ""
                          : text_of(", ", c.swap.bytes, " bytes in ", c.swap.folder).c_str());
@@ -196,8 +191,8 @@ void shutdown() {
         e.pool.end_all();
     }
     e.forget_error();
-    keep_awake();
-    starpu_shutdown();
+    if (backend::devices() > 0) e.attendant.stop();
+    backend::stop();
     c.active = false;
     if (c.verbose) std::fprintf(stderr, "nntile: stopped\n");
 }
@@ -223,9 +218,12 @@ void abandon() { engine().abandon = true; }
 void restrict_to(std::string_view where) {
     check(where == "any" || where == "cpu" || where == "cuda", Status::invalid_argument,
           "restrict: workers are \"cpu\", \"cuda\" or \"any\", not \"", where, "\"");
-    check(where != "cuda", Status::unsupported,
+    using backend::Kind;
+    check(where != "cuda" || with_cuda, Status::unsupported,
           "restrict: this build of nntile has no CUDA kernels");
-    engine().where = where == "cpu" ? STARPU_CPU : 0;
+    check(where != "cuda" || !active() || backend::devices() > 0, Status::invalid_state,
+          "restrict: this context has no CUDA workers; give ncuda to init_context()");
+    backend::restrict_to(where == "cpu" ? Kind::cpu : where == "cuda" ? Kind::cuda : Kind::any);
 }
 
 void trim() {
@@ -262,6 +260,8 @@ Stats stats() {
     s.peak_bytes = e.pool.peak_bytes;
     s.reserved_peak_bytes = e.pool.reserved_peak();
     s.ncpu = context().ncpu;
+    s.ncuda = backend::devices();
+    s.device_tasks = backend::device_tasks();
     s.budget_bytes = e.pool.budget;
     s.tensor_bytes = e.pool.owned_bytes;
     s.run_bytes = e.pool.used_bytes - e.pool.owned_bytes;
@@ -277,11 +277,20 @@ Stats stats() {
     return s;
 }
 
+namespace {
+
+std::string cuda_version() {
+    if constexpr (with_cuda) return devices::versions();
+    return "not built";
+}
+
+}  // namespace
+
 std::string describe() {
     int major = 0, minor = 0, release = 0;
     starpu_get_version(&major, &minor, &release);
     std::string text = text_of("starpu: ", major, ".", minor, ".", release,
-                               "\nisa: ", kernels::isa(), "\ncuda: not built\n");
+                               "\nisa: ", kernels::isa(), "\ncuda: ", cuda_version(), "\n");
     if (forked()) return text + "context: lost by fork\n";
     if (!active()) return text + "context: none\n";
     const Stats s = stats();
@@ -291,8 +300,8 @@ std::string describe() {
         swap = text_of(s.swap_bytes, " bytes in ", context().swap.folder,
                        "\nswap in use: ", s.swap_used_bytes, " bytes");
     }
-    return text + text_of("context: active\ncpu workers: ", s.ncpu,
-                          "\nmemory budget: ", s.budget_bytes,
+    return text + text_of("context: active\n", backend::describe(),
+                          "memory budget: ", s.budget_bytes,
                           " bytes\nmemory in use: ", s.tensor_bytes + s.run_bytes,
                           " bytes\nswap: ", swap, "\npolicy: depth first, sleeping\n");
 }

@@ -2,8 +2,8 @@
 #include "runtime/engine.hh"
 
 #include <algorithm>
-#include <cstdlib>
 
+#include "runtime/backend.hh"
 #include "runtime/compiled_plan.hh"
 #include "tile/cost.hh"
 
@@ -164,15 +164,9 @@ void release_late(RunTask& task) {
     }
 }
 
-// StarPU's callback: the task has ended and its tiles are free for others.
-void completed(void* arg) {
-    RunTask& task = *static_cast<RunTask*>(arg);
+// The rest of its end, for which the engine's mutex may be needed.
+void settle(RunTask& task) {
     Run* run = task.run;
-    // What is released last is popped first: first tasks of later runs, then our successors from
-    // the last to the first.
-    release_late(task);
-    const std::span<const uint32_t> successors = run->plan->successors_of(task.index);
-    for (auto s = successors.rbegin(); s != successors.rend(); ++s) release(run->tasks[*s]);
     if (run->managed) {
         Stager::Ready ready;
         {
@@ -185,52 +179,44 @@ void completed(void* arg) {
     finish_one(run);
 }
 
+// A function of the host that goes on after it has returned, where its data may be on a device.
+void start_at_home(RunTask& task) {
+    backend::bring_home(task);
+    if (start_task(task)) return;
+    backend::give_back(task);
+    completed(task);
+}
+
 void submit(RunTask& task) {
     if (task.homeless) {
         skip_task(task);
-        return completed(&task);
+        return completed(task);
     }
-    if (ends_later(task)) {  // not worth a worker, which it would keep from work
-        if (!start_task(task)) completed(&task);
-        return;
-    }
-    const Run& run = *task.run;
-    starpu_codelet* const codelet = run.plan->tasks[task.index].kind->codelet;
-    const std::span<const Entry> entries = run.plan->entries_of(task.index);
-    starpu_task* t = starpu_task_create();
-    t->cl = codelet;
-    t->cl_arg = &task;
-    t->callback_func = completed;
-    t->callback_arg = &task;
-    t->sequential_consistency = 0;
-    t->sched_data = &task;
-    if (uint32_t where = engine().where.load(std::memory_order_relaxed))
-        t->where = static_cast<int>(where);
-    const size_t n = entries.size();
-    t->nbuffers = static_cast<int>(n);
-    starpu_data_handle_t* handles = t->handles;
-    starpu_data_access_mode* modes = t->modes;
-    if (n > STARPU_NMAXBUFS) {  // StarPU frees them with the task
-        handles = t->dyn_handles =
-            static_cast<starpu_data_handle_t*>(std::malloc(n * sizeof *handles));
-        modes = t->dyn_modes =
-            static_cast<starpu_data_access_mode*>(std::malloc(n * sizeof *modes));
-    }
-    for (size_t i = 0; i < n; ++i) {
-        handles[i] = run.memory[entries[i].memory]->ram.handle;
-        modes[i] = static_cast<starpu_data_access_mode>(entries[i].mode);
-    }
-    if (int result = starpu_task_submit(t); result != 0) [[unlikely]] {
-        engine().report(
-            Status::runtime,
-            text_of(codelet->name, ": no worker can run this task (StarPU: ", result, ")"));
-        t->destroy = 0;
-        starpu_task_destroy(t);
-        completed(&task);
-    }
+    if (!ends_later(task)) return backend::submit(task);
+    // Not worth a worker, which it would keep from work
+    if (backend::devices() > 0) engine().attendant.hand(start_at_home, task);
+    else if (!start_task(task)) completed(task);
 }
 
 }  // namespace
+
+void completed(RunTask& task) {
+    const Run* run = task.run;
+    // What is released last is popped first: first tasks of later runs, then our successors from
+    // the last to the first.
+    release_late(task);
+    const std::span<const uint32_t> successors = run->plan->successors_of(task.index);
+    for (auto s = successors.rbegin(); s != successors.rend(); ++s) release(run->tasks[*s]);
+    if (backend::on_device_worker()) engine().attendant.hand(settle, task);
+    else settle(task);
+}
+
+void refused(RunTask& task, int why) {
+    engine().report(
+        Status::runtime,
+        message_of(task, text_of("no worker can run this task (StarPU: ", why, ")").c_str()));
+    completed(task);
+}
 
 void release(RunTask& task) {
     if (task.pending.fetch_sub(1, std::memory_order_acq_rel) == 1) submit(task);
@@ -252,7 +238,8 @@ void carry_on(Stager::Ready& ready) {
 void end_task(void* task, Status status, const char* text) {
     auto& ended = *static_cast<RunTask*>(task);
     finish_task(ended, status, text);
-    completed(&ended);
+    backend::give_back(ended);
+    completed(ended);
 }
 
 void finish_one(Run* run) {

@@ -8,22 +8,23 @@
 
 #include "base/error.hh"
 #include "base/wait.hh"
+#include "runtime/attendant.hh"
 #include "runtime/pool.hh"
 #include "runtime/stager.hh"
 
 namespace nntile::runtime {
 
 struct Engine final : Stager::Around {
-    std::mutex mutex;                 // pool, tiles, states of runs, the fields up to `where`
+    std::mutex mutex;                 // pool, tiles, states of runs, the fields up to `abandon`
     std::condition_variable changed;  // a run has ended or a guest has left
     Pool pool;
     Stager stager{pool, *this};
+    Attendant attendant;
     bool open = false;  // a context is active and takes launches
     int64_t active_runs = 0;
     int64_t guests = 0;  // threads inside read() or write()
     int64_t launches = 0;
 
-    std::atomic<uint32_t> where{0};              // restrict_to(): STARPU_CPU ..., 0: any
     std::atomic<bool> abandon{false};            // the process ends: tasks no longer compute
     std::atomic<int64_t> submitted{0}, done{0};  // tasks
     uint32_t float_state = 0;                    // of the workers' threads

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // One launch: take memory, bind tiles, link to the tasks of earlier runs, submit what is ready.
 #include "base/error.hh"
+#include "runtime/backend.hh"
 #include "runtime/bind.hh"
 #include "runtime/compiled_plan.hh"
 #include "runtime/engine.hh"
@@ -144,9 +145,9 @@ void launch_imagined(std::shared_ptr<CompiledPlan> shared, const Launch& launch)
 // waits for a worker.
 bool runs_here(const CompiledPlan& plan, const Run& run, bool awaited) {
     constexpr double handing_over = 5e-6, awaiting = 1e-4;  // seconds of work
-    return !plan.for_workers && plan.work_seconds <= (awaited ? awaiting : handing_over) &&
-           run.late.empty() && starpu_worker_get_id() < 0 &&
-           !trace_function.load(std::memory_order_relaxed);
+    return !plan.for_workers && backend::devices() == 0 &&
+           plan.work_seconds <= (awaited ? awaiting : handing_over) && run.late.empty() &&
+           starpu_worker_get_id() < 0 && !trace_function.load(std::memory_order_relaxed);
 }
 
 }  // namespace

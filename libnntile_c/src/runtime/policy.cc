@@ -8,6 +8,11 @@
 // steals a late one of another worker, then polls for spin_seconds, then sleeps on its own
 // condition variable.
 //
+// Tasks for GPUs are a queue of their own, in the same order, from which each CUDA worker takes.
+// What it makes ready for cores goes into the queue of all. It never sleeps in here: its thread
+// makes all copies from and to its device and sees when tasks there have ended, so it comes back at
+// once, or after a nap of microseconds when nothing has come for spin_seconds.
+//
 // A push wakes a sleeper only if nobody awake will take the task: the pushing worker will pop one
 // itself, each polling worker another. Without this rule each step of a chain costs a futex call
 // and moves to a cold core.
@@ -29,6 +34,7 @@ namespace {
 
 constexpr double steal_after =
     3e-6;  // the owner gets this long to take what was just pushed for it
+constexpr long nap_ns = 10'000;
 constexpr long sleep_ns =
     50'000'000;  // StarPU's own requests (stop, transfers) are looked at this often
 
@@ -58,11 +64,16 @@ struct Worker {
     pthread_cond_t wake;
     bool asleep = false;
     bool rested = false;  // only this worker: nothing came since it last slept
+    bool device = false;
+    double idle_since = 0;  // only this worker, of a device; 0: it is not
 };
 
 struct Policy {
     pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;  // never held around a wait of StarPU
     std::deque<starpu_task*> queue;
+    std::vector<Own> for_devices;  // a heap
+    uint64_t device_pushes = 0;
+    std::atomic<int> device_ready{0};
     Worker workers[STARPU_NMAXWORKERS];
     std::atomic<int> ready{0}, polling{0};
     int sleeping = 0;
@@ -91,6 +102,9 @@ void init(unsigned context) {
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     for (Worker& w : policy->workers) pthread_cond_init(&w.wake, &attributes);
     pthread_condattr_destroy(&attributes);
+    for (unsigned w = 0; w < starpu_worker_get_count(); ++w)
+        policy->workers[w].device =
+            starpu_worker_get_type(static_cast<int>(w)) == STARPU_CUDA_WORKER;
     starpu_sched_ctx_set_policy_data(context, policy);
 }
 
@@ -106,8 +120,20 @@ void rouse(Worker& w) {  // mutex held
     pthread_cond_signal(&w.wake);
 }
 
+int push_for_devices(starpu_task* task) {
+    pthread_mutex_lock(&policy->mutex);
+    policy->for_devices.push_back(own_of(task, ++policy->device_pushes));
+    std::push_heap(policy->for_devices.begin(), policy->for_devices.end());
+    policy->device_ready.fetch_add(1);
+    starpu_push_task_end(task);
+    pthread_mutex_unlock(&policy->mutex);
+    return 0;
+}
+
 int push(starpu_task* task) {
-    const int self = starpu_worker_get_id();
+    if (task->where == STARPU_CUDA) return push_for_devices(task);
+    int self = starpu_worker_get_id();
+    if (self >= 0 && policy->workers[self].device) self = -1;
     pthread_mutex_lock(&policy->mutex);
     if (self >= 0) {
         Worker& w = policy->workers[self];
@@ -182,9 +208,33 @@ void poll(Worker& me) {
     policy->polling.fetch_sub(1);
 }
 
+starpu_task* pop_for_device(Worker& me) {
+    starpu_task* task = nullptr;
+    if (policy->device_ready.load()) {
+        pthread_mutex_lock(&policy->mutex);
+        if (!policy->for_devices.empty()) {
+            std::pop_heap(policy->for_devices.begin(), policy->for_devices.end());
+            task = policy->for_devices.back().task;
+            policy->for_devices.pop_back();
+            policy->device_ready.fetch_sub(1);
+        }
+        pthread_mutex_unlock(&policy->mutex);
+    }
+    if (task) {
+        me.idle_since = 0;
+    } else if (me.idle_since == 0) {
+        me.idle_since = now();
+    } else if (now() - me.idle_since > spin_seconds) {
+        const timespec nap{0, nap_ns};
+        nanosleep(&nap, nullptr);
+    }
+    return task;
+}
+
 starpu_task* pop(unsigned) {
     const int self = starpu_worker_get_id();
     Worker& me = policy->workers[self];
+    if (me.device) return pop_for_device(me);
     if (!policy->ready.load()) poll(me);
     starpu_task* task = nullptr;
     if (policy->ready.load()) {

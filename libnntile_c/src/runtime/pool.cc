@@ -5,6 +5,7 @@
 #include <map>
 
 #include "base/error.hh"
+#include "runtime/replicas.hh"
 
 namespace nntile::runtime {
 
@@ -52,52 +53,37 @@ Tile* Pool::take_oldest(uint32_t size_class) {
     return list.oldest ? unlink(list, list.oldest) : nullptr;
 }
 
-// The memory of a tile is ours, so StarPU neither allocates nor counts, and a handle may change its
-// memory while no task uses it.
 void Pool::register_handle(Tile* tile) {
-    static std::byte nowhere;  // until the tile has memory
-    if (imagined_) {
-        tile->ram.handle = reinterpret_cast<starpu_data_handle_t>(&nowhere);
-    } else {
-        const auto address = reinterpret_cast<uintptr_t>(&nowhere);
-        starpu_variable_data_register(&tile->ram.handle, -1, 0,
-                                      static_cast<size_t>(tile->block_bytes()));
-        starpu_variable_ptr_register(tile->ram.handle, STARPU_MAIN_RAM, address, address, 0);
-        // Acquired once for writing: StarPU takes the tile for initialised, so that a task may read
-        // it whatever was written before (StarPU would abort otherwise).
-        starpu_data_acquire(tile->ram.handle, STARPU_W);
-        starpu_data_release(tile->ram.handle);
-        // Dependencies are ours
-        starpu_data_set_sequential_consistency_flag(tile->ram.handle, 0);
-    }
+    static std::byte none;  // of an imagined tile
+    if (imagined_) tile->ram.handle = reinterpret_cast<starpu_data_handle_t>(&none);
+    else replicas::add(tile->ram, tile->block_bytes());
     tile->next_of_all = all_;
     if (all_) all_->previous = tile;
     all_ = tile;
 }
 
 void Pool::bind(Tile* tile, void* block) {
-    tile->ram.block = block;
-    if (!imagined_) {
-        auto* variable = static_cast<starpu_variable_interface*>(
-            starpu_data_get_interface_on_node(tile->ram.handle, STARPU_MAIN_RAM));
-        variable->ptr = variable->dev_handle = reinterpret_cast<uintptr_t>(block);
-        variable->elemsize = static_cast<size_t>(tile->block_bytes());
-    }
+    if (imagined_) tile->ram.block = block;
+    else replicas::place(tile->ram, block, tile->block_bytes());
     ++tiles;
     bytes += tile->block_bytes();
     (void)reserved_peak();
 }
 
-void Pool::detach(Tile* tile) {
-    blocks_.give(tile->ram.block, tile->block_bytes());
-    tile->ram.block = nullptr;
+void Pool::detach(Tile* tile) { blocks_.give(take_block(tile), tile->block_bytes()); }
+
+void* Pool::take_block(Tile* tile) {
+    void* block = tile->ram.block;
+    if (imagined_) tile->ram.block = nullptr;
+    else replicas::forget(tile->ram, tile->block_bytes());
     --tiles;
     bytes -= tile->block_bytes();
+    return block;
 }
 
 void Pool::end(Tile* tile) {
-    if (!imagined_) starpu_data_unregister(tile->ram.handle);
-    tile->ram.handle = nullptr;
+    if (imagined_) tile->ram.handle = nullptr;
+    else replicas::remove(tile->ram);
     (tile->previous ? tile->previous->next_of_all : all_) = tile->next_of_all;
     if (tile->next_of_all) tile->next_of_all->previous = tile->previous;
     tile->previous = tile->next_of_all = nullptr;
@@ -131,10 +117,7 @@ int64_t Pool::most(int64_t need) const { return budget + (need <= small_need ? b
 bool Pool::attach(Tile* tile) {
     const int64_t size = tile->block_bytes();
     if (Tile* idle = take_idle(tile->size_class)) {
-        void* block = idle->ram.block;
-        idle->ram.block = nullptr;
-        --tiles;
-        bytes -= size;
+        void* block = take_block(idle);
         recycle(idle);
         bind(tile, block);
         return true;

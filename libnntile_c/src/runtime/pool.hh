@@ -78,6 +78,7 @@ private:
     Tile* unlink(List& list, Tile* tile);
     void register_handle(Tile* tile);
     void bind(Tile* tile, void* block);
+    void* take_block(Tile* tile);
     // Strips the tile of these classes that has been idle for longest; its bytes, 0: there is none.
     int64_t strip_idle(uint32_t first_class, uint32_t end_class);
     void* block_of(int64_t bytes, bool patient);  // nullptr: the system has no memory, or: not now

@@ -37,6 +37,7 @@ struct RunTask {
     std::atomic<int32_t> pending{0};
     std::atomic<Late*> late{nullptr};
     int64_t begin_ns = 0;   // of one that goes on after its function has returned
+    int word = -1;          // of one on a device: see devices.hh
     bool homeless = false;  // staged, but it has no place in main memory: it is skipped
     bool early = false;     // staged before it was its turn
 
@@ -59,6 +60,10 @@ private:
         return &mark;
     }
 };
+
+// In engine.cc: a task has ended, and its tiles are free for others; or nobody takes it.
+void completed(RunTask& task);
+void refused(RunTask& task, int why);
 
 // Lets a thread sleep until some tasks have ended. It owns its entries in their lists, which stay
 // there when the thread goes away before.

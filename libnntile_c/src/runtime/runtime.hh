@@ -30,6 +30,7 @@ struct Stats {
     int64_t tasks = 0, launches = 0, in_flight = 0, tiles = 0, tile_bytes = 0, pool_bytes = 0,
             peak_bytes = 0;
     int ncpu = 0, ncuda = 0;
+    int64_t device_tasks = 0;  // of the tasks, those that ran on GPUs
     int64_t reserved_peak_bytes = 0;
     int64_t budget_bytes = 0;  // without a context: what start({}) would take now
     int64_t swap_bytes = 0;    // limit on the disk; 0: there is no disk

@@ -7,6 +7,7 @@
 #include "runtime/copy.hh"
 #include "runtime/engine.hh"
 #include "runtime/imagine.hh"
+#include "runtime/replicas.hh"
 #include "runtime/simulate.hh"
 #include "tile/cuts.hh"
 
@@ -57,18 +58,11 @@ void when_computed(const std::vector<TileRef>& tiles, uint64_t generation, Copy&
 class Pinned {
 public:
     Pinned(Tile* tile, bool to_write) : tile_(tile), writes_(to_write) {
-        Engine& e = engine();
-        if (!e.stager.has_disk() && tile->ram.block) return;  // it stays anyway
-        std::unique_lock lock(e.mutex);
-        Wanted wanted(e.stager, tile, lock);
-        Patience patience;
-        while (!e.stager.pin(tile, to_write)) {
-            check_hope(tile);
-            e.wait_for_change(patience, lock);
-        }
-        pinned_ = true;
+        pin();
+        replicas::bring_home(tile->ram, to_write ? STARPU_W : STARPU_R);
     }
     ~Pinned() {
+        replicas::give_back(tile_->ram);
         if (!pinned_) return;
         Engine& e = engine();
         Stager::Ready ready;
@@ -83,6 +77,18 @@ public:
     std::byte* block() const { return static_cast<std::byte*>(tile_->ram.block); }
 
 private:
+    void pin() {
+        Engine& e = engine();
+        if (!e.stager.has_disk() && tile_->ram.block) return;  // it stays anyway
+        std::unique_lock lock(e.mutex);
+        Wanted wanted(e.stager, tile_, lock);
+        Patience patience;
+        while (!e.stager.pin(tile_, writes_)) {
+            check_hope(tile_);
+            e.wait_for_change(patience, lock);
+        }
+        pinned_ = true;
+    }
     // Tasks are not staged while a thread waits for room; afterwards they go on.
     struct Wanted {
         Wanted(Stager& stager, Tile* tile, std::unique_lock<std::mutex>& lock)

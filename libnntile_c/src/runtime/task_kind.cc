@@ -24,7 +24,9 @@ Hash key_of(const tile::Task& task, const std::string& op) {
         .add_all(task.index_strides);
     key.add(task.operands.size());
     for (const tile::Operand& o : task.operands)
-        key.add(static_cast<uint64_t>(o.dtype)).add(o.scalar != tile::none).add_all(o.strides);
+        key.add(static_cast<uint64_t>(o.dtype))
+            .add((o.scalar != tile::none) + 2 * (o.tile == tile::none))
+            .add_all(o.strides);
     for (const tile::ParamRef& p : task.params)
         key.add(p.scalar).add(p.scalar ? 0 : std::bit_cast<uint64_t>(p.fixed.i));
     add_program(key, task.program.get());
@@ -40,7 +42,8 @@ TaskKind kind_of(const tile::Task& task, const std::string& op) {
     kind.sizes = task.sizes;
     kind.index_strides = task.index_strides;
     for (const tile::Operand& o : task.operands)
-        kind.operands.push_back({o.dtype, o.scalar != tile::none, o.strides});
+        kind.operands.push_back({o.dtype, o.scalar != tile::none,
+                                 o.scalar == tile::none && o.tile == tile::none, o.strides});
     kind.params = task.params;
     // What the cost module calls flops of a table, a visit or a function of the host are elements
     // or bytes.

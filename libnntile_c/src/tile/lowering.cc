@@ -20,7 +20,8 @@ Lowering::Lowering(const graph::Graph& graph, const Tiling& tiling)
       successor_(graph.values.size(), no_value),
       seen_(graph.values.size()),
       copy_(kernels::find_kernel("copy")),
-      copies_(kernels::find_kernel("copies")) {
+      copies_(kernels::find_kernel("copies")),
+      maker_(graph.nodes.size(), none) {
     for (uint32_t v = 0; v < graph.values.size(); ++v) own_cuts_[v] = tiling.values[v].cuts;
     for (const graph::Input& in : graph.inputs) {
         if (!in.stored || !tiling.values[in.value].as_stored) continue;
@@ -100,7 +101,9 @@ Lowered Lowering::run() {
             case schema::Rule::empty: lower_empty(node_); break;
             case schema::Rule::write: lower_write(node_); break;
             case schema::Rule::bits: lower_bits(node_); break;
-            default: lower_node(node_, graph_.nodes[node_]);
+            default:
+                if (const uint32_t write = write_of(node_); write != none) maker_[write] = node_;
+                else lower_node(node_, graph_.nodes[node_]);
         }
     }
     mark_updates();

@@ -81,6 +81,8 @@ private:
     // node: number `number`, or the program that it begins with. place: where its one result goes
     // instead of tiles of its own.
     void lower_node(uint32_t number, const graph::Node& node, const OperandTiles* place = nullptr);
+    // Whether the node's tasks can make their result there.
+    bool fits_place(uint32_t number, const graph::Node& node, const OperandTiles& place);
 
     // ---- move_tasks.cc
     // into = into joined with from, two partial results of an op.
@@ -108,9 +110,14 @@ private:
 
     // ---- write_tasks.cc
     void lower_write(uint32_t number);
-    // The blocks of the base that a program may write instead of tiles of its result. nullopt: it
-    // has to make that.
-    std::optional<OperandTiles> place_in_base(uint32_t number, const graph::Node& made);
+    // The write that is all that becomes of the node's one result: of data that is new, with
+    // nothing else in between. Then the node is lowered with it. none: there is none.
+    uint32_t write_of(uint32_t number) const;
+    // The blocks of the base that the maker of the data of write `number` may write instead of
+    // tiles of its result; they are the base's. nullopt: it has to make that.
+    std::optional<OperandTiles> place_in_base(uint32_t number, const graph::Node& made) const;
+    // Tiles of the result of write `number` in the memory of the base's.
+    void take_base(uint32_t number);
 
     void push(Task task);
 
@@ -132,7 +139,8 @@ private:
     std::vector<std::vector<std::unique_ptr<Seen>>> seen_;  // by value; few ways each
     std::map<uint32_t, uint32_t> whole_;
     const kernels::KernelRow *copy_, *copies_;
-    uint32_t node_ = none;  // being lowered; tasks carry it; none: stored data is retiled
+    std::vector<uint32_t> maker_;  // by write: the node that is lowered with it, or none
+    uint32_t node_ = none;         // being lowered; tasks carry it; none: stored data is retiled
     Lowered out_;
 };
 

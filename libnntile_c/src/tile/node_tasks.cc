@@ -59,6 +59,25 @@ public:
                             number_);
     }
 
+    // Whether the kernel can write its result at `place_`, whatever dims merge there. A sum of
+    // parts may need more digits on the way than the result has.
+    bool fits_place() {
+        if (count(LabelKind::reduce) > 1 || row_.rule == schema::Rule::contract ||
+            cuts_[n_in_] != all_.tiling_.values[node_.outputs[0]].cuts)  // the place's
+            return false;
+        inputs_.resize(n_in_);
+        for (size_t k = 0; k < n_in_; ++k) bind_input(k, false);
+        make_output(0);
+        for (int64_t p = 0; p < count(LabelKind::parallel); ++p) {
+            Dims segments(iteration_.dims.size(), 0);
+            at(LabelKind::parallel, p, segments);
+            const OperandTile out = tile_at(outputs_[0], n_in_, segments);
+            Task task = make_task(segments, {true, false, true}, {&out, 1});
+            if (!fit_kernel(task, row_, info_.relation, iteration_)) return false;
+        }
+        return true;
+    }
+
 private:
     using Cuts = std::vector<Cut>;
     using Place = SmallVector<int, 6>;
@@ -466,6 +485,10 @@ private:
     std::shared_ptr<const kernels::Program> program_;
     const kernels::KernelRow* kernel_ = nullptr;
 };
+
+bool Lowering::fits_place(uint32_t number, const graph::Node& node, const OperandTiles& place) {
+    return NodeTasks(*this, number, node, &place).fits_place();
+}
 
 void Lowering::lower_node(uint32_t number, const graph::Node& node, const OperandTiles* place) {
     NodeTasks(*this, number, node, place).run();

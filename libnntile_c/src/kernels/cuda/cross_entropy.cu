@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Cross entropy of logits and classes, a row for a block; what is kept of a row is the logarithm of
+// its sum of exponentials. And the sum of the weights of targets, by which a mean divides.
+#include "kernels/cuda/launch.hh"
+#include "kernels/cuda/rows.hh"
+
+namespace nntile::kernels::cuda {
+
+struct Smoothing {
+    int64_t ignore_index = 0;
+    double share = 0, own = 1;  // what each class gets of a row, and its target
+    Refused* refused = nullptr;
+};
+
+// The class of a row: -1 where it is ignored, or refused.
+template <int n>
+__device__ int64_t class_of(const Row<n>& row, int k, int64_t classes, const Smoothing& s) {
+    const auto c = row.template get<int64_t>(k);
+    if (c == s.ignore_index) return -1;
+    if (c >= 0 && c < classes) return c;
+    refuse_at(s.refused, Refusal::target, c, classes);
+    return -1;
+}
+// Of all classes, where they share.
+template <int n>
+__device__ double all_weights(const Row<n>& row, int k, double* shared) {
+    if (!row.job.present[k]) return static_cast<double>(row.job.d);
+    return over_row<Op_sum, double>(row.job.d, shared,
+                                    [&](int64_t j) { return row.template get<double>(k, j); });
+}
+
+// x, target, weight?, total_weight? -> loss, logsumexp
+template <class T>
+__global__ void cross_entropy_rows(const __grid_constant__ RowJob<6> job, const Smoothing s) {
+    double* const shared = shared_memory<double>();
+    for (int64_t number = blockIdx.x; number < job.rows.count; number += gridDim.x) {
+        const Row<6> row(job, number);
+        const auto x = [&](int64_t j) { return row.template get<double>(0, j); };
+        const int64_t c = class_of(row, 1, job.d, s);
+        const double most = over_row<Op_amax, double>(job.d, shared, x);
+        const double sum = over_row<Op_sum, double>(job.d, shared, [&](int64_t j) {
+            return static_cast<double>(exp_of(static_cast<T>(x(j) - most)));
+        });
+        const double log_sum = log_of(sum);
+        double loss = 0;
+        if (c >= 0) {
+            loss = s.own * row.get_or(2, c, 1.0) * (log_sum - (x(c) - most));
+            if (s.share != 0) {
+                const double shifted = over_row<Op_sum, double>(job.d, shared, [&](int64_t j) {
+                    return row.get_or(2, j, 1.0) * (x(j) - most);
+                });
+                loss += s.share * (log_sum * all_weights(row, 2, shared) - shifted);
+            }
+        }
+        if (threadIdx.x > 0) continue;
+        row.set(4, 0, loss / row.get_or(3, 0, 1.0));
+        row.set(5, 0, most + log_sum);
+    }
+}
+
+// dy, x, target, weight?, logsumexp, total_weight? -> dx
+template <class T>
+__global__ void cross_entropy_rows_backward(const __grid_constant__ RowJob<7> job,
+                                            const Smoothing s) {
+    double* const shared = shared_memory<double>();
+    for (int64_t number = blockIdx.x; number < job.rows.count; number += gridDim.x) {
+        const Row<7> row(job, number);
+        const int64_t c = class_of(row, 2, job.d, s);
+        const double slope = c < 0 ? 0 : row.template get<double>(0) / row.get_or(5, 0, 1.0);
+        const double target = c < 0 ? 0 : slope * s.own * row.get_or(3, c, 1.0),
+                     share = slope * s.share;
+        const double all = target + (s.share != 0 ? share * all_weights(row, 3, shared) : 0);
+        const double log_sum = row.template get<double>(4);
+        for (int64_t j = threadIdx.x; j < job.d; j += blockDim.x) {
+            const double x = row.template get<double>(1, j) - log_sum;
+            double dx = c < 0 ? 0 : all * static_cast<double>(exp_of(static_cast<T>(x)));
+            if (share != 0) dx -= share * row.get_or(3, j, 1.0);
+            if (j == c) dx -= target;
+            row.set(6, j, static_cast<T>(dx));
+        }
+    }
+}
+
+// target, weight? -> total: by one block, in one order
+__global__ void total_weight(const __grid_constant__ RowJob<3> job, const Smoothing s,
+                             bool accumulate) {
+    double* const shared = shared_memory<double>();
+    double sum = 0;
+    for (int64_t number = threadIdx.x; number < job.rows.count; number += blockDim.x) {
+        const Row<3> row(job, number);
+        const int64_t c = class_of(row, 0, job.d, s);
+        if (c >= 0) sum += row.get_or(1, c, 1.0);
+    }
+    sum = over_block<Op_sum>(sum, shared);
+    if (threadIdx.x > 0) return;
+    const Row<3> first(job, 0);
+    first.set(2, 0, accumulate ? first.template get<double>(2) + sum : sum);
+}
+
+static Smoothing smoothing_of(const Args& args) {
+    const double smoothing = args.params[1].f;
+    return {args.params[0].i, smoothing / static_cast<double>(args.sizes.back()), 1 - smoothing,
+            nullptr};
+}
+constexpr size_t row_shared = row_threads * sizeof(double);
+
+}  // namespace nntile::kernels::cuda
+
+namespace nntile::kernels {
+
+NNTILE_CUDA_KERNEL(cross_entropy) {
+    using namespace cuda;
+    RowJob<6> job;
+    if (!is_row_dtype(args.blocks[0]) || !make_row_job(job, args, {0})) return not_on_device;
+    if (!place || job.rows.count == 0) return 0;
+    Smoothing s = smoothing_of(args);
+    if (const cudaError_t error = place->watch(s.refused)) return status_of(args, error);
+    const dim3 blocks = grid_of(job.rows.count, 1).blocks, threads(row_threads);
+    return status_of(args, args.blocks[0].dtype == DType::f64
+                               ? launch<cross_entropy_rows<double>>(blocks, threads, row_shared,
+                                                                    place->stream, job, s)
+                               : launch<cross_entropy_rows<float>>(blocks, threads, row_shared,
+                                                                   place->stream, job, s));
+}
+
+NNTILE_CUDA_KERNEL(cross_entropy_backward) {
+    using namespace cuda;
+    RowJob<7> job;
+    if (!is_row_dtype(args.blocks[1]) || !make_row_job(job, args, {1})) return not_on_device;
+    if (!place || job.rows.count == 0) return 0;
+    Smoothing s = smoothing_of(args);
+    if (const cudaError_t error = place->watch(s.refused)) return status_of(args, error);
+    const dim3 blocks = grid_of(job.rows.count, 1).blocks, threads(row_threads);
+    return status_of(args, args.blocks[1].dtype == DType::f64
+                               ? launch<cross_entropy_rows_backward<double>>(
+                                     blocks, threads, row_shared, place->stream, job, s)
+                               : launch<cross_entropy_rows_backward<float>>(
+                                     blocks, threads, row_shared, place->stream, job, s));
+}
+
+NNTILE_CUDA_KERNEL(nll_total_weight) {
+    using namespace cuda;
+    RowJob<3> job;
+    if (!make_row_job(job, args, {0})) return not_on_device;
+    if (!place) return 0;
+    Smoothing s;
+    s.ignore_index = args.params[0].i;
+    if (const cudaError_t error = place->watch(s.refused)) return status_of(args, error);
+    return status_of(args, launch<total_weight>(dim3(1), dim3(row_threads), row_shared,
+                                                place->stream, job, s, args.params[1].i != 0));
+}
+
+}  // namespace nntile::kernels

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Elements of blocks, for a thread of a device.
+#pragma once
+
+#include "kernels/cuda/job.hh"
+#include "kernels/element_isa.hh"
+
+namespace nntile::kernels::cuda {
+
+#define NNTILE_EACH_DTYPE(DO) \
+    DO(f32) DO(f64) DO(f16) DO(bf16) DO(i64) DO(i32) DO(i16) DO(i8) DO(u8) DO(boolean)
+
+template <class T>
+NNTILE_FN T load_as(const void* data, DType dtype, int64_t at) {
+    switch (dtype) {
+#define DO(d)      \
+    case DType::d: \
+        return Element<DType::d>::template get<T>(static_cast<const Storage<DType::d>*>(data)[at]);
+        NNTILE_EACH_DTYPE(DO)
+#undef DO
+        default: return T{};
+    }
+}
+template <class T>
+NNTILE_FN void store_as(void* data, DType dtype, int64_t at, T x) {
+    switch (dtype) {
+#define DO(d) \
+    case DType::d: static_cast<Storage<DType::d>*>(data)[at] = Element<DType::d>::put(x); return;
+        NNTILE_EACH_DTYPE(DO)
+#undef DO
+        default: return;
+    }
+}
+// As a later instruction reads it where the result is of this dtype.
+template <class T>
+NNTILE_FN T narrowed(T x, DType to) {
+    switch (to) {
+#define DO(d) \
+    case DType::d: return Element<DType::d>::template get<T>(Element<DType::d>::put(x));
+        NNTILE_EACH_DTYPE(DO)
+#undef DO
+        default: return x;
+    }
+}
+template <class T>
+NNTILE_FN T load_as(const JobBlock& b, int64_t at) {
+    if (b.is_number) return b.is_real ? static_cast<T>(b.number.f) : static_cast<T>(b.number.i);
+    return load_as<T>(b.data, b.dtype, at);
+}
+template <class T>
+NNTILE_FN void store_as(const JobBlock& b, int64_t at, T x) {
+    store_as(b.data, b.dtype, at, x);
+}
+
+// The first thread that finds something wrong says it.
+__device__ inline void refuse_at(Refused* at, Refusal what, int64_t place = 0, int64_t end = 0) {
+    auto* word = reinterpret_cast<int32_t*>(&at->what);
+    if (atomicCAS(word, int32_t{0}, static_cast<int32_t>(what)) != 0) return;
+    at->place = place;
+    at->end = end;
+}
+
+// The place along the innermost of the dims that are left: takes it off `rest`.
+NNTILE_FN inline int64_t take_place(int64_t& rest, int64_t size) {
+    if (rest >> 32 == 0 && size >> 32 == 0) {  // a division of 64 bits takes many times as long
+        const auto r = static_cast<uint32_t>(rest), n = static_cast<uint32_t>(size);
+        rest = r / n;
+        return r % n;
+    }
+    const int64_t at = rest % size;
+    rest /= size;
+    return at;
+}
+
+}  // namespace nntile::kernels::cuda

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Where the CUDA column of a kernel's row puts its work, and how it says that it cannot.
+#pragma once
+
+#include <cublas_v2.h>
+#include <cuda_runtime_api.h>
+
+#include "kernels/refuse.hh"
+
+namespace nntile::kernels {
+
+struct CudaPlace {
+    cudaStream_t stream;
+    cublasHandle_t blas;
+    Refused* refused;  // on the device, of this task
+    bool* watched;     // the host reads it when the task has ended
+
+    // For a kernel that looks at its data: where it writes what it refuses (refuse_at).
+    cudaError_t watch(Refused*& at) const {
+        *watched = true;
+        at = refused;
+        return cudaMemsetAsync(at, 0, sizeof *at, stream);
+    }
+};
+
+// Begins the function behind a row's NNTILE_ON_CUDA(name).
+#define NNTILE_CUDA_KERNEL(name) int name##_on_cuda(const Args& args, const CudaPlace* place)
+
+// The result of a task: a launch may fail, with what went wrong before it.
+int status_of(const Args& args, cudaError_t error);
+
+}  // namespace nntile::kernels

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What a kernel finds wrong in its data. A device writes which it is, and the host says it when the
+// task has ended: so both say the same.
+#pragma once
+
+#include "kernels/kernel.hh"
+
+namespace nntile::kernels {
+
+enum class Refusal : int32_t { none, zero_divisor, no_probability, index, target };
+
+struct Refused {
+    Refusal what = Refusal::none;
+    int64_t place = 0, end = 0;  // of an index: it is not in [0, end)
+};
+
+int refuse(const Args& args, const Refused& refused);  // writes the text; returns the status
+
+}  // namespace nntile::kernels

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "runtime/backend.hh"
+
+#include <starpu.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "base/error.hh"
+#include "kernels/cuda.hh"
+#include "runtime/compiled_plan.hh"
+#include "runtime/devices.hh"
+#include "runtime/environment.hh"
+#include "runtime/policy.hh"
+
+namespace nntile::runtime::backend {
+
+namespace {
+
+struct State {
+    int cpu = 0;
+    int64_t most_task_bytes = 0;     // of a task on a device
+    std::atomic<uint32_t> where{0};  // STARPU_CPU ..., 0: any
+    std::atomic<int64_t> device_tasks{0};
+};
+State state;
+
+unsigned memory_node(int device) {
+    return starpu_worker_get_memory_node(
+        static_cast<unsigned>(starpu_worker_get_by_type(STARPU_CUDA_WORKER, device)));
+}
+
+// Tasks in flight, and what is read ahead for the next ones, have to lie there side by side.
+int64_t most_task_bytes() {
+    int64_t least = INT64_MAX;
+    for (int device = 0; device < devices(); ++device)
+        if (const int64_t bytes = memory_of(device).bytes; bytes > 0)
+            least = std::min(least, bytes);
+    return least / 3;
+}
+
+int64_t bytes_of(const RunTask& task) {
+    int64_t bytes = 0;
+    for (const Entry& e : task.run->plan->entries_of(task.index))
+        bytes += task.run->memory[e.memory]->block_bytes();
+    return bytes;
+}
+
+// Whether the CUDA column of the row takes these dtypes, strides, and this program.
+bool takes(const TaskKind& kind) {
+    if (!kind.kernel || !kind.kernel->cuda) return false;
+    static kernels::Param something{};
+    SmallVector<kernels::Block, 16> blocks;
+    SmallVector<kernels::Param, 16> params;
+    kernels::Args args;
+    for (const TaskKind::Operand& o : kind.operands) {
+        if (o.number) args.numbers |= uint64_t{1} << blocks.size();
+        auto* present = reinterpret_cast<std::byte*>(&something);
+        blocks.push_back({o.absent ? nullptr : present, o.dtype, o.strides.data()});
+    }
+    for (const tile::ParamRef& p : kind.params)
+        params.push_back(p.scalar ? kernels::Param{} : p.fixed);
+    args.sizes = kind.sizes;
+    args.blocks = {blocks.data(), blocks.size()};
+    args.params = {params.data(), params.size()};
+    args.program = kind.program.get();
+    args.index_strides = kind.index_strides.data();
+    return kind.kernel->cuda(args, nullptr) == 0;
+}
+
+// Asked once for each kind of task.
+bool device_takes(const TaskKind& kind) {
+    std::atomic_ref<int8_t> known(kind.on_device);
+    int8_t answer = known.load(std::memory_order_relaxed);
+    if (answer == TaskKind::unasked) {
+        answer = takes(kind) ? TaskKind::taken : TaskKind::not_taken;
+        known.store(answer, std::memory_order_relaxed);
+    }
+    return answer == TaskKind::taken;
+}
+
+void ended(void* task) { completed(*static_cast<RunTask*>(task)); }
+void ended_on_device(void* arg) {
+    RunTask& task = *static_cast<RunTask*>(arg);
+    finish_on_device(task);
+    state.device_tasks.fetch_add(1, std::memory_order_relaxed);
+    completed(task);
+}
+
+}  // namespace
+
+void start(const Wanted& wanted) {
+    if constexpr (with_cuda) {
+        if (wanted.cuda > 0) devices::check(wanted.cuda);
+    }
+    starpu_conf conf;
+    starpu_conf_init(&conf);
+    conf.precedence_over_environment_variables = 1;
+    conf.catch_signals = 0;
+    conf.sched_policy = depth_first_policy(wanted.spin_seconds);
+    conf.ncpus = wanted.cpu;
+    conf.ncuda = wanted.cuda;
+    conf.nopencl = conf.nhip = 0;
+    conf.reserve_ncpus = 0;
+    {
+        StartEnvironment environment(wanted.verbose);
+        const int result = starpu_init(&conf);
+        check(result == 0, Status::runtime, "context: StarPU does not start (", result, ")");
+    }
+    state.cpu = static_cast<int>(starpu_cpu_worker_get_count());
+    const auto found = static_cast<int>(starpu_cuda_worker_get_count());
+    state.where = 0;
+    state.device_tasks = 0;
+    if (found < wanted.cuda) {  // it says so to nobody
+        keep_awake();
+        starpu_shutdown();
+        fail(Status::runtime, "context: ", wanted.cuda, " CUDA workers are asked for, StarPU has ",
+             found, "; it says why where STARPU_SILENT is 0");
+    }
+    replicas::set_devices(found);
+    state.most_task_bytes = most_task_bytes();
+}
+
+void stop() {
+    if constexpr (with_cuda) {
+        if (devices() > 0) devices::stop();
+    }
+    keep_awake();
+    starpu_shutdown();
+    replicas::set_devices(0);
+}
+
+int cpu_workers() { return state.cpu; }
+int64_t device_tasks() { return state.device_tasks.load(std::memory_order_relaxed); }
+bool on_device_worker() {
+    if (devices() == 0) return false;
+    const int worker = starpu_worker_get_id();
+    return worker >= 0 && starpu_worker_get_type(worker) == STARPU_CUDA_WORKER;
+}
+int worker_number() {
+    const int worker = starpu_worker_get_id();
+    if (devices() == 0 || worker < 0) return worker;
+    const int of_kind = starpu_worker_get_devid(worker);
+    return on_device_worker() ? state.cpu + of_kind : of_kind;
+}
+
+void restrict_to(Kind kind) {
+    state.where = kind == Kind::cpu ? STARPU_CPU : kind == Kind::cuda ? STARPU_CUDA : 0;
+}
+
+bool runs_on_device(const RunTask& task) {
+    return devices() > 0 && state.where.load(std::memory_order_relaxed) != STARPU_CPU &&
+           device_takes(*task.run->plan->tasks[task.index].kind) &&
+           bytes_of(task) <= state.most_task_bytes;
+}
+
+void submit(RunTask& task) {
+    const Run& run = *task.run;
+    starpu_codelet* const codelet = run.plan->tasks[task.index].kind->codelet;
+    const std::span<const Entry> entries = run.plan->entries_of(task.index);
+    const bool on_device = runs_on_device(task);
+    starpu_task* t = starpu_task_create();
+    t->cl = codelet;
+    t->cl_arg = &task;
+    t->callback_func = on_device ? ended_on_device : ended;
+    t->callback_arg = &task;
+    t->sequential_consistency = 0;
+    t->sched_data = &task;
+    if (devices() > 0) t->where = on_device ? STARPU_CUDA : STARPU_CPU;
+    const size_t n = entries.size();
+    t->nbuffers = static_cast<int>(n);
+    starpu_data_handle_t* handles = t->handles;
+    starpu_data_access_mode* modes = t->modes;
+    if (n > STARPU_NMAXBUFS) {  // StarPU frees them with the task
+        handles = t->dyn_handles =
+            static_cast<starpu_data_handle_t*>(std::malloc(n * sizeof *handles));
+        modes = t->dyn_modes =
+            static_cast<starpu_data_access_mode*>(std::malloc(n * sizeof *modes));
+    }
+    for (size_t i = 0; i < n; ++i) {
+        handles[i] = run.memory[entries[i].memory]->ram.handle;
+        modes[i] = static_cast<starpu_data_access_mode>(entries[i].mode);
+    }
+    if (int result = starpu_task_submit(t); result != 0) [[unlikely]] {
+        t->destroy = 0;
+        starpu_task_destroy(t);
+        refused(task, result);
+    }
+}
+
+Memory memory_of(int device) {
+    const unsigned node = memory_node(device);
+    return {starpu_memory_get_total(node), static_cast<int64_t>(starpu_memory_get_used(node))};
+}
+
+void bring_home(const RunTask& task) {
+    for (const Entry& e : task.run->plan->entries_of(task.index))
+        replicas::bring_home(task.run->memory[e.memory]->ram,
+                             static_cast<starpu_data_access_mode>(e.mode));
+}
+void give_back(const RunTask& task) {
+    for (const Entry& e : task.run->plan->entries_of(task.index))
+        replicas::give_back(task.run->memory[e.memory]->ram);
+}
+
+std::string describe() {
+    std::string text = text_of("cpu workers: ", state.cpu, "\ncuda workers: ", devices(), "\n");
+    for (int device = 0; device < devices(); ++device) {
+        const Memory memory = memory_of(device);
+        text += text_of("gpu ", device, ": ", memory.used, " of ", memory.bytes, " bytes\n");
+    }
+    return text;
+}
+
+}  // namespace nntile::runtime::backend

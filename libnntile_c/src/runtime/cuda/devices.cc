@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "runtime/devices.hh"
+
+#include <starpu.h>
+
+#include <utility>
+#include <vector>
+
+#include "base/cuda/loader.hh"
+#include "base/error.hh"
+#include "kernels/cuda/place.hh"
+
+namespace nntile::runtime::devices {
+
+namespace {
+
+// Of one CUDA worker. Only its thread is here, once it has begun.
+struct Worker {
+    static constexpr int words = 64;  // more than there are tasks in flight
+    cublasHandle_t blas = nullptr;
+    kernels::Refused* on_device = nullptr;  // words, and where they are copied to
+    kernels::Refused* on_host = nullptr;
+    std::vector<int> free;
+    int word = no_word;  // of the task that runs
+    bool watched = false;
+    kernels::CudaPlace place{};
+};
+Worker workers[STARPU_NMAXWORKERS];
+
+Worker& me() { return workers[starpu_worker_get_id()]; }
+
+void must(cudaError_t error, const char* what) {
+    check(error == cudaSuccess, Status::runtime, "CUDA: ", what, ": ", cudaGetErrorString(error));
+}
+
+constexpr size_t words_bytes = Worker::words * sizeof(kernels::Refused);
+
+// What a worker has it gets when its first task runs: an error is that task's.
+void prepare(Worker& w) {
+    if (w.blas) return;
+    must(cudaMalloc(reinterpret_cast<void**>(&w.on_device), words_bytes), "no memory for words");
+    must(cudaHostAlloc(reinterpret_cast<void**>(&w.on_host), words_bytes, 0),
+         "no pinned memory for words");
+    w.free.clear();
+    for (int word = 0; word < Worker::words; ++word) w.free.push_back(word);
+    const cublasStatus_t status = cublasCreate(&w.blas);
+    check(status == CUBLAS_STATUS_SUCCESS, Status::runtime,
+          "cuBLAS: no handle: ", cublasGetStatusString(status));
+}
+
+void end_worker(void*) {
+    Worker& w = me();
+    if (w.blas) cublasDestroy(w.blas);
+    cudaFree(w.on_device);
+    cudaFreeHost(w.on_host);
+    w = {};
+}
+
+std::string version_text(int version) { return text_of(version / 1000, ".", version % 1000 / 10); }
+
+}  // namespace
+
+void check(int wanted) {
+    const std::string missing = cuda::open_libraries();
+    nntile::check(missing.empty(), Status::runtime, "context: ", wanted,
+                  " CUDA workers are asked for, but CUDA's libraries cannot be loaded: ", missing,
+                  "; install nvidia-cuda-runtime and nvidia-cublas of PyPI for CUDA 13");
+    int driver = 0, found = 0;
+    cudaDriverGetVersion(&driver);
+    nntile::check(driver > 0, Status::runtime, "context: ", wanted,
+                  " CUDA workers are asked for, but this machine has no driver of NVIDIA");
+    const cudaError_t error = cudaGetDeviceCount(&found);
+    nntile::check(error != cudaErrorInsufficientDriver, Status::runtime, "context: ", wanted,
+                  " CUDA workers are asked for, but the driver is of CUDA ", version_text(driver),
+                  ", and this build needs one of CUDA 13.0 (580) or newer");
+    nntile::check(error == cudaSuccess || error == cudaErrorNoDevice, Status::runtime,
+                  "context: ", wanted,
+                  " CUDA workers are asked for, but CUDA says: ", cudaGetErrorString(error));
+    nntile::check(found >= wanted, Status::invalid_argument, "context: ", wanted,
+                  " CUDA workers are asked for, but there are ", found,
+                  " GPUs (CUDA_VISIBLE_DEVICES may hide some)");
+}
+
+std::string versions() {
+    int runtime = 0, driver = 0;
+    if (!cuda::libraries_open()) return "built in, not loaded";
+    if (cudaRuntimeGetVersion(&runtime) != cudaSuccess) return "built in, no driver";
+    cudaDriverGetVersion(&driver);
+    return text_of("runtime ", version_text(runtime), ", driver ", version_text(driver));
+}
+
+void stop() { starpu_execute_on_each_worker(end_worker, nullptr, STARPU_CUDA); }
+
+const kernels::CudaPlace* begin() {
+    Worker& w = me();
+    w.watched = false;
+    prepare(w);
+    nntile::check(!w.free.empty(), Status::internal, "CUDA: no word is left for a task");
+    w.word = w.free.back();
+    w.free.pop_back();
+    const cudaStream_t stream = starpu_cuda_get_local_stream();
+    cublasSetStream(w.blas, stream);
+    w.place = {stream, w.blas, w.on_device + w.word, &w.watched};
+    return &w.place;
+}
+
+int end() {
+    Worker& w = me();
+    const int word = std::exchange(w.word, no_word);
+    if (word == no_word) return no_word;  // it was skipped
+    if (w.watched) {
+        cudaMemcpyAsync(w.on_host + word, w.on_device + word, sizeof *w.on_host,
+                        cudaMemcpyDeviceToHost, w.place.stream);
+        return word;
+    }
+    w.free.push_back(word);
+    return no_word;
+}
+
+kernels::Refused refused_by(int word) {
+    if (word == no_word) return {};
+    Worker& w = me();
+    w.free.push_back(word);
+    return w.on_host[word];
+}
+
+}  // namespace nntile::runtime::devices

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What workers of GPUs need beside StarPU: CUDA's libraries, handles of cuBLAS, and words that
+// kernels write what they refuse into. Only a build with CUDA has it (cuda/devices.cc).
+#pragma once
+
+#include <string>
+
+#include "kernels/refuse.hh"
+
+namespace nntile::runtime::devices {
+
+// Loads CUDA's libraries and counts devices; throws what is missing, and what to do.
+void check(int wanted);
+std::string versions();  // of what was loaded, for a line of describe()
+void stop();             // before StarPU does
+
+// On the thread of a CUDA worker, for the task that it runs next.
+const kernels::CudaPlace* begin();
+inline constexpr int no_word = -1;
+int end();  // its work is on the stream: the number of its word, if a kernel may write there
+kernels::Refused refused_by(int word);  // when it has ended; the word is free then
+
+}  // namespace nntile::runtime::devices

@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Cores and GPUs as workers of one runtime. `make test-cuda` runs it on emulated devices."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import torch_nntile
+
+pytestmark = pytest.mark.skipif(
+    os.environ.get("STARPU_NCUDA", "0") == "0", reason="no CUDA workers: make test-cuda"
+)
+
+
+@pytest.fixture(autouse=True)
+def _runtime(runtime: None) -> Iterator[None]:
+    yield
+    torch_nntile.restore_where()
+
+
+def device_tasks() -> int:
+    torch_nntile.wait()
+    return torch.nntile.memory_stats()["device_tasks"]
+
+
+def mlp() -> nn.Module:
+    torch.manual_seed(1)
+    return nn.Sequential(
+        nn.Linear(20, 32), nn.GELU(), nn.Linear(32, 16), nn.ReLU(), nn.Linear(16, 5)
+    )
+
+
+def losses(device: str, optimizer: str, steps: int = 6) -> list[float]:
+    model = mlp().to(device)
+    x, y = torch.randn(30, 20).to(device), torch.randn(30, 5).to(device)
+    opt = getattr(torch.optim, optimizer)(model.parameters(), lr=1e-2)
+    found = []
+    for _ in range(steps):
+        opt.zero_grad()
+        loss = nn.functional.mse_loss(model(x), y)
+        loss.backward()
+        opt.step()
+        found.append(loss.item())
+    return found
+
+
+@pytest.mark.parametrize("optimizer", ["SGD", "Adam", "AdamW"])
+def test_mlp_trains_as_on_cpu(optimizer: str) -> None:
+    before = device_tasks()
+    got = losses("nntile", optimizer)
+    assert device_tasks() - before > 6 * 10
+    torch.testing.assert_close(torch.tensor(got), torch.tensor(losses("cpu", optimizer)))
+
+
+def test_restricted_to_cores_nothing_runs_on_devices() -> None:
+    torch_nntile.restrict_cpu()
+    before = device_tasks()
+    on_cores = losses("nntile", "SGD")
+    assert device_tasks() == before
+    torch_nntile.restore_where()
+    torch.testing.assert_close(torch.tensor(losses("nntile", "SGD")), torch.tensor(on_cores))
+    assert device_tasks() > before
+
+
+def test_results_of_devices_are_read_and_written_by_the_host() -> None:
+    x = torch.arange(1000.0).to("nntile")
+    y = x * 2 + 1
+    assert torch.equal(y.cpu(), torch.arange(1000.0) * 2 + 1)
+    y.copy_(torch.ones(1000))  # the copy that a device has is old now
+    assert torch.equal((y + x).cpu(), torch.arange(1000.0) + 1)
+
+
+def test_ops_without_a_column_run_on_cores_between_those_that_have_one() -> None:
+    x = torch.randn(40, 30)
+
+    def step(t: Tensor) -> Tensor:
+        return (torch.sort(t * 2, dim=1).values.cumsum(0) + 1).relu()
+
+    before = device_tasks()
+    torch.testing.assert_close(step(x.to("nntile")).cpu(), step(x))
+    assert device_tasks() > before
+
+
+def test_the_same_bits_each_time() -> None:
+    x = torch.randn(64, 64).to("nntile")
+    first = torch.nn.functional.gelu(x @ x).sum(0).cpu()
+    for _ in range(3):
+        assert torch.equal(torch.nn.functional.gelu(x @ x).sum(0).cpu(), first)
+
+
+def test_an_error_on_a_device_names_op_and_line() -> None:
+    a, b = torch.arange(5).to("nntile"), torch.tensor([1, 2, 0, 3, 4]).to("nntile")
+    before = device_tasks()
+    y = torch.div(a, b, rounding_mode="floor")
+    with pytest.raises(RuntimeError, match=r"ZeroDivisionError \[.*test_workers.py:\d+\]"):
+        y.cpu()
+    assert device_tasks() > before
+    with pytest.raises(RuntimeError, match="never computed"):
+        y.cpu()
+    assert torch.equal((a + 1).cpu(), torch.arange(5) + 1)  # others go on
+
+
+def test_tiles_of_megabytes() -> None:
+    x = torch.randn(1024, 1024)
+    assert torch.equal((x.to("nntile") * 2).cpu(), x * 2)
+
+
+def test_more_than_pool_and_device_hold() -> None:
+    keep = [torch.full((50_000,), float(i)).to("nntile") for i in range(20)]
+    sums = [(t * 2).sum() for t in keep]
+    torch.nntile.empty_cache()  # blocks go back, and with them what devices hold
+    again = [torch.full((70_000,), float(i)).to("nntile").sum() for i in range(20)]
+    for i, (one, other) in enumerate(zip(sums, again, strict=True)):
+        assert one.item() == 100_000.0 * i
+        assert other.item() == 70_000.0 * i
+
+
+def start(arguments: str, **environment: str) -> str:
+    """The last line of what a program says that asks for such workers, and ends by it."""
+    code = f"import torch_nntile; torch_nntile.init_context(ncpu=1, {arguments})"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=Path(__file__).parent,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1, done.stdout + done.stderr
+    return done.stderr.strip().splitlines()[-1]
+
+
+def test_more_workers_than_devices() -> None:
+    assert "7 CUDA workers are asked for, but there are 1 GPUs" in start("ncuda=7")
+
+
+def test_no_device() -> None:
+    assert "2 CUDA workers are asked for, but there are 0 GPUs" in start(
+        "ncuda=2", EMULATION_DEVICES="0"
+    )
+
+
+def test_driver_that_is_too_old() -> None:
+    said = start("ncuda=1", EMULATION_FAIL="cudaGetDeviceCount:1:35")
+    assert "this build needs one of CUDA 13.0 (580) or newer" in said
+
+
+def test_no_libraries() -> None:
+    said = start("ncuda=1", LD_LIBRARY_PATH="")
+    assert "CUDA's libraries cannot be loaded: libcu" in said
+
+
+def test_disk_beside_devices_is_refused(tmp_path: Path) -> None:
+    said = start(f"ncuda=1, memory='8MiB', swap={str(tmp_path)!r}")
+    assert "a disk for tiles (swap) beside CUDA workers is not there yet" in said

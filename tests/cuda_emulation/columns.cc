@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The CUDA column of each row beside the CPU's: random dtypes, layouts and shapes, ragged ones and
+// empty ones too. A row whose column nobody tests here is an error.
+#include "../kernels/programs.hh"
+#include "../kernels/tensor.hh"
+#include "kernels/fold.hh"
+#include "on_device.hh"
+
+using namespace nntile;
+using namespace nntile::test;
+using kernels::Program;
+
+namespace {
+
+constexpr int cases_of_a_row = 60;
+constexpr int64_t most_elements = 2000;  // a thread of an emulated device takes a microsecond
+
+DType any_of(std::vector<DType> all) {
+    return all[static_cast<size_t>(random_int(0, static_cast<int64_t>(all.size()) - 1))];
+}
+DType any_dtype() { return static_cast<DType>(random_int(1, dtype_count - 1)); }
+DType any_real() { return any_of({DType::f32, DType::f64, DType::f16, DType::bf16}); }
+Lie any_lie() { return lies[random_int(0, 3)]; }
+int64_t any_size() {
+    const int64_t sizes[] = {0, 1, 2, 3, 7, 16, 31, 33, 64, 65, 127, 130};
+    return sizes[random_int(random_int(0, 9) == 0 ? 0 : 1, 11)];
+}
+Index any_sizes(int64_t least, int64_t most) {
+    Index sizes;
+    int64_t count = 1;
+    for (int64_t d = random_int(least, most); d > 0; --d) {
+        sizes.push_back(std::min(any_size(), most_elements / count));
+        count *= std::max<int64_t>(sizes.back(), 1);
+    }
+    return sizes;
+}
+
+// The same call, once by each; the results are compared.
+void compare(const char* name, const Index& sizes, std::vector<Tensor*> operands, size_t outputs,
+             const std::vector<kernels::Param>& params, double tolerance,
+             const Program* program = nullptr, int64_t index_offset = 0, Index index_strides = {}) {
+    std::vector<Tensor> before;
+    for (Tensor* t : operands) before.push_back(t ? *t : Tensor(DType::f32, {}));
+    const auto call = [&] {
+        std::string text;
+        const int status =
+            run(name, sizes, operands, params, &text, program, index_offset, index_strides);
+        return text_of(status, " ", text);
+    };
+    const std::string there = call();
+    std::vector<Tensor> results;
+    for (size_t k = 0; k < operands.size(); ++k)
+        results.push_back(operands[k] ? *operands[k] : before[k]);
+    for (size_t k = 0; k < operands.size(); ++k)
+        if (operands[k]) *operands[k] = before[k];
+    const auto device = std::exchange(execute, on_cpu);
+    const std::string here = call();
+    execute = device;
+    if (there != here) report(__FILE__, __LINE__, text_of(name, ": ", there, ", not ", here));
+    if (here != "0 ") return;
+    std::string shape;
+    for (int64_t size : sizes) shape += text_of(size, " ");
+    for (size_t k = operands.size() - outputs; k < operands.size(); ++k) {
+        if (!operands[k]) continue;
+        const Tensor& want = *operands[k];
+        const double relative = is_floating(want.dtype) ? tolerance + 2 * epsilon(want.dtype) : 0;
+        check_values(__FILE__, __LINE__,
+                     text_of(name, " ", name_of(want.dtype), " operand ", k, " of ", shape),
+                     results[k], relative, relative, [&](const Index& at) { return want.get(at); });
+    }
+}
+
+std::vector<kernels::Param> params_of(const kernels::MapRow& row) {
+    std::vector<kernels::Param> params;
+    for (const kernels::MapParam& p : row.params) {
+        const bool choice = p.choices && random_int(0, 1);
+        params.push_back(p.kind == 'f' ? real(p.initial)
+                                       : integer(choice ? 1 : static_cast<int64_t>(p.initial)));
+    }
+    return params;
+}
+
+bool takes(kernels::Types types, DType dtype) {
+    if (types == kernels::Types::floating) return is_floating(dtype);
+    if (types == kernels::Types::integral) return !is_floating(dtype);
+    return types != kernels::Types::real || dtype != DType::boolean;
+}
+
+// Each row of map.def by itself, then chains of some.
+void test_map() {
+    for (const kernels::MapRow& row : kernels::map_rows())
+        for (int round = 0; round < 4; ++round) {
+            DType dtype = any_dtype();
+            while (!takes(row.types, dtype)) dtype = any_dtype();
+            const Index sizes = any_sizes(0, 3);
+            std::vector<Tensor> tensors;
+            const auto own = [&](const char* name) {
+                return *name == '*' ? DType::boolean : *name == '#' ? DType::i64 : dtype;
+            };
+            for (const char* input : row.inputs) {
+                Index absent;
+                if (!sizes.empty() && random_int(0, 3) == 0) absent = {0};
+                tensors.emplace_back(own(input), sizes, any_lie(), absent).random(0.1, 3);
+                if (std::string_view(input) == "step") tensors.back().fill([] { return 3; });
+            }
+            for (const char* output : row.outputs)
+                tensors.emplace_back(
+                    row.types == kernels::Types::compare ? DType::boolean : own(output), sizes,
+                    any_lie());
+            std::vector<Tensor*> operands;
+            for (Tensor& t : tensors) operands.push_back(&t);
+            const Program program = single(row.name, dtype);
+            Index index_strides(sizes.size(), 1);
+            for (size_t d = sizes.size(); d-- > 1;)
+                index_strides[d - 1] = index_strides[d] * std::max<int64_t>(sizes[d], 1);
+            compare("map", sizes, operands, row.outputs.size(), params_of(row),
+                    is_floating(dtype) ? 3e-6 : 0, &program, random_int(0, 100), index_strides);
+        }
+}
+
+void test_copy() {
+    for (int round = 0; round < cases_of_a_row; ++round) {
+        const Index sizes = any_sizes(0, 4);
+        Tensor x(any_dtype(), sizes, any_lie()), y(any_dtype(), sizes, any_lie());
+        compare("copy", sizes, {&x.random(-100, 100), &y}, 1, {}, 0);
+    }
+}
+
+void test_fill() {
+    for (int round = 0; round < cases_of_a_row; ++round) {
+        const Index sizes = any_sizes(0, 4);
+        Tensor y(any_dtype(), sizes, any_lie());
+        compare("fill", sizes, {&y}, 1, {real(static_cast<double>(random_int(-3, 3)) / 2)}, 0);
+    }
+}
+
+void test_gemm() {
+    for (int round = 0; round < cases_of_a_row; ++round) {
+        Index sizes = any_sizes(0, 2);
+        for (int64_t& size : sizes) size = std::min<int64_t>(size, 3);
+        const auto m = static_cast<int64_t>(sizes.size()), n = m + 1, k = m + 2;
+        for (int d = 0; d < 3; ++d) sizes.push_back(std::min<int64_t>(any_size(), 40));
+        const DType dtype = any_real();
+        const DType to = is_short_float(dtype) && random_int(0, 1) ? DType::f32 : dtype;
+        const Lie lie = random_int(0, 1) ? Lie::dense : Lie::reversed;
+        Index of_b{m};
+        if (m > 0 && random_int(0, 1)) of_b.push_back(0);  // one for all batches
+        Tensor a(dtype, sizes, any_lie(), {n}), b(dtype, sizes, any_lie(), of_b);
+        Tensor c(to, sizes, any_lie(), {k}), y(to, sizes, lie, {k}), bias(to, sizes, lie, {k});
+        const bool with_c = random_int(0, 1), onto = random_int(0, 3) == 0;
+        std::vector<Tensor*> operands{&a.random(), &b.random(), with_c ? &c.random() : nullptr};
+        std::vector<kernels::Param> params{real(random_int(0, 1) ? 1 : 0.5), real(with_c ? 2 : 0),
+                                           integer(onto)};
+        Program program;
+        const bool then = random_int(0, 1);
+        if (then) {  // relu(y + bias)
+            program.n_in = 2;
+            program.n_out = 1;
+            program.n_registers = 4;
+            program.code = {instruction("add", DType::f32, {0, 1}, {2}),
+                            instruction("relu", DType::f32, {2}, {3})};
+            if (dtype == DType::f64)
+                for (kernels::Instruction& i : program.code) i.compute = DType::f64;
+            program.code[1].first_param = 1;
+            params.push_back(real(1));
+            operands.push_back(&bias.random());
+        }
+        Tensor result(to, sizes, lie, {k});
+        operands.push_back(&y.random());
+        if (then) operands.push_back(&result);
+        const double terms = std::sqrt(static_cast<double>(std::max<int64_t>(sizes.back(), 1)));
+        compare("gemm", sizes, operands, then ? 2 : 1, params, 20 * terms * epsilon(to),
+                then ? &program : nullptr);
+    }
+}
+
+void test_reduce() {
+    for (int64_t fold = 0; fold < static_cast<int64_t>(kernels::fold_count); ++fold)
+        for (int round = 0; round < cases_of_a_row / 6; ++round) {
+            const DType dtype = any_dtype();
+            const Index sizes = any_sizes(1, 3);
+            Index reduced;
+            for (size_t d = 0; d < sizes.size(); ++d)
+                if (random_int(0, 1)) reduced.push_back(static_cast<int64_t>(d));
+            const bool truth = fold == static_cast<int64_t>(kernels::Fold::any) ||
+                               fold == static_cast<int64_t>(kernels::Fold::all);
+            Tensor x(dtype, sizes, any_lie()), y(truth                ? DType::boolean
+                                                 : is_floating(dtype) ? dtype
+                                                                      : DType::i64,
+                                                 sizes, any_lie(), reduced);
+            compare("reduce", sizes, {&x.random(-1, 1.5), &y.random(-1, 1)}, 1,
+                    {integer(fold), integer(random_int(0, 1))}, 1e-5);
+        }
+}
+
+// Rows of d elements, the last dim, in real dtypes.
+struct RowCase {
+    Index sizes;
+    int64_t last;
+    DType dtype;
+    RowCase()
+        : sizes(any_sizes(0, 2)), last(static_cast<int64_t>(sizes.size())), dtype(any_real()) {
+        for (int64_t& size : sizes) size = std::min<int64_t>(size, 9);
+        sizes.push_back(std::max<int64_t>(any_size(), 1));
+    }
+    Tensor rows(DType of) const { return Tensor(of, sizes, any_lie()); }  // d elements of each
+    Tensor rows() const { return rows(dtype); }
+    Tensor one(DType of) const { return Tensor(of, sizes, any_lie(), {last}); }  // of each row
+    Tensor line(DType of) const {  // the same for all rows
+        Index outer;
+        for (int64_t d = 0; d < last; ++d) outer.push_back(d);
+        return Tensor(of, sizes, Lie::dense, outer);
+    }
+    Tensor single(DType of) const {
+        Index all;
+        for (int64_t d = 0; d <= last; ++d) all.push_back(d);
+        return Tensor(of, sizes, Lie::dense, all);
+    }
+    // What arithmetic in another order may change.
+    double tolerance() const { return 50 * epsilon(dtype == DType::f64 ? dtype : DType::f32); }
+};
+
+void test_softmax() {
+    for (const char* name : {"softmax", "log_softmax"})
+        for (int round = 0; round < cases_of_a_row / 2; ++round) {
+            const RowCase c;
+            Tensor x = c.rows(), y = c.rows();
+            compare(name, c.sizes, {&x.random(-5, 5), &y}, 1, {}, c.tolerance());
+        }
+    for (const char* name : {"softmax_backward", "log_softmax_backward"})
+        for (int round = 0; round < cases_of_a_row / 2; ++round) {
+            const RowCase c;
+            Tensor dy = c.rows(), y = c.rows(), dx = c.rows();
+            compare(name, c.sizes, {&dy.random(), &y.random(-1, 1), &dx}, 1, {}, c.tolerance());
+        }
+}
+
+void test_norm() {
+    for (int round = 0; round < 2 * cases_of_a_row; ++round) {
+        const RowCase c;
+        const bool centred = round % 2 == 0, accumulate = random_int(0, 1);
+        const DType kept = c.dtype == DType::f64 ? DType::f64 : DType::f32;
+        const std::string name = centred ? "layer_norm" : "rms_norm";
+        Tensor x = c.rows(), w = c.line(c.dtype), b = c.line(c.dtype), y = c.rows(),
+               mean = c.one(kept), rstd = c.one(kept), dy = c.rows(), dx = c.rows(),
+               dw = c.line(c.dtype), db = c.line(c.dtype);
+        for (Tensor* t : {&x, &w, &b, &mean, &dy, &dw, &db}) t->random();
+        rstd.random(0.5, 2);
+        Tensor *weight = random_int(0, 1) ? &w : nullptr, *bias = random_int(0, 1) ? &b : nullptr;
+        const auto call = [&](const std::string& of, std::vector<Tensor*> operands, size_t outputs,
+                              std::vector<kernels::Param> params) {
+            std::vector<Tensor*> given;
+            for (Tensor* t : operands)
+                if (centred || (t != &mean && t != &db && !(t == bias && t))) given.push_back(t);
+            compare(of.c_str(), c.sizes, given, outputs, params, 20 * c.tolerance());
+        };
+        if (centred) call(name, {&x, weight, bias, &y, &mean, &rstd}, 3, {real(1e-5)});
+        else call(name, {&x, weight, &y, &rstd}, 2, {real(1e-5)});
+        call(name + "_backward_input", {&dy, &x, &mean, &rstd, weight, &dx}, 1, {});
+        call(name + "_backward_affine", {&dy, &x, &mean, &rstd, &dw, &db}, centred ? 2 : 1,
+             {integer(accumulate)});
+    }
+}
+
+void test_cross_entropy() {
+    for (int round = 0; round < cases_of_a_row; ++round) {
+        const RowCase c;
+        const int64_t classes = c.sizes.back();
+        const DType index = random_int(0, 1) ? DType::i64 : DType::i32;
+        Tensor x = c.rows(), target = c.one(index), w = c.line(c.dtype), total = c.single(c.dtype),
+               loss = c.one(c.dtype), log_sum = c.one(DType::f64), dy = c.one(c.dtype),
+               dx = c.rows(), sum = c.single(c.dtype);
+        const bool wrong = random_int(0, 9) == 0;
+        target.fill([&] { return double(random_int(wrong ? classes : 0, classes - !wrong)); });
+        for (Tensor* t : {&x, &dy}) t->random();
+        for (Tensor* t : {&w, &total, &sum}) t->random(0.5, 2);
+        log_sum.random(2, 4);
+        Tensor *weight = random_int(0, 1) ? &w : nullptr,
+               *mean = random_int(0, 1) ? &total : nullptr;
+        const std::vector<kernels::Param> params{integer(random_int(0, 3) ? -100 : 0),
+                                                 real(random_int(0, 1) ? 0.1 : 0)};
+        compare("cross_entropy", c.sizes, {&x, &target, weight, mean, &loss, &log_sum}, 2, params,
+                c.tolerance());
+        compare("cross_entropy_backward", c.sizes, {&dy, &x, &target, weight, &log_sum, mean, &dx},
+                1, params, c.tolerance());
+        compare("nll_total_weight", c.sizes, {&target, weight, &sum}, 1,
+                {params[0], integer(random_int(0, 1))}, c.tolerance());
+    }
+}
+
+void test_embedding() {
+    for (int round = 0; round < cases_of_a_row; ++round) {
+        Index sizes = any_sizes(0, 2);
+        for (int64_t& size : sizes) size = std::min<int64_t>(size, 6);
+        const auto e = static_cast<int64_t>(sizes.size()), v = e + 1;
+        sizes.push_back(std::max<int64_t>(any_size(), 1));
+        sizes.push_back(random_int(1, 7));
+        Index outer;
+        for (int64_t d = 0; d < e; ++d) outer.push_back(d);
+        const DType dtype = any_real();
+        Tensor w(dtype, sizes, any_lie(), outer), indices(DType::i64, sizes, any_lie(), {e, v}),
+            y(dtype, sizes, any_lie(), {v}), dw(dtype, sizes, any_lie(), outer);
+        const int64_t rows = sizes.back();
+        const bool wrong = random_int(0, 9) == 0;
+        indices.fill([&] { return double(random_int(wrong ? rows : 0, rows - !wrong)); });
+        compare("embedding", sizes, {&w.random(), &indices, &y}, 1, {}, 0);
+        compare("embedding_backward", sizes, {&y.random(), &indices, &dw.random()}, 1,
+                {integer(random_int(-1, rows - 1)), integer(random_int(0, 1))},
+                20 * epsilon(dtype));
+    }
+}
+
+constexpr void (*tests[])() = {test_map,  test_copy,          test_fill,
+                               test_gemm, test_reduce,        test_softmax,
+                               test_norm, test_cross_entropy, test_embedding};
+
+}  // namespace
+
+int main() {
+    for (const auto test : tests) test();
+    for (const kernels::KernelRow& row : kernels::kernel_rows()) {
+        if (!row.cuda) continue;
+        const int64_t taken = calls_on_device(row.name);
+        std::printf("%s: %lld cases on the device\n", row.name, static_cast<long long>(taken));
+        if (taken < cases_of_a_row / 4)
+            report(__FILE__, __LINE__,
+                   text_of(row.name, " has a CUDA column, and only ", taken, " cases were taken"));
+    }
+    return result();
+}
