@@ -13,6 +13,7 @@ __all__ = [
     "BOUNDS_SATURATE",
     "CAUSAL_TAKES_A_MASK",
     "PYTHON_KNOWS_CHANNELS_LAST",
+    "SHORT_RANGES_IN_FLOAT",
     "SOLVE_MAY_TRANSPOSE",
 ]
 
@@ -43,3 +44,7 @@ SOLVE_MAY_TRANSPOSE = not _since(11)
 # suggest_memory_format() in Python is what the CPU's kernels have in C++. In that of 2.10 a dim with
 # stride 1 takes no room. (compositions/formats.py)
 PYTHON_KNOWS_CHANNELS_LAST = _since(11)
+
+# linspace of short floats has its step and its numbers in float32, and rounds them once. Up to 2.14 the
+# step, each product and each sum are short. (compositions/ranges.py)
+SHORT_RANGES_IN_FLOAT = _since(15)

@@ -52,7 +52,7 @@ LEFT_OUT = {
 # The minor version of PyTorch since which op_db has it.
 SINCE = {
     "torch.ops.aten._scaled_dot_product_flash_attention_for_cpu": 14,
-    "native_group_norm": 11,
+    "native_group_norm": 13,
 }
 # In float16 exp() overflows on the CPU, which computes in it.
 NOT_IN_HALF = {"nn.functional.soft_margin_loss"}

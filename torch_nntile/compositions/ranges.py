@@ -9,6 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from torch_nntile import versions
 from torch_nntile.compositions.registry import composition
 
 Number = float | int | complex
@@ -17,8 +18,10 @@ _SHORT = (torch.float16, torch.bfloat16)
 
 @composition("linspace.out")
 def linspace_out(start: Number, end: Number, steps: int, *, out: Tensor) -> Tensor:
-    """The CPU's product and sum are one rounding; of short floats each is rounded, the index too."""
-    exact = out.is_complex() or out.dtype in _SHORT
+    """The CPU's product and sum are one rounding; of short floats, up to PyTorch 2.14, each is
+    rounded, the index too.
+    """
+    exact = out.is_complex() or (out.dtype in _SHORT and not versions.SHORT_RANGES_IN_FLOAT)
     _resize(out, steps)
     if steps == 0:  # no number is looked at
         return out
@@ -73,6 +76,8 @@ def _line(start: Number, end: Number, steps: int, out: Tensor, dtype: torch.dtyp
     if out.dtype == torch.bool:  # of one step or none the CPU makes bools
         raise NotImplementedError("linspace and logspace are not implemented for 'Bool'")
     own = out.dtype if out.is_floating_point() or out.is_complex() else torch.float64
+    if out.dtype in _SHORT and versions.SHORT_RANGES_IN_FLOAT:
+        own = torch.float32
 
     def number(value: Number) -> Tensor:
         return torch.full((), value, dtype=out.dtype, device="cpu").to(own)
