@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Cores and GPUs as workers of one runtime. `make test-cuda` runs it on emulated devices."""
+"""Cores and GPUs as workers of one runtime. `make test-cuda` runs it on emulated devices,
+tests/gpu/first_run.sh on a GPU."""
 
 from __future__ import annotations
 
@@ -17,6 +18,11 @@ import torch_nntile
 
 pytestmark = pytest.mark.skipif(
     os.environ.get("STARPU_NCUDA", "0") == "0", reason="no CUDA workers: make test-cuda"
+)
+
+
+emulated = pytest.mark.skipif(
+    "cuda_emulation" not in os.environ.get("LD_LIBRARY_PATH", ""), reason="needs an emulated device"
 )
 
 
@@ -123,6 +129,13 @@ def test_more_than_pool_and_device_hold() -> None:
         assert other.item() == 70_000.0 * i
 
 
+def test_handles_serve_tiles_of_other_sizes() -> None:
+    for count, size in ((60, 400_000), (20, 1_300_000), (60, 400_000)):
+        pieces = [torch.full((size,), float(i)).to("nntile") * 2 for i in range(count)]
+        for i, piece in enumerate(pieces):
+            assert piece.sum().item() == pytest.approx(2.0 * i * size, rel=1e-6)
+
+
 def start(arguments: str, **environment: str) -> str:
     """The last line of what a program says that asks for such workers, and ends by it."""
     code = f"import torch_nntile; torch_nntile.init_context(ncpu=1, {arguments})"
@@ -142,17 +155,20 @@ def test_more_workers_than_devices() -> None:
     assert "7 CUDA workers are asked for, but there are 1 GPUs" in start("ncuda=7")
 
 
+@emulated
 def test_no_device() -> None:
     assert "2 CUDA workers are asked for, but there are 0 GPUs" in start(
         "ncuda=2", EMULATION_DEVICES="0"
     )
 
 
+@emulated
 def test_driver_that_is_too_old() -> None:
     said = start("ncuda=1", EMULATION_FAIL="cudaGetDeviceCount:1:35")
     assert "this build needs one of CUDA 13.0 (580) or newer" in said
 
 
+@emulated
 def test_no_libraries() -> None:
     said = start("ncuda=1", LD_LIBRARY_PATH="")
     assert "CUDA's libraries cannot be loaded: libcu" in said

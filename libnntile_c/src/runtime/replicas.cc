@@ -31,10 +31,16 @@ void add(Replica& replica, int64_t bytes) {
 
 void place(Replica& replica, void* block, int64_t bytes) {
     replica.block = block;
-    auto* variable = static_cast<starpu_variable_interface*>(
-        starpu_data_get_interface_on_node(replica.handle, STARPU_MAIN_RAM));
-    variable->ptr = variable->dev_handle = reinterpret_cast<uintptr_t>(block);
-    variable->elemsize = static_cast<size_t>(bytes);
+    const auto interface_on = [&](unsigned node) {
+        return static_cast<starpu_variable_interface*>(
+            starpu_data_get_interface_on_node(replica.handle, node));
+    };
+    starpu_variable_interface& home = *interface_on(STARPU_MAIN_RAM);
+    home.ptr = home.dev_handle = reinterpret_cast<uintptr_t>(block);
+    home.elemsize = static_cast<size_t>(bytes);
+    // A handle may have served a tile of another size; devices have no copy now.
+    for (unsigned node = STARPU_MAIN_RAM + 1; node < starpu_memory_nodes_get_count(); ++node)
+        interface_on(node)->elemsize = home.elemsize;
 }
 
 void forget(Replica& replica, int64_t bytes) {
