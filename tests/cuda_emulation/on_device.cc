@@ -90,7 +90,8 @@ int run_on_device(const kernels::KernelRow& row, const kernels::Args& args) {
         const size_t bytes = r.end - r.begin, lead = r.begin % 64;
         must(cudaMalloc(reinterpret_cast<void**>(&r.copy), bytes + lead), "memory");
         r.copy += lead;
-        must(cudaMemcpy(r.copy, reinterpret_cast<void*>(r.begin), bytes, cudaMemcpyHostToDevice),
+        must(cudaMemcpyAsync(r.copy, reinterpret_cast<void*>(r.begin), bytes,
+                             cudaMemcpyHostToDevice, here.stream),
              "a copy");
     }
     std::vector<kernels::Block> blocks(args.blocks.begin(), args.blocks.end());
