@@ -72,8 +72,19 @@ def test_the_stub_that_runs_here() -> None:
 
 def test_import_torch_survives_a_device_that_cannot_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch_nntile", None)
+    monkeypatch.setattr(_torch_nntile_autoload, "cuda_is_in_use", lambda: False)
     with pytest.warns(RuntimeWarning, match="Device 'nntile' is not there: import of torch_nntile"):
         _torch_nntile_autoload.load()
+
+
+@pytest.mark.filterwarnings("error")
+def test_import_torch_leaves_cuda_to_pytorch(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setitem(sys.modules, "torch_nntile", None)  # to import it is an error
+    monkeypatch.setattr(torch.backends.cuda, "is_built", lambda: True)
+    monkeypatch.setattr(_torch_nntile_autoload, "DRIVERS", (str(tmp_path),))
+    _torch_nntile_autoload.load()
 
 
 def test_diagnose_names_an_upgraded_torch(
