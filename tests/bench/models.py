@@ -6,6 +6,7 @@
 A setting is a device or mode, and what differs from its defaults:
 
     cpu, eager, graph   PyTorch's CPU, or torch_nntile with automatic cuts; two threads or workers
+    cuda                PyTorch's GPU
     captured            torch_nntile in eager mode, the step replayed
     -fused              the optimizer with fused=True
     -compiled           torch.compile: Inductor on the CPU, backend="nntile" on the device
@@ -13,13 +14,14 @@ A setting is a device or mode, and what differs from its defaults:
     -unfused            fusion switched off
     -b4                 off, and the batch cut by hand in 4
     -w1                 one worker, or one thread of PyTorch
+    -g1                 a worker for a GPU beside those of the cores
     -n4                 four different batches in turn, instead of one that is always the same
 
 Each is a process of its own; they step in turn. Losses of the first steps must be CPU PyTorch's.
 `ms` is the median of blocks of steps, `ratio` is to the first setting. Of a step after the first:
 `tasks`, whether each had as many (`steady`), how many graphs were lowered and how many plans were
 `new`, calls that PyTorch's CPU kernels did on the `host`, and page `faults`. `MiB` is the most
-resident memory of the process.
+resident memory of the process, `gpu` how many tasks of a step ran on GPUs.
 """
 
 from __future__ import annotations
@@ -42,6 +44,7 @@ from bench.sized_models import MODELS
 
 KINDS: dict[str, dict[str, Any]] = {
     "cpu": {"device": "cpu"},
+    "cuda": {"device": "cuda"},
     "eager": {"mode": "eager"},
     "graph": {"mode": "graph"},
     "captured": {"mode": "eager", "captured": 1},
@@ -61,6 +64,7 @@ def options_of(work: str, setting: str) -> dict[str, Any]:
     if kind not in KINDS:
         raise ValueError(f"setting {setting!r}: begins with {', '.join(KINDS)}")
     options: dict[str, Any] = {"work": work, **KINDS[kind]}
+    ours = "device" not in options
     environment: dict[str, str] = {}
     for change in changes:
         number = int(change[1:]) if change[1:].isdecimal() else 0
@@ -68,13 +72,15 @@ def options_of(work: str, setting: str) -> dict[str, Any]:
             options["ncpu"] = number
         elif change[:1] == "n" and number:
             options["batches"] = number
+        elif ours and change[:1] == "g" and number:
+            environment |= {"STARPU_NCUDA": str(number)}
         elif change in ("fused", "compiled"):
             options[change] = 1
-        elif kind != "cpu" and change == "off":
+        elif ours and change == "off":
             environment |= {"NNTILE_AUTOMATIC_CUTS": "0"}
-        elif kind != "cpu" and change == "unfused":
+        elif ours and change == "unfused":
             environment |= {"NNTILE_FUSE": "0"}
-        elif kind != "cpu" and change[:1] == "b" and number and work in MODELS:
+        elif ours and change[:1] == "b" and number and work in MODELS:
             environment |= {"NNTILE_AUTOMATIC_CUTS": "0"}
             options["tile"] = -(-MODELS[work].batch // number)
         else:
@@ -166,8 +172,8 @@ def time_blocks(work: str, found: Mapping[str, Setting], rounds: int) -> None:
 
 
 HEAD = ("model", "setting", "ms", "least", "ratio")
-HEAD += ("tasks", "steady", "lower", "new", "host", "faults", "MiB", "loss 3")
-WIDTHS = (11, 13, 6, 6, 5, 6, 6, 5, 5, 5, 6, 5, 8)
+HEAD += ("tasks", "gpu", "steady", "lower", "new", "host", "faults", "MiB", "loss 3")
+WIDTHS = (11, 13, 6, 6, 5, 6, 6, 6, 5, 5, 5, 6, 5, 8)
 
 
 def line(cells: Iterable[str]) -> str:
@@ -183,10 +189,11 @@ def lines(work: str, found: Mapping[str, Setting]) -> Iterator[str]:
             f"{min(setting.milliseconds):.1f}",
             f"{setting.ms / first.ms:.2f}",
         )
-        counts = [""] * 5
+        counts = [""] * 6
         if "tasks" in setting.settled:
             means = (f"{setting.a_step(c):.3g}" for c in ("lowerings", "plans", "fallbacks"))
-            counts = [str(setting.settled["tasks"]), "yes" if setting.steady else "NO", *means]
+            tasks = str(setting.settled["tasks"]), f"{setting.a_step('device_tasks'):.3g}"
+            counts = [*tasks, "yes" if setting.steady else "NO", *means]
         faults = f"{setting.a_step('faults'):.3g}"
         resident = f"{setting.process.resident / 2**20:.0f}"
         loss = f"{setting.process.losses[FIRST - 1]:.4g}"

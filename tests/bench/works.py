@@ -105,7 +105,8 @@ class Trainer:
 
     def __init__(self, options: argparse.Namespace) -> None:
         torch.set_num_threads(options.ncpu)
-        self.ours = options.device == "nntile"
+        self.device = options.device
+        self.ours = self.device == "nntile"
         self.graph = options.mode == "graph"
         if self.ours:
             import torch_nntile
@@ -147,7 +148,7 @@ class Trainer:
 
     def counters(self) -> dict[str, int]:
         """Page faults; of the device also what torch_nntile has counted, calls of PyTorch's CPU
-        kernels as "fallbacks", and bytes from and to the disk."""
+        kernels as "fallbacks", tasks of GPUs, and bytes from and to the disk."""
         faults = {"faults": resource.getrusage(resource.RUSAGE_SELF).ru_minflt}
         if not self.ours:
             return faults
@@ -158,7 +159,7 @@ class Trainer:
             **faults,
             **dataclasses.asdict(torch_nntile.stats()),
             "fallbacks": sum(row.calls for row in torch_nntile.fallback_report()),
-            **{name: memory[name] for name in ("read_bytes", "written_bytes")},
+            **{name: memory[name] for name in ("read_bytes", "written_bytes", "device_tasks")},
         }
 
     @property
@@ -184,6 +185,8 @@ class Trainer:
             import torch_nntile
 
             torch_nntile.wait()
+        elif self.device == "cuda":
+            torch.cuda.synchronize()
         seconds = time.perf_counter() - start
         counted = {name: value - before[name] for name, value in self.counters().items()}
         read = [loss.item() for loss in losses[:-1]] + [last]

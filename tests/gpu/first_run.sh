@@ -1,0 +1,60 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# All that has to be checked on a machine with a GPU, in one report:
+#   tests/gpu/first_run.sh [REPORT]      default: gpu_report.md
+# It wants a Python that has torch_nntile with CUDA (CUDA=1 sh tools/wheel.sh), PyTorch's CUDA build, pytest,
+# pytest-xdist and hypothesis: PYTHON=python3. COLUMNS is the program cuda-columns of `make cuda`, if it is there.
+# PARTS="kernels tests speed models": fewer of them. LIMIT=300: seconds for each.
+set -u
+root=$(cd "$(dirname "$0")/../.." && pwd)
+report=$(realpath "${1:-gpu_report.md}")
+PYTHON=${PYTHON:-python3}
+LIMIT=${LIMIT:-300}
+COLUMNS=${COLUMNS:-$root/build/cuda/tests/cuda_emulation/cuda-columns}
+export PYTHONPATH="$root/tests${PYTHONPATH:+:$PYTHONPATH}" PYTHONUNBUFFERED=1 TRANSFORMERS_VERBOSITY=error
+cd "$(mktemp -d)" # the source tree is no package of its own here
+
+say() { echo "$@" >> "$report"; }
+# part TITLE LINES COMMAND...: the last LINES lines of what it says, the time it took, and how it ended.
+part() {
+    title=$1 lines=$2
+    shift 2
+    start=$(date +%s)
+    timeout -k 10 "$LIMIT" "$@" > output 2>&1
+    status=$?
+    say "" "## $title" "" '```'
+    tail -n "$lines" output >> "$report"
+    say '```'
+    say "Exit code $status, $(($(date +%s) - start)) s."
+    echo "$title: exit code $status, $(($(date +%s) - start)) s"
+}
+
+: > "$report"
+say "# A run on a GPU"
+part machine 60 sh -c 'nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader; nproc
+    uname -m; '"$PYTHON"' -m torch_nntile.diagnose'
+for name in ${PARTS:-kernels tests speed models}; do
+    case $name in
+    kernels)
+        package=$($PYTHON -c 'import importlib.util as u; print(u.find_spec("torch_nntile").submodule_search_locations[0])')
+        cuda=$($PYTHON -c 'import torch; print(*torch.__path__)')/../nvidia/cu13/lib
+        for program in "$COLUMNS" $(dirname "$COLUMNS")/cuda-test_*; do
+            [ ! -x "$program" ] || part "$(basename "$program")" 60 \
+                env LD_LIBRARY_PATH="$package:$package.libs:$cuda" "$program"
+        done
+        ;;
+    tests)
+        part "tests/cuda" 60 env STARPU_NCUDA=1 $PYTHON -m pytest -q -p no:cacheprovider "$root/tests/cuda"
+        part "tests/torch" 120 env STARPU_NCUDA=1 $PYTHON -m pytest -q -p no:cacheprovider -n 8 --dist worksteal \
+            -m "not slow and not bench" "$root/tests/torch"
+        ;;
+    speed) part "copies, element-wise ops and products" 80 $PYTHON "$root/tests/gpu/speed.py" ;;
+    models)
+        for model in ${MODELS:-gpt2 mnist5 resnet18}; do
+            part "steps of $model" 60 $PYTHON "$root/tests/bench/models.py" "$model" --rounds 5 \
+                --settings cuda,eager-g1,eager-off-g1,captured-g1,captured-off-g1,cpu
+        done
+        ;;
+    esac
+done
+echo "written: $report"
