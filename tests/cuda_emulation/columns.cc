@@ -310,9 +310,42 @@ void test_embedding() {
     }
 }
 
-constexpr void (*tests[])() = {test_map,  test_copy,          test_fill,
-                               test_gemm, test_reduce,        test_softmax,
-                               test_norm, test_cross_entropy, test_embedding};
+void test_attention() {
+    for (int round = 0; round < cases_of_a_row; ++round) {
+        Index sizes;
+        for (int64_t d = random_int(0, 2); d > 0; --d) sizes.push_back(random_int(1, 2));
+        const auto m = static_cast<int64_t>(sizes.size()), n = m + 1, e = m + 2, f = m + 3;
+        if (m > 0 && random_int(0, 19) == 0) sizes[0] = 0;
+        sizes.push_back(any_size());
+        sizes.push_back(any_size());
+        sizes.push_back(any_size() + random_int(0, 1));
+        sizes.push_back(random_int(0, 1) ? sizes.back() : any_size());
+        const DType dtype = any_real(), kept = dtype == DType::f64 ? dtype : DType::f32;
+        const bool choice = random_int(0, 1), causal = random_int(0, 1);
+        Index of_mask{e, f};
+        for (int64_t d = 0; d < e; ++d)
+            if (random_int(0, 3) == 0) of_mask.push_back(d);
+        Tensor q(dtype, sizes, any_lie(), {n, f}), k(dtype, sizes, any_lie(), {m, f}),
+            v(dtype, sizes, any_lie(), {m, e}), y(dtype, sizes, any_lie(), {n, e}),
+            mask(choice ? DType::boolean : dtype, sizes, any_lie(), of_mask),
+            log(kept, sizes, any_lie(), {n, e, f}), dy(y), dq(q), dk(k), dv(v);
+        for (Tensor* t : {&q, &k, &v, &mask, &dy}) t->random();
+        Tensor* given = random_int(0, 1) ? &mask : nullptr;
+        const std::vector<kernels::Param> params{integer(causal),
+                                                 real(random_int(0, 1) ? NAN : 0.1)};
+        const double tolerance = dtype == DType::f64 ? 1e-13 : 2e-5;
+        compare("attention", sizes, {&q, &k, &v, given, &y, &log}, 2, params, tolerance, nullptr,
+                random_int(0, 1) ? random_int(0, 100) : 0);
+        if (causal)  // as of all queries, which the gradient has
+            compare("attention", sizes, {&q, &k, &v, given, &y, &log}, 2, params, tolerance);
+        compare("attention_backward", sizes, {&dy, &q, &k, &v, given, &y, &log, &dq, &dk, &dv}, 3,
+                params, 10 * tolerance);
+    }
+}
+
+constexpr void (*tests[])() = {test_map,       test_copy,     test_fill, test_gemm,
+                               test_reduce,    test_softmax,  test_norm, test_cross_entropy,
+                               test_embedding, test_attention};
 
 }  // namespace
 

@@ -36,6 +36,8 @@ extern "C" {
 void emulation_add_kernel(const Kernel* kernel);
 cudaError_t emulation_launch(const Kernel* kernel, dim3 grid, dim3 block, void** arguments,
                              size_t shared, cudaStream_t stream);
+// It may share so many bytes from now on, if a device has them.
+cudaError_t emulation_allow_shared(const Kernel* kernel, size_t bytes);
 // Of the kernel that runs: a device's process runs one thread of one kernel at a time.
 extern Thread* emulation_thread;
 void emulation_barrier();                    // __syncthreads()

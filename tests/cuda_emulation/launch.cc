@@ -36,6 +36,18 @@ const Kernel* kernel_of(const void* function) {
     return nullptr;
 }
 
+// What a kernel may share, where that is more than any may.
+std::unordered_map<const Kernel*, size_t>& allowed() {
+    static auto* const all = new std::unordered_map<const Kernel*, size_t>;
+    return *all;
+}
+bool may_share(const Kernel* kernel, size_t bytes) {
+    if (bytes <= (48 << 10)) return true;
+    std::lock_guard lock(names_mutex);
+    const auto found = allowed().find(kernel);
+    return found != allowed().end() && bytes <= found->second;
+}
+
 bool is_configuration(dim3 grid, dim3 block) {
     const uint64_t threads = uint64_t{block.x} * block.y * block.z;
     return threads > 0 && threads <= max_threads && block.z <= 64 && grid.x > 0 && grid.y > 0 &&
@@ -51,12 +63,20 @@ void emulation_add_kernel(const Kernel* kernel) {
     kernels()[kernel->name] = kernel;
 }
 
+cudaError_t emulation_allow_shared(const Kernel* kernel, size_t bytes) {
+    if (!kernel) return failed(cudaErrorInvalidDeviceFunction);
+    if (bytes > max_shared) return failed(cudaErrorInvalidValue);
+    std::lock_guard lock(names_mutex);
+    allowed()[kernel] = bytes;
+    return cudaSuccess;
+}
+
 cudaError_t emulation_launch(const Kernel* kernel, dim3 grid, dim3 block, void** arguments,
                              size_t shared, cudaStream_t stream) {
     if (const cudaError_t wish = wished("cudaLaunchKernel")) return failed(wish);
     if (const cudaError_t broken = sticky_error()) return failed(broken);
     if (!is_configuration(grid, block)) return failed(cudaErrorInvalidConfiguration);
-    if (shared > (48 << 10)) return failed(cudaErrorInvalidValue);  // more has to be asked for
+    if (!may_share(kernel, shared)) return failed(cudaErrorInvalidValue);
     if (!kernel || kernel->arguments_bytes > storage_bytes)
         return failed(cudaErrorInvalidDeviceFunction);
     const QueueRef queue = queue_of(stream);
@@ -98,7 +118,10 @@ cudaError_t cudaLaunchKernel(const void* function, dim3 grid, dim3 block, void**
     return emulation_launch(kernel_of(function), grid, block, arguments, shared, stream);
 }
 
-cudaError_t cudaFuncSetAttribute(const void*, cudaFuncAttribute, int) { return cudaSuccess; }
+cudaError_t cudaFuncSetAttribute(const void* function, cudaFuncAttribute attribute, int value) {
+    if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize) return cudaSuccess;
+    return emulation_allow_shared(kernel_of(function), static_cast<size_t>(value));
+}
 
 // ---- what nvcc's host code calls
 

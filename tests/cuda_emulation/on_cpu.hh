@@ -91,6 +91,10 @@ cudaError_t launch(dim3 grid, dim3 block, size_t shared, cudaStream_t stream, A.
     return emulation::launch_typed(emulation::Registered<kernel>::kernel, kernel, grid, block,
                                    shared, stream, arguments...);
 }
+template <auto kernel>
+cudaError_t allow_shared(size_t bytes) {
+    return emulation_allow_shared(emulation::Registered<kernel>::kernel, bytes);
+}
 template <class T>
 T* shared_memory() {
     return reinterpret_cast<T*>(emulation::emulation_thread->shared);

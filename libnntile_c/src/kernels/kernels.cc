@@ -214,12 +214,12 @@ static constexpr KernelRow rows[] = {
      "q, k, v, mask? -> y, logsumexp; dims heads.., queries, keys, size, value size; params "
      "is_causal(i), "
      "scale(f, nan: 1 / sqrt(size)). The index is the place of a query among all",
-     attention, nullptr, Work::flops, 4},
+     attention, NNTILE_ON_CUDA(attention), Work::flops, 4},
     {"attention_backward",
      "dy, q, k, v, mask?, y, logsumexp -> dq, dk, dv; dims heads.., queries, keys, size, value "
      "size; params "
      "is_causal(i), scale(f, nan: 1 / sqrt(size))",
-     attention_backward, nullptr, Work::flops},
+     attention_backward, NNTILE_ON_CUDA(attention_backward), Work::flops},
 };
 
 std::span<const KernelRow> kernel_rows() { return rows; }

@@ -10,6 +10,16 @@ namespace nntile::kernels::cuda {
 #define NNTILE_EACH_DTYPE(DO) \
     DO(f32) DO(f64) DO(f16) DO(bf16) DO(i64) DO(i32) DO(i16) DO(i8) DO(u8) DO(boolean)
 
+// size_of() for a thread: a device does not see the table of dtypes.
+NNTILE_FN inline int64_t bytes_of(DType dtype) {
+    switch (dtype) {
+#define DO(d) \
+    case DType::d: return sizeof(Storage<DType::d>);
+        NNTILE_EACH_DTYPE(DO)
+#undef DO
+        default: return 0;
+    }
+}
 template <class T>
 NNTILE_FN T load_as(const void* data, DType dtype, int64_t at) {
     switch (dtype) {

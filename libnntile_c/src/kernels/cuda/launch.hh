@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// launch<kernel<T>>(grid, block, shared bytes, stream, arguments...) starts a kernel, and
-// shared_memory<T>() is what it shares: no <<<>>> and no variables that are __shared__, so that a
+// launch<kernel<T>>(grid, block, shared bytes, stream, arguments...) starts a kernel,
+// allow_shared<kernel<T>>(bytes) allows it to share more than 48 KB, and shared_memory<T>() is what
+// it shares: no <<<>>> and no variables that are __shared__, so that a
 // compiler for another machine can have functions of these names instead.
 #pragma once
 
@@ -20,6 +21,14 @@ cudaError_t launch_typed(void (*kernel)(P...), dim3 grid, dim3 block, size_t sha
 template <auto kernel, class... A>
 cudaError_t launch(dim3 grid, dim3 block, size_t shared, cudaStream_t stream, A... arguments) {
     return launch_typed(kernel, grid, block, shared, stream, arguments...);
+}
+// Before a launch that shares more than every kernel may.
+template <auto kernel>
+cudaError_t allow_shared(size_t bytes) {
+    if (bytes <= (48 << 10)) return cudaSuccess;
+    return cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
+                                cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                static_cast<int>(bytes));
 }
 template <class T>
 __device__ T* shared_memory() {

@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What attention and its gradient share on a device: tiles of 64 rows in shared memory, and their
+// products, of which each of 128 threads has 8 rows. Threads are 8 by 16: ty has rows 8 ty.., tx
+// columns.
+//
+// A tile that is read along its rows' numbers lies across: column x of it is a run of 64 rows, in
+// groups of four that stand in another order for each column, so that neither those who write a
+// column's groups nor those who read them meet in a bank.
+#pragma once
+
+#include "kernels/cuda/element.hh"
+#include "kernels/cuda/launch.hh"
+#include "kernels/elementary_isa.hh"
+
+namespace nntile::kernels::cuda {
+
+inline constexpr int tile = 64, rows_each = 8, columns_each = 4;
+inline constexpr unsigned tile_threads = 128;
+
+struct AttentionJob {
+    Job<10> heads;
+    int64_t row[10] = {}, column[10] = {};  // strides of each operand's matrices
+    bool present[10] = {};
+    int64_t queries = 0, keys = 0, size = 0, value_size = 0;
+    int64_t first = 0;  // place of the task's first query among all
+    double scale = 1;
+    bool causal = false;
+};
+
+// Where the matrices of operand k have their dims, counted from the queries: 0 queries, 1 keys,
+// 2 size, 3 value size; -1: none.
+struct MatrixDims {
+    int row, column;
+};
+template <size_t n>
+bool make_attention_job(AttentionJob& job, const Args& args, const MatrixDims (&dims)[n], int lead,
+                        int mask) {
+    const size_t at = args.sizes.size() - 4;
+    Args heads = args;
+    heads.sizes = args.sizes.first(at);
+    if (args.numbers != 0 || !make_job(job.heads, heads, {lead})) return false;
+    for (size_t k = 0; k < n; ++k) {
+        const Block& b = args.blocks[k];
+        job.present[k] = b.data != nullptr;
+        if (!b.data) continue;
+        job.row[k] = b.strides[at + static_cast<size_t>(dims[k].row)];
+        if (dims[k].column >= 0)
+            job.column[k] = b.strides[at + static_cast<size_t>(dims[k].column)];
+        // Tiles are read as the operands' one dtype; the logarithms and the mask have their own.
+        const bool own = static_cast<int>(k) == mask || dims[k].column < 0;
+        if (own ? !is_floating(b.dtype) && b.dtype != DType::boolean
+                : b.dtype != args.blocks[0].dtype || !is_floating(b.dtype))
+            return false;
+    }
+    job.queries = args.sizes[at];
+    job.keys = args.sizes[at + 1];
+    job.size = args.sizes[at + 2];
+    job.value_size = args.sizes[at + 3];
+    job.first = args.index_offset;
+    job.causal = args.params[0].i != 0;
+    job.scale = args.params[1].f;
+    if (job.scale != job.scale)
+        job.scale = 1 / std::sqrt(static_cast<double>(job.size > 0 ? job.size : 1));
+    return true;
+}
+
+// A matrix of one head.
+struct Plane {
+    unsigned char* data;
+    DType dtype;
+    int64_t row, column;
+};
+
+// The planes of head `number`, in shared memory: registers are for sums.
+template <int n>
+__device__ void find_planes(Plane* planes, const AttentionJob& job, int64_t number) {
+    const unsigned k = threadIdx.x;
+    if (k >= n) return;
+    const JobBlock& b = job.heads.blocks[k];
+    int64_t at = 0;
+    for (int d = job.heads.dims; d-- > 0;)
+        at += take_place(number, job.heads.sizes[d]) * b.strides[d];
+    planes[k] = {static_cast<unsigned char*>(b.data) + at * bytes_of(b.dtype), b.dtype, job.row[k],
+                 job.column[k]};
+}
+inline constexpr size_t planes_bytes = 10 * sizeof(Plane);
+
+template <class T, int n>
+struct alignas(sizeof(T) * n < 16 ? sizeof(T) * n : 16) Several {
+    T v[n];
+};
+template <class T>
+using Four = Several<T, 4>;
+
+// task.operator()<dtype>() for the dtypes that are computed as T.
+template <class T, class Task>
+__device__ void as_stored(DType dtype, Task&& task) {
+    if constexpr (sizeof(T) == 8) task.template operator()<DType::f64>();
+    else if (dtype == DType::f32) task.template operator()<DType::f32>();
+    else if (dtype == DType::bf16) task.template operator()<DType::bf16>();
+    else task.template operator()<DType::f16>();
+}
+
+// Elements column.. of a row, zeros from `columns` on; at once where they lie so.
+template <class T, DType D>
+__device__ Four<T> load_four(const Plane& x, int64_t row, int64_t column, int64_t columns) {
+    using S = Storage<D>;
+    Four<T> y{};
+    const S* p = reinterpret_cast<const S*>(x.data) + row * x.row + column * x.column;
+    if (x.column == 1 && column + 4 <= columns &&
+        reinterpret_cast<uintptr_t>(p) % alignof(Four<S>) == 0) {
+        const Four<S> four = *reinterpret_cast<const Four<S>*>(p);
+#pragma unroll
+        for (int e = 0; e < 4; ++e) y.v[e] = Element<D>::template get<T>(four.v[e]);
+        return y;
+    }
+#pragma unroll
+    for (int e = 0; e < 4; ++e)
+        if (column + e < columns) y.v[e] = Element<D>::template get<T>(p[e * x.column]);
+    return y;
+}
+
+// Where row r of column x of a tile that lies across is, for r a multiple of 4.
+__device__ inline int across(int r, int x) { return x * tile + (r ^ (x & 28)); }
+
+// Rows row.. < rows and columns column.. < columns of x become a tile of D columns, with zeros
+// around them.
+template <class T, int D>
+__device__ void fill_across(T* to, const Plane& x, int64_t row, int64_t rows, int64_t column,
+                            int64_t columns) {
+    const int lane = static_cast<int>(threadIdx.x % 32), warp = static_cast<int>(threadIdx.x / 32);
+    as_stored<T>(x.dtype, [&]<DType S>() {
+#pragma unroll 4
+        for (int task = warp; task < D / 2; task += tile_threads / 32) {
+            const int r = task % 16 * 4 + lane / 8, at = task / 16 * 32 + lane % 8 * 4;
+            Four<T> four{};
+            if (row + r < rows) four = load_four<T, S>(x, row + r, column + at, columns);
+#pragma unroll
+            for (int e = 0; e < 4; ++e) to[across(r & ~3, at + e) + r % 4] = four.v[e];
+        }
+    });
+}
+template <class T, int D>
+__device__ void fill_along(T* to, const Plane& x, int64_t row, int64_t rows, int64_t column,
+                           int64_t columns) {
+    as_stored<T>(x.dtype, [&]<DType S>() {
+#pragma unroll 4
+        for (int task = static_cast<int>(threadIdx.x); task < tile * D / 4; task += tile_threads) {
+            const int r = task / (D / 4), at = task % (D / 4) * 4;
+            Four<T> four{};
+            if (row + r < rows) four = load_four<T, S>(x, row + r, column + at, columns);
+            *reinterpret_cast<Four<T>*>(to + r * D + at) = four;
+        }
+    });
+}
+
+// sum[i][c] += the product of row 8 ty + i of a and row 4 tx + c of b, both of which lie across.
+template <class T>
+__device__ void multiply_across(T (&sum)[rows_each][columns_each], const T* a, const T* b,
+                                int depth) {
+    const int ty = static_cast<int>(threadIdx.x / 16), tx = static_cast<int>(threadIdx.x % 16);
+    for (int x = 0; x < depth; x += 4) {
+        const T *low = a + across(8 * ty, x), *high = a + across(8 * ty + 4, x),
+                *right = b + across(4 * tx, x);
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+            const Four<T> l = *reinterpret_cast<const Four<T>*>(low + e * tile),
+                          h = *reinterpret_cast<const Four<T>*>(high + e * tile),
+                          r = *reinterpret_cast<const Four<T>*>(right + e * tile);
+#pragma unroll
+            for (int i = 0; i < 4; ++i)
+#pragma unroll
+                for (int c = 0; c < 4; ++c) {
+                    sum[i][c] += l.v[i] * r.v[c];
+                    sum[i + 4][c] += h.v[i] * r.v[c];
+                }
+        }
+    }
+}
+
+// Rows that each thread has become a tile that lies across.
+template <class T>
+__device__ void put_across(T* to, const T (&x)[rows_each][columns_each]) {
+    const int ty = static_cast<int>(threadIdx.x / 16), tx = static_cast<int>(threadIdx.x % 16);
+#pragma unroll
+    for (int c = 0; c < columns_each; ++c)
+#pragma unroll
+        for (int h = 0; h < rows_each; h += 4) {
+            Four<T> four;
+#pragma unroll
+            for (int i = 0; i < 4; ++i) four.v[i] = x[h + i][c];
+            *reinterpret_cast<Four<T>*>(to + across(8 * ty + h, 4 * tx + c)) = four;
+        }
+}
+
+// Of D columns a thread has D / 16: `width` neighbours, then those 16 * width further.
+template <int D>
+inline constexpr int width = D % 64 == 0 ? 4 : 2;
+template <int D>
+__device__ int column_of(int number) {
+    const int tx = static_cast<int>(threadIdx.x % 16);
+    return number / width<D> * 16 * width<D> + tx * width<D> + number % width<D>;
+}
+// sum[i][..] += the product of row 8 ty + i of a, which lies across, and b, which lies along.
+template <class T, int D>
+__device__ void multiply_along(T (&sum)[rows_each][D / 16], const T* a, const T* b, int depth) {
+    using Part = Several<T, width<D>>;
+    const int ty = static_cast<int>(threadIdx.x / 16);
+    for (int x = 0; x < depth; x += 4) {
+        const T *low = a + across(8 * ty, x), *high = a + across(8 * ty + 4, x),
+                *right = b + x * D + column_of<D>(0);
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+            const Four<T> l = *reinterpret_cast<const Four<T>*>(low + e * tile),
+                          h = *reinterpret_cast<const Four<T>*>(high + e * tile);
+#pragma unroll
+            for (int g = 0; g < D / 16; g += width<D>) {
+                const Part r = *reinterpret_cast<const Part*>(right + e * D + 16 * g);
+#pragma unroll
+                for (int i = 0; i < 4; ++i)
+#pragma unroll
+                    for (int c = 0; c < width<D>; ++c) {
+                        sum[i][g + c] += l.v[i] * r.v[c];
+                        sum[i + 4][g + c] += h.v[i] * r.v[c];
+                    }
+            }
+        }
+    }
+}
+
+// Rows of each thread go to rows row.. < rows and columns column.. < columns of y.
+template <class T, int D>
+__device__ void store_tile(const Plane& y, const T (&x)[rows_each][D / 16], int64_t row,
+                           int64_t rows, int64_t column, int64_t columns) {
+    const int ty = static_cast<int>(threadIdx.x / 16);
+    as_stored<T>(y.dtype, [&]<DType S>() {
+#pragma unroll
+        for (int i = 0; i < rows_each; ++i) {
+            const int64_t r = row + 8 * ty + i;
+            if (r >= rows) break;
+#pragma unroll
+            for (int n = 0; n < D / 16; ++n)
+                if (const int64_t at = column + column_of<D>(n); at < columns)
+                    reinterpret_cast<Storage<S>*>(y.data)[r * y.row + at * y.column] =
+                        Element<S>::put(x[i][n]);
+        }
+    });
+}
+
+// What a mask adds to a score.
+template <class T>
+__device__ T masked(const Plane& mask, int64_t query, int64_t key) {
+    const int64_t at = query * mask.row + key * mask.column;
+    if (mask.dtype == DType::boolean)
+        return mask.data[at] ? T(0) : -std::numeric_limits<T>::infinity();
+    return load_as<T>(mask.data, mask.dtype, at);
+}
+
+// Chunks of D columns, of at least `least`.
+template <int D>
+NNTILE_FN int chunks_of(int64_t columns, int least = 0) {
+    const auto n = static_cast<int>((columns + D - 1) / D);
+    return n > least ? n : least;
+}
+// How many columns of a chunk a product reads; those behind its last one are zeros.
+template <int D>
+__device__ int depth_of(int64_t columns, int chunk) {
+    const int64_t left = columns - int64_t{chunk} * D;
+    return left < D ? static_cast<int>(left) : D;
+}
+
+}  // namespace nntile::kernels::cuda

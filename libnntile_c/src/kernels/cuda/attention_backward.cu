@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The gradient of attention: scores are made again, tile by tile, from the logarithms of the sums
+// that the forward kept. One kernel has a block for each tile of keys, past which all queries go,
+// and sums the gradients of its keys and values; another one a block for each tile of queries: so
+// each sum is a thread's own, and has one order.
+//
+// `own` is what a block has a tile of, `others` are what passes by: their first operands (queries,
+// keys) make the scores, their second ones (slopes, values) the slopes of the weights.
+#include "kernels/cuda/attention.hh"
+
+namespace nntile::kernels::cuda {
+
+enum { in_dy, in_q, in_k, in_v, in_mask, in_y, in_log, out_dq, out_dk, out_dv, operands };
+
+// Of narrow heads a block keeps its own tiles; of wide ones it reads them again each time.
+template <class T, int D>
+constexpr bool has_room = sizeof(T) * D <= 256;
+template <class T, int D>
+constexpr size_t gradient_shared =
+    ((has_room<T, D> ? 3 : 2) * tile * D + tile * tile + 2 * tile) * sizeof(T) + planes_bytes;
+
+// logarithms and dots (dy . y) of the queries of a tile, zeros behind the last one
+template <class T>
+__device__ void read_queries(T* logs, T* dots, const Plane* planes, const AttentionJob& job,
+                             int64_t from) {
+    const Plane &dy = planes[in_dy], &y = planes[in_y], &log = planes[in_log];
+    const int lane = static_cast<int>(threadIdx.x % 32);
+    as_stored<T>(dy.dtype, [&]<DType S>() {
+        const auto *slope = reinterpret_cast<const Storage<S>*>(dy.data),
+                   *value = reinterpret_cast<const Storage<S>*>(y.data);
+#pragma unroll 4
+        for (int r = static_cast<int>(threadIdx.x / 32); r < tile; r += tile_threads / 32) {
+            const int64_t query = from + r;
+            const bool there = query < job.queries;
+            T dot = 0;
+            for (int64_t e = lane; there && e < job.value_size; e += 32)
+                dot += Element<S>::template get<T>(slope[query * dy.row + e * dy.column]) *
+                       Element<S>::template get<T>(value[query * y.row + e * y.column]);
+#pragma unroll
+            for (int lanes = 16; lanes > 0; lanes /= 2)
+                dot += __shfl_xor_sync(0xffffffffu, dot, lanes);
+            if (lane > 0) continue;
+            dots[r] = dot;
+            logs[r] = there ? load_as<T>(log.data, log.dtype, query * log.row) : T(0);
+        }
+    });
+}
+
+template <class T, int D, bool of_keys>
+__global__ void __launch_bounds__(tile_threads, sizeof(T) == 4 && D <= 64 ? 3 : 2)
+    attend_backward(const __grid_constant__ AttentionJob job, int tiles, int outputs,
+                    int64_t blocks) {
+    T* const first = shared_memory<T>();                          // own, across
+    T* const second = has_room<T, D> ? first + tile * D : first;  // own, across
+    T* const others = second + tile * D;                          // across, then along
+    T* const weights = others + tile * D;                         // across
+    T *const logs = weights + tile * tile, *const dots = logs + tile;
+    Plane* const planes = reinterpret_cast<Plane*>(dots + tile);
+    const Plane &own_first = planes[of_keys ? in_k : in_q],
+                &own_second = planes[of_keys ? in_v : in_dy],
+                &other_first = planes[of_keys ? in_q : in_k],
+                &other_second = planes[of_keys ? in_dy : in_v], &mask = planes[in_mask];
+    const int ty = static_cast<int>(threadIdx.x / 16), tx = static_cast<int>(threadIdx.x % 16);
+    const int first_parts = chunks_of<D>(job.size), second_parts = chunks_of<D>(job.value_size);
+    const bool keep = has_room<T, D> && first_parts <= 1 && second_parts <= 1;
+    const int64_t own_count = of_keys ? job.keys : job.queries,
+                  other_count = of_keys ? job.queries : job.keys;
+    const T scale = static_cast<T>(job.scale);
+    for (int64_t number = blockIdx.x; number < blocks; number += gridDim.x) {
+        int64_t rest = number;
+        int64_t from = take_place(rest, tiles) * tile;
+        // Those that see, or are seen by, most begin.
+        if (!of_keys) from = int64_t{tiles - 1} * tile - from;
+        const int64_t column = take_place(rest, outputs) * D;
+        __syncthreads();
+        find_planes<operands>(planes, job, rest);
+        __syncthreads();
+        int64_t begin = 0, end = other_count;
+        if (job.causal && of_keys && from > job.first) begin = (from - job.first) / tile * tile;
+        if (job.causal && !of_keys && job.first + from + tile < end) end = job.first + from + tile;
+        T sum[rows_each][D / 16] = {};                      // of the gradient of own_first
+        T value_sum[rows_each][of_keys ? D / 16 : 1] = {};  // of own_second's
+        if (!of_keys) read_queries(logs, dots, planes, job, from);
+        bool read = false;
+        for (int64_t at = begin; at < end; at += tile) {
+            T weight[rows_each][columns_each] = {}, slope[rows_each][columns_each] = {};
+            __syncthreads();
+            if (of_keys) read_queries(logs, dots, planes, job, at);
+            for (int part = 0; part < first_parts; ++part) {
+                const int64_t x = int64_t{part} * D;
+                if (part > 0) __syncthreads();
+                if (!keep || !read)
+                    fill_across<T, D>(first, own_first, from, own_count, x, job.size);
+                fill_across<T, D>(others, other_first, at, other_count, x, job.size);
+                __syncthreads();
+                multiply_across(weight, first, others, depth_of<D>(job.size, part));
+            }
+            for (int part = 0; part < second_parts; ++part) {
+                const int64_t x = int64_t{part} * D;
+                __syncthreads();
+                if (!keep || !read)
+                    fill_across<T, D>(second, own_second, from, own_count, x, job.value_size);
+                fill_across<T, D>(others, other_second, at, other_count, x, job.value_size);
+                __syncthreads();
+                multiply_across(slope, second, others, depth_of<D>(job.value_size, part));
+            }
+            read = true;
+            __syncthreads();
+#pragma unroll
+            for (int i = 0; i < rows_each; ++i)
+#pragma unroll
+                for (int c = 0; c < columns_each; ++c) {
+                    const int row = 8 * ty + i, other = 4 * tx + c, q = of_keys ? other : row;
+                    const int64_t query = of_keys ? at + other : from + row,
+                                  key = of_keys ? from + row : at + other;
+                    T w = 0, s = 0;
+                    if (query < job.queries && key < job.keys &&
+                        (!job.causal || key <= job.first + query)) {
+                        w = weight[i][c] * scale;
+                        if (job.present[in_mask]) w += masked<T>(mask, query, key);
+                        w = std::exp(w - logs[q]);
+                        s = w * (slope[i][c] - dots[q]);
+                    }
+                    weight[i][c] = w;
+                    slope[i][c] = s;
+                }
+            const auto depth = static_cast<int>(end - at < tile ? end - at : tile);
+            if constexpr (of_keys) {
+                put_across(weights, weight);
+                fill_along<T, D>(others, other_second, at, other_count, column, job.value_size);
+                __syncthreads();
+                multiply_along<T, D>(value_sum, weights, others, depth);
+                __syncthreads();
+            }
+            put_across(weights, slope);
+            fill_along<T, D>(others, other_first, at, other_count, column, job.size);
+            __syncthreads();
+            multiply_along<T, D>(sum, weights, others, depth);
+        }
+#pragma unroll
+        for (int i = 0; i < rows_each; ++i)
+#pragma unroll
+            for (int n = 0; n < D / 16; ++n) sum[i][n] *= scale;
+        store_tile<T, D>(planes[of_keys ? out_dk : out_dq], sum, from, own_count, column, job.size);
+        if constexpr (of_keys)
+            store_tile<T, D>(planes[out_dv], value_sum, from, own_count, column, job.value_size);
+    }
+}
+
+template <class T, int D, bool of_keys>
+static int start_pass(const Args& args, const AttentionJob& job, cudaStream_t stream) {
+    const int64_t own = of_keys ? job.keys : job.queries, tiles = (own + tile - 1) / tile;
+    const int of_size = chunks_of<D>(job.size), of_values = chunks_of<D>(job.value_size),
+              outputs = of_keys && of_values > of_size ? of_values : of_size;
+    const int64_t blocks = tiles * outputs * job.heads.count;
+    if (blocks == 0) return 0;
+    constexpr size_t shared = gradient_shared<T, D>;
+    if (const cudaError_t error = allow_shared<attend_backward<T, D, of_keys>>(shared))
+        return status_of(args, error);
+    return status_of(args, launch<attend_backward<T, D, of_keys>>(
+                               grid_of(blocks, 1).blocks, dim3(tile_threads), shared, stream, job,
+                               static_cast<int>(tiles), outputs, blocks));
+}
+template <class T, int D>
+static int start_gradient(const Args& args, const AttentionJob& job, cudaStream_t stream) {
+    if (const int status = start_pass<T, D, true>(args, job, stream)) return status;
+    return start_pass<T, D, false>(args, job, stream);
+}
+
+}  // namespace nntile::kernels::cuda
+
+namespace nntile::kernels {
+
+NNTILE_CUDA_KERNEL(attention_backward) {
+    using namespace cuda;
+    static constexpr MatrixDims dims[] = {{0, 3}, {0, 2},  {1, 2}, {1, 3}, {0, 1},
+                                          {0, 3}, {0, -1}, {0, 2}, {1, 2}, {1, 3}};
+    AttentionJob job;
+    if (!make_attention_job(job, args, dims, 1, in_mask)) return not_on_device;
+    if (!place) return 0;
+    const int64_t widest = job.size > job.value_size ? job.size : job.value_size;
+    if (args.blocks[0].dtype == DType::f64)
+        return start_gradient<double, 32>(args, job, place->stream);
+    if (widest <= 32) return start_gradient<float, 32>(args, job, place->stream);
+    if (widest <= 64) return start_gradient<float, 64>(args, job, place->stream);
+    return start_gradient<float, 128>(args, job, place->stream);
+}
+
+}  // namespace nntile::kernels
