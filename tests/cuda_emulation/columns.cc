@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The CUDA column of each row beside the CPU's: random dtypes, layouts and shapes, ragged ones and
 // empty ones too. A row whose column nobody tests here is an error.
+#include <array>
+
 #include "../kernels/programs.hh"
 #include "../kernels/tensor.hh"
 #include "kernels/fold.hh"
@@ -343,9 +345,90 @@ void test_attention() {
     }
 }
 
-constexpr void (*tests[])() = {test_map,       test_copy,     test_fill, test_gemm,
-                               test_reduce,    test_softmax,  test_norm, test_cross_entropy,
-                               test_embedding, test_attention};
+// An operand that has these dims, of an image batch and channels first: row-major, with the
+// channels last, the other way round, or with something between the dims.
+Tensor any_image(DType dtype, const Index& sizes, Index dims) {
+    const int64_t order = random_int(0, 3);
+    if (order == 1 && dims.size() > 2) std::rotate(dims.begin() + 1, dims.begin() + 2, dims.end());
+    if (order == 2) std::reverse(dims.begin(), dims.end());
+    Index strides(sizes.size(), 0);
+    int64_t step = 1;
+    for (size_t k = dims.size(); k-- > 0;) {
+        strides[dims[k]] = step;
+        step = step * sizes[dims[k]] + (order == 3 ? 3 : 0);
+    }
+    return {dtype, sizes, strides};
+}
+
+struct ConvolutionCase {
+    Index sizes{1, 1, 1, 1}, of_x{0, 2}, of_y{0, 1}, of_w{1, 2};
+    std::vector<kernels::Param> window;
+    double pixels = 1, taps = 1;
+
+    ConvolutionCase() {
+        const int64_t channels[] = {1, 2, 3, 5, 16, 33, 70, 130};
+        const int64_t rank = random_int(1, 3), kind = random_int(0, 3), last = rank == 3 ? 4 : 7;
+        int64_t co = channels[random_int(0, last)], c = channels[random_int(0, last)], groups = 1;
+        if (kind == 0) {  // some channels in each group
+            groups = random_int(2, 4);
+            co = random_int(1, 9) * groups;
+            c = random_int(1, 9) * groups;
+        }
+        if (kind == 1) groups = co = c;
+        const int64_t most = co * c / groups > 1000 ? 4 : rank == 3 ? 5 : 9;
+        sizes = {random_int(1, 2), co, c, groups > 1 ? c / groups : 1};
+        if (groups > 1) of_w[1] = 3;
+        Index x, w, y, params[3];
+        for (int64_t d = 0; d < rank; ++d) {
+            const int64_t taps_of_it = random_int(1, 4), apart = random_int(1, 2),
+                          around = random_int(0, 2), stride = random_int(1, 4),
+                          least = (taps_of_it - 1) * apart + 1 - 2 * around;
+            x.push_back(std::max<int64_t>(random_int(1, most), least));
+            w.push_back(taps_of_it);
+            y.push_back((x.back() - least) / stride + 1);
+            for (int k = 0; k < 3; ++k)
+                params[k].push_back(std::array{stride, around, apart}[static_cast<size_t>(k)]);
+            pixels *= static_cast<double>(y.back());
+            taps *= static_cast<double>(w.back());
+            of_y.push_back(4 + d);
+            of_x.push_back(4 + rank + d);
+            of_w.push_back(4 + 2 * rank + d);
+        }
+        for (const Index& all : {y, x, w}) sizes.insert(sizes.end(), all.begin(), all.end());
+        window.push_back(integer(groups));
+        for (const Index& all : params)
+            for (int64_t v : all) window.push_back(integer(v));
+    }
+};
+
+void test_convolution() {
+    for (int round = 0; round < 2 * cases_of_a_row; ++round) {
+        const ConvolutionCase c;
+        const DType dtype = any_of({DType::f32, DType::f32, DType::f16, DType::bf16});
+        const bool accumulate = random_int(0, 1);
+        Tensor x = any_image(dtype, c.sizes, c.of_x), y = any_image(dtype, c.sizes, c.of_y),
+               w = any_image(dtype, c.sizes, c.of_w), b = any_image(dtype, c.sizes, {1}),
+               dx = any_image(dtype, c.sizes, c.of_x), dy = any_image(dtype, c.sizes, c.of_y),
+               dw = any_image(accumulate ? DType::f32 : dtype, c.sizes, c.of_w);
+        const auto tolerance = [&](double terms) {
+            return 20 * std::sqrt(terms) * epsilon(DType::f32);
+        };
+        const auto channels = [&](size_t of) { return static_cast<double>(c.sizes[of]); };
+        for (Tensor* t : {&x, &w, &b, &dy, &dw}) t->random();
+        compare("convolution_backward_input", c.sizes, {&dy, &w, &dx}, 1, c.window,
+                tolerance(channels(1) * c.taps));
+        std::vector<kernels::Param> summed = c.window;
+        summed.insert(summed.begin(), integer(accumulate));
+        compare("convolution_backward_weight", c.sizes, {&dy, &x, &dw}, 1, summed,
+                tolerance(channels(0) * c.pixels));
+        compare("convolution", c.sizes, {&x, &w, random_int(0, 1) ? &b : nullptr, &y}, 1, c.window,
+                tolerance(channels(2) * c.taps));
+    }
+}
+
+constexpr void (*tests[])() = {test_map,       test_copy,      test_fill,       test_gemm,
+                               test_reduce,    test_softmax,   test_norm,       test_cross_entropy,
+                               test_embedding, test_attention, test_convolution};
 
 }  // namespace
 

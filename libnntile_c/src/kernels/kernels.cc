@@ -72,12 +72,12 @@ static constexpr KernelRow rows[] = {
      "x, w, bias? -> y; dims n, co, c, w's channels of one of several groups, y's spatial.., "
      "x's.., window..; params "
      "groups(i), stride.., padding.., dilation..",
-     convolution, nullptr, Work::reorders},
+     convolution, NNTILE_ON_CUDA(convolution), Work::reorders},
     {"convolution_backward_input", "dy, w -> dx; dims and params as convolution",
-     convolution_backward_input, nullptr, Work::reorders},
+     convolution_backward_input, NNTILE_ON_CUDA(convolution_backward_input), Work::reorders},
     {"convolution_backward_weight",
      "dy, x -> dw; dims as convolution; params accumulate(i), then as convolution",
-     convolution_backward_weight, nullptr, Work::reorders},
+     convolution_backward_weight, NNTILE_ON_CUDA(convolution_backward_weight), Work::reorders},
     {"channel_sums",
      "x, y, shift? -> first, second (f64); dims of x, of which shift, first and second have some; "
      "params "
@@ -138,13 +138,15 @@ static constexpr KernelRow rows[] = {
      "stride.., padding.., "
      "dilation..",
      max_pool, nullptr},
-    {"max_pool_backward", "dy, indices -> dx; dims as max_pool", max_pool_backward, nullptr},
+    {"max_pool_backward", "dy, indices -> dx; dims as max_pool", max_pool_backward,
+     nullptr},
     {"avg_pool",
      "x -> y; dims as max_pool; params divisor(i; 0: elements of the window), "
      "count_include_pad(i), then those of "
      "max_pool, or none of them: as many windows as y has",
      avg_pool, nullptr},
-    {"avg_pool_backward", "dy -> dx; dims and params as avg_pool", avg_pool_backward, nullptr},
+    {"avg_pool_backward", "dy -> dx; dims and params as avg_pool", avg_pool_backward,
+     nullptr},
     {"embedding", "weight, indices -> y; dims i.., e, v", embedding, NNTILE_ON_CUDA(embedding),
      Work::table},
     {"embedding_backward",

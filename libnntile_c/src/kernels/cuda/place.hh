@@ -14,6 +14,9 @@ struct CudaPlace {
     cublasHandle_t blas;
     Refused* refused;  // on the device, of this task
     bool* watched;     // the host reads it when the task has ended
+    // Memory of the worker, for what a task has between its own kernels.
+    void* scratch;
+    static constexpr size_t scratch_bytes = size_t{16} << 20;
 
     // For a kernel that looks at its data: where it writes what it refuses (refuse_at).
     cudaError_t watch(Refused*& at) const {
