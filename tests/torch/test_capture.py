@@ -386,6 +386,23 @@ def test_libraries_can_ask() -> None:
     assert not torch.cuda.is_available() or not torch.cuda.is_current_stream_capturing()
 
 
+def test_optimizers_step_where_pytorch_has_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    model = nn.Linear(3, 2).to(DEVICE)
+    optimizer = torch.optim.Adam(model.parameters())
+
+    @torch_nntile.capture
+    def step(x: Tensor) -> Tensor:
+        optimizer.zero_grad()
+        loss = model(x).square().sum()
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    losses = [step(torch.ones(4, 3, device=DEVICE)).item() for _ in range(5)]
+    assert losses == sorted(losses, reverse=True) and step.replays > 0
+
+
 def test_leaves_without_elements_are_made_anew() -> None:
     @torch_nntile.capture
     def function() -> list[Tensor]:

@@ -90,10 +90,9 @@ class Watch(TorchFunctionMode):
             for optimizer in self.optimizers:
                 self._make_live(optimizer)
             # What libraries ask before they look at data: transformers does, to warn and to save work.
-            with (
-                self,
-                mock.patch.object(torch.cuda, "is_current_stream_capturing", return_value=True),
-            ):
+            # PyTorch's optimizers ask, too, where there is a GPU, and would refuse to step.
+            asked = mock.Mock(side_effect=lambda: self._optimizer is None)
+            with self, mock.patch.object(torch.cuda, "is_current_stream_capturing", asked):
                 yield
         finally:
             for hook in hooks:
