@@ -3,6 +3,7 @@
 // wait for that worker, or for data. There is one only where there are GPUs.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <functional>
 #include <mutex>
@@ -16,8 +17,8 @@ struct RunTask;
 class Attendant {
 public:
     using Duty = void (*)(RunTask&);
-    void start();
-    void stop();  // when nothing is left to do
+    void start(double spin_seconds);  // which it looks for more before it sleeps
+    void stop();                      // when nothing is left to do
     void hand(Duty duty, RunTask& task);
 
 private:
@@ -29,7 +30,9 @@ private:
     std::mutex mutex_;
     std::condition_variable changed_;
     std::vector<Job> jobs_;
-    bool ended_ = false;
+    std::atomic<bool> called_{false};
+    bool asleep_ = false, ended_ = false;
+    double spin_seconds_ = 0;
     std::thread thread_;
 };
 

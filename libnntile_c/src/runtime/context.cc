@@ -127,7 +127,7 @@ void start_locked(const Config& config) {
     e.submitted = e.done = 0;
     e.abandon = false;
     e.float_state = float_state();
-    if (backend::devices() > 0) e.attendant.start();
+    if (backend::devices() > 0) e.attendant.start(spin_seconds);
     e.open = true;
     ++c.generation;
     c.active = true;
