@@ -69,34 +69,60 @@ __device__ T read(const Register& r, Compute kind) {
     return kind == compute_f64 ? static_cast<T>(r.d) : static_cast<T>(r.i);
 }
 
-// What a thread has: in each slot a register for each of its elements.
+// What a thread has: in each slot a register for each of its elements. All of this goes by value,
+// and what a step needs is read before its loop: writing a register could change what is elsewhere,
+// for all that the compiler knows.
 struct Mine {
-    Register* registers;
     int count;
-    __device__ Register& at(int slot, int element) const {
-        return registers[(slot * count + element) * map_threads];
+    __device__ int place(int slot) const {
+        return slot * count * static_cast<int>(map_threads) + static_cast<int>(threadIdx.x);
+    }
+    __device__ Register& at(int slot, int element) const { return at_place(place(slot), element); }
+    __device__ static Register& at_place(int place, int element) {
+        return shared_memory<Register>()[place + element * static_cast<int>(map_threads)];
     }
 };
 
+// An operand of a step, and a result of it.
 template <class T>
-__device__ void put(const Mine& mine, const Step& step, int output, int element, T x) {
-    if (step.narrow != DType::none) x = narrowed(x, step.narrow);
-    as<T>(mine.at(step.out[output], element)) = x;
-}
+struct Operand {
+    int place;
+    Compute kind;
+    __device__ Operand(const Mine& mine, const Step& step, int k)
+        : place(mine.place(step.in[k])), kind(step.kinds[k]) {}
+    __device__ T get(int element) const { return read<T>(Mine::at_place(place, element), kind); }
+};
+template <class T>
+struct Result {
+    int place;
+    DType narrow;
+    __device__ Result(const Mine& mine, const Step& step, int k)
+        : place(mine.place(step.out[k])), narrow(step.narrow) {}
+    __device__ void set(int element, T x) const {
+        if (narrow != DType::none) x = narrowed(x, narrow);
+        as<T>(Mine::at_place(place, element)) = x;
+    }
+};
 
 template <class Row, class T, bool choice, size_t... i, size_t... o, size_t... k>
-__device__ void call(const Mine& mine, const Step& step, const Param* p, std::index_sequence<i...>,
+__device__ void call(Mine mine, const Step& step, const Param* p, std::index_sequence<i...>,
                      std::index_sequence<o...>, std::index_sequence<k...>) {
+    const auto go = [&](auto... operands) {
+        return [&, operands...](auto... results) {
+            return [=](auto... params) {
 #pragma unroll 1
-    for (int v = 0; v < mine.count; ++v) {
-        const auto y =
-            Row::apply(read<T>(mine.at(step.in[i], v), step.kinds[i])...,
-                       param<Row::kinds.kind[k], choice>(static_cast<T>(p[k].f), p[k].i)...);
-        (put(mine, step, o, v, value_of(y, o)), ...);
-    }
+                for (int v = 0; v < mine.count; ++v) {
+                    const auto y = Row::apply(operands.get(v)..., params...);
+                    (results.set(v, value_of(y, o)), ...);
+                }
+            };
+        };
+    };
+    go(Operand<T>(mine, step, i)...)(Result<T>(mine, step, o)...)(
+        param<Row::kinds.kind[k], choice>(static_cast<T>(p[k].f), p[k].i)...);
 }
 template <class Row, class T>
-__device__ void formula(const Mine& mine, const Step& step, const Param* p) {
+__device__ void formula(Mine mine, const Step& step, const Param* p) {
     constexpr auto i = std::make_index_sequence<Row::inputs>();
     constexpr auto o = std::make_index_sequence<Row::outputs>();
     constexpr auto k = std::make_index_sequence<Row::kinds.count>();
@@ -106,24 +132,23 @@ __device__ void formula(const Mine& mine, const Step& step, const Param* p) {
     call<Row, T, false>(mine, step, p, i, o, k);
 }
 template <class T, class Loop>
-__device__ void loop(const Mine& mine, const Step& step, const Param* p, int index_slot,
-                     Loop&& body) {
+__device__ void loop(Mine mine, const Step& step, const Param* p, int index_slot, Loop&& body) {
 #pragma unroll 1
     for (int v = 0; v < mine.count; ++v) {
         T in[most_in] = {}, out[most_out] = {};
 #pragma unroll
         for (int k = 0; k < most_in; ++k)
-            if (k < step.n_in) in[k] = read<T>(mine.at(step.in[k], v), step.kinds[k]);
+            if (k < step.n_in) in[k] = Operand<T>(mine, step, k).get(v);
         const int64_t index = index_slot < 0 ? 0 : mine.at(index_slot, v).i;
         body(Element1<T>{in, p, index, step.result, out});
 #pragma unroll
         for (int k = 0; k < most_out; ++k)
-            if (k < step.n_out) put(mine, step, k, v, out[k]);
+            if (k < step.n_out) Result<T>(mine, step, k).set(v, out[k]);
     }
 }
 
 template <class T, Compute compute>
-__device__ void apply(const Mine& mine, const Step& step, const Param* p, int index_slot) {
+__device__ void apply(Mine mine, const Step& step, const Param* p, int index_slot) {
     switch (step.primitive) {
 #define MAP(name, types, ...)                                                                 \
     case number_of_##name:                                                                    \
@@ -148,7 +173,7 @@ __device__ Refusal refusal_of(MapCheck check, T x) {
 }
 
 template <class T, Compute compute>
-__device__ void run_step(const MapJob& job, const Step& step, const Mine& mine) {
+__device__ void run_step(const MapJob& job, const Step& step, Mine mine) {
     if (step.check != MapCheck::none)
         for (int v = 0; v < mine.count; ++v) {
             const T x = read<T>(mine.at(step.in[step.checked], v), step.kinds[step.checked]);
@@ -184,7 +209,7 @@ struct Offsets {
 };
 
 template <class T>
-__device__ void load_some(const Mine& mine, int slot, const JobBlock& b, const int64_t* offsets) {
+__device__ void load_some(Mine mine, int slot, const JobBlock& b, const int64_t* offsets) {
     T x[most_elements];
     if (b.is_number) {
         for (T& one : x) one = load_as<T>(b, 0);
@@ -206,7 +231,7 @@ __device__ void load_some(const Mine& mine, int slot, const JobBlock& b, const i
         if (v < mine.count) as<T>(mine.at(slot, v)) = x[v];
 }
 template <class T>
-__device__ void store_some(const Mine& mine, int slot, const JobBlock& b, const int64_t* offsets,
+__device__ void store_some(Mine mine, int slot, const JobBlock& b, const int64_t* offsets,
                            int count) {
     switch (b.dtype) {
 #define DO(d)                                                                                    \
@@ -224,9 +249,9 @@ __device__ void store_some(const Mine& mine, int slot, const JobBlock& b, const 
 }
 
 template <int most_dims>
-__global__ void __launch_bounds__(map_threads) run_map(const __grid_constant__ MapJob job) {
+__global__ void __launch_bounds__(map_threads, 8) run_map(const __grid_constant__ MapJob job) {
     const auto& space = job.blocks;
-    const Mine mine{shared_memory<Register>() + threadIdx.x, job.elements};
+    const Mine mine{job.elements};
     const int64_t width = int64_t{map_threads} * job.elements;
     for (int64_t begin = blockIdx.x * width; begin < space.count; begin += gridDim.x * width) {
         const int64_t first = begin + threadIdx.x;
