@@ -138,15 +138,13 @@ static constexpr KernelRow rows[] = {
      "stride.., padding.., "
      "dilation..",
      max_pool, nullptr},
-    {"max_pool_backward", "dy, indices -> dx; dims as max_pool", max_pool_backward,
-     nullptr},
+    {"max_pool_backward", "dy, indices -> dx; dims as max_pool", max_pool_backward, nullptr},
     {"avg_pool",
      "x -> y; dims as max_pool; params divisor(i; 0: elements of the window), "
      "count_include_pad(i), then those of "
      "max_pool, or none of them: as many windows as y has",
      avg_pool, nullptr},
-    {"avg_pool_backward", "dy -> dx; dims and params as avg_pool", avg_pool_backward,
-     nullptr},
+    {"avg_pool_backward", "dy -> dx; dims and params as avg_pool", avg_pool_backward, nullptr},
     {"embedding", "weight, indices -> y; dims i.., e, v", embedding, NNTILE_ON_CUDA(embedding),
      Work::table},
     {"embedding_backward",
