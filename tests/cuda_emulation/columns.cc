@@ -426,9 +426,203 @@ void test_convolution() {
     }
 }
 
-constexpr void (*tests[])() = {test_map,       test_copy,      test_fill,       test_gemm,
-                               test_reduce,    test_softmax,   test_norm,       test_cross_entropy,
-                               test_embedding, test_attention, test_convolution};
+void test_nll() {
+    for (int round = 0; round < cases_of_a_row; ++round) {
+        const RowCase c;
+        const int64_t classes = c.sizes.back(), reduction = random_int(0, 2);
+        const bool wrong = random_int(0, 9) == 0, each = reduction == 0;
+        Tensor x = c.rows(), target = c.one(random_int(0, 1) ? DType::i64 : DType::i32),
+               w = c.line(c.dtype), total = c.single(c.dtype),
+               y = each ? c.one(c.dtype) : c.single(c.dtype), dx = c.rows();
+        target.fill([&] { return double(random_int(wrong ? classes : 0, classes - !wrong)); });
+        for (Tensor* t : {&x, &y}) t->random();
+        for (Tensor* t : {&w, &total}) t->random(0.5, 2);
+        Tensor *weight = random_int(0, 1) ? &w : nullptr, *mean = reduction == 1 ? &total : nullptr;
+        const kernels::Param ignored = integer(random_int(0, 3) ? -100 : 0);
+        compare("nll_loss_backward", c.sizes, {&y, &target, weight, mean, &dx}, 1,
+                {integer(reduction), ignored}, c.tolerance());
+        compare("nll_loss", c.sizes, {&x, &target, weight, mean, &y}, 1,
+                {integer(reduction), ignored, integer(random_int(0, 1))}, c.tolerance());
+    }
+}
+
+// Dims that an operand may lack.
+Index some_of(int64_t first, int64_t last) {
+    Index dims;
+    for (int64_t d = first; d < last; ++d)
+        if (random_int(0, 2) == 0) dims.push_back(d);
+    return dims;
+}
+Index joined(Index a, const Index& b) {
+    a.insert(a.end(), b.begin(), b.end());
+    return a;
+}
+Index between(int64_t first, int64_t last) {
+    Index dims;
+    for (int64_t d = first; d < last; ++d) dims.push_back(d);
+    return dims;
+}
+
+// Index tensors for the last dims, `count` of them. A wrong one is always the same.
+std::vector<Tensor> any_indices(const Index& sizes, int64_t count, bool wrap) {
+    const auto rank = static_cast<int64_t>(sizes.size()) - count;
+    const bool wrong = random_int(0, 9) == 0;
+    std::vector<Tensor> all;
+    for (int64_t k = 0; k < count; ++k) {
+        const int64_t size = sizes[static_cast<size_t>(rank + k)];
+        all.emplace_back(random_int(0, 1) ? DType::i64 : DType::i32, sizes, any_lie(),
+                         joined(some_of(0, rank), between(rank, rank + count)));
+        all.back().fill([&] {
+            if (wrong && k == 0 && random_int(0, 3) == 0) return double(size);
+            return double(random_int(wrap ? -size : 0, size - 1));
+        });
+    }
+    return all;
+}
+
+void test_gather() {
+    for (int round = 0; round < cases_of_a_row; ++round) {
+        Index sizes = any_sizes(0, 3);
+        const auto rank = static_cast<int64_t>(sizes.size());
+        const int64_t count = random_int(1, 2);
+        for (int64_t k = 0; k < count; ++k) sizes.push_back(random_int(1, 9));
+        const bool wrap = random_int(0, 1);
+        const DType dtype = any_dtype();
+        Tensor x(dtype, sizes, any_lie(), some_of(0, rank)),
+            y(dtype, sizes, any_lie(), between(rank, rank + count));
+        std::vector<Tensor> indices = any_indices(sizes, count, wrap);
+        std::vector<Tensor*> operands{&x.random(-100, 100)};
+        for (Tensor& t : indices) operands.push_back(&t);
+        operands.push_back(&y);
+        compare("gather", sizes, operands, 1, {integer(random_int(0, 1)), integer(wrap)}, 0);
+    }
+}
+
+void test_scatter() {
+    for (int round = 0; round < 2 * cases_of_a_row; ++round) {
+        Index sizes = any_sizes(1, 2);
+        const auto own = static_cast<int64_t>(sizes.size());
+        for (int64_t d = random_int(0, 2); d > 0; --d) sizes.push_back(random_int(0, 6));
+        const auto rank = static_cast<int64_t>(sizes.size());
+        const int64_t count = random_int(1, 2);
+        for (int64_t k = 0; k < count; ++k) sizes.push_back(random_int(1, 5));
+        const bool wrap = random_int(0, 1);
+        const DType dtype = any_dtype(), from = random_int(0, 3) ? dtype : any_dtype();
+        Tensor base(dtype, sizes, any_lie(), between(own, rank)),
+            x(from, sizes, any_lie(), between(rank, rank + count)), y(base);
+        std::vector<Tensor> indices = any_indices(sizes, count, wrap);
+        std::vector<Tensor*> operands{&base.random(), &x.random()};
+        for (Tensor& t : indices) operands.push_back(&t);
+        operands.push_back(&y.random());
+        if (random_int(0, 1)) operands[0] = &y;
+        compare("scatter", sizes, operands, 1,
+                {integer(random_int(0, 1)), integer(wrap), integer(rank - own),
+                 integer(random_int(0, 4)), integer(random_int(0, 1)), real(random_int(1, 2))},
+                20 * epsilon(dtype));
+    }
+}
+
+void test_triangle() {
+    for (int round = 0; round < cases_of_a_row; ++round) {
+        Index sizes = any_sizes(0, 2);
+        for (int64_t& size : sizes) size = std::min<int64_t>(size, 3);
+        for (int d = 0; d < 2; ++d) sizes.push_back(std::min<int64_t>(any_size(), 40));
+        const DType dtype = any_dtype();
+        Tensor x(dtype, sizes, any_lie()), y(dtype, sizes, any_lie());
+        compare("triangle", sizes, {&x.random(), &y}, 1,
+                {integer(random_int(-50, 50)), integer(random_int(0, 1))}, 0, nullptr,
+                random_int(0, 30));
+    }
+}
+
+void test_copies() {
+    for (int round = 0; round < cases_of_a_row; ++round) {
+        Index sizes = any_sizes(0, 2);
+        const int64_t count = random_int(1, 4);
+        // Parts of a row whose elements lie apart are as wide as each other.
+        const Lie lie = any_lie();
+        const bool dense = lie == Lie::dense || lie == Lie::apart;
+        const int64_t width = random_int(0, 5);
+        std::vector<int64_t> columns;
+        int64_t total = 0;
+        for (int64_t k = 0; k < count; ++k) {
+            columns.push_back(dense ? random_int(0, 5) : width);
+            total += columns.back();
+        }
+        sizes.push_back(total);
+        const DType dtype = any_dtype();
+        Tensor y(dtype, sizes, lie);
+        std::vector<Tensor> parts;
+        std::vector<Tensor*> operands;
+        std::vector<kernels::Param> params;
+        int64_t at = 0;
+        for (int64_t n : columns) {  // each has more columns than are read
+            parts.emplace_back(dtype, sizes, any_lie()).random();
+            params.push_back(integer(n));
+            params.push_back(integer(at * y.strides.back()));
+            at += n;
+        }
+        for (Tensor& t : parts) operands.push_back(&t);
+        operands.push_back(&y);
+        compare("copies", sizes, operands, 1, params, 0);
+    }
+}
+
+void test_flip() {
+    for (int round = 0; round < cases_of_a_row; ++round) {
+        const Index sizes = any_sizes(1, 4);
+        const DType dtype = any_dtype();
+        Tensor x(dtype, sizes, any_lie()), y(dtype, sizes, any_lie());
+        compare("flip", sizes, {&x.random(), &y}, 1,
+                {integer(random_int(0, static_cast<int64_t>(sizes.size())))}, 0);
+    }
+}
+
+// Few values, of which many are equal, and some nan.
+Tensor& few_values(Tensor& t) {
+    const bool nan = is_floating(t.dtype) && random_int(0, 1);
+    return t.fill([=] {
+        return nan && random_int(0, 19) == 0 ? NAN : static_cast<double>(random_int(0, 5));
+    });
+}
+
+void test_argmax() {
+    for (const char* name : {"argmax", "argmin"})
+        for (int round = 0; round < cases_of_a_row; ++round) {
+            const Index sizes = any_sizes(1, 3);
+            const auto rank = static_cast<int64_t>(sizes.size());
+            const int64_t reduced = random_int(1, rank);
+            Tensor x(any_dtype(), sizes, any_lie()),
+                y(DType::i64, sizes, any_lie(), between(rank - reduced, rank));
+            compare(name, sizes, {&few_values(x), &y}, 1, {integer(reduced)}, 0);
+        }
+}
+
+void test_scan() {
+    for (int round = 0; round < 2 * cases_of_a_row; ++round) {
+        Index sizes = any_sizes(0, 2);
+        sizes.push_back(random_int(0, 5) ? random_int(0, 40) : random_int(100, 300));
+        if (sizes.size() > 1) sizes[0] = std::min<int64_t>(sizes[0], 16);
+        const DType dtype = any_dtype();
+        Tensor x(dtype, sizes, any_lie()),
+            y(is_floating(dtype) ? dtype : DType::i64, sizes, any_lie()),
+            best(dtype, sizes, any_lie()), places(DType::i64, sizes, any_lie());
+        const int64_t op = random_int(0, is_floating(dtype) ? 2 : 1);
+        if (op == 1 && !is_floating(dtype)) x.random(1, 1);
+        else x.random(op == 1 ? 0.9 : -1, 1.1);
+        compare("scan", sizes, {&x, &y}, 1, {integer(op)}, 1e-12);
+        compare("cumulative_extreme", sizes, {&few_values(x), &best, &places}, 2,
+                {integer(random_int(0, 1))}, 0);
+    }
+    Tensor x(DType::f32, {5000, 40}, Lie::reversed), y(x);  // rows side by side
+    compare("scan", {5000, 40}, {&x.random(), &y}, 1, {integer(0)}, 1e-12);
+}
+
+constexpr void (*tests[])() = {test_map,       test_copy,      test_fill,        test_gemm,
+                               test_reduce,    test_softmax,   test_norm,        test_cross_entropy,
+                               test_embedding, test_attention, test_convolution, test_nll,
+                               test_gather,    test_scatter,   test_triangle,    test_copies,
+                               test_flip,      test_argmax,    test_scan};
 
 }  // namespace
 

@@ -3,13 +3,13 @@
 // an index is data, so a wrong one is an error of the task; nothing outside of the table is
 // touched.
 #include <algorithm>
-#include <cinttypes>
 #include <limits>
 
-#include "base/error.hh"
 #include "kernels/convert.hh"
 #include "kernels/copy_run.hh"
 #include "kernels/functions.hh"
+#include "kernels/refuse.hh"
+#include "kernels/scatter.hh"
 #include "kernels/space.hh"
 #include "kernels/transpose.hh"
 
@@ -19,8 +19,7 @@ namespace {
 // Index tensors, one for each of the table's dims.
 struct Indices {
     const Args& args;
-    const char* name;  // of the op, for the error
-    Status refused;    // PyTorch's class for a wrong index depends on the op
+    Refusal refusal;  // of the op
     std::span<const Block> blocks;
     const int64_t *sizes, *strides;  // of the table's dims
     bool wrap;                       // a negative index counts from the end
@@ -50,11 +49,7 @@ struct Indices {
                                 : reinterpret_cast<const int32_t*>(b.data)[offsets[k]];
             const int64_t given = index;
             if (wrap && index < 0) index += sizes[k];
-            if (index < 0 || index >= sizes[k])
-                return fail_task(args, static_cast<int>(refused),
-                                 "%s: index %" PRId64
-                                 " is out of bounds for a dim of size %" PRId64,
-                                 name, given, sizes[k]);
+            if (index < 0 || index >= sizes[k]) return refuse(args, {refusal, given, sizes[k]});
             *place += index * strides[k];
         }
         return 0;
@@ -249,32 +244,6 @@ int gather_of(const Args& args, const Indices& indices, const Space& s) {
 }
 
 // ---- scatter
-
-enum { put, put_add, put_mul, put_amin, put_amax };
-
-template <int mode, class T>
-T joined(T y, T x, T alpha) {
-    if constexpr (mode == put_add) return y + alpha * x;
-    else if constexpr (mode == put_mul) return y * x;
-    else if constexpr (mode == put_amin) return y != y || y < x ? y : x;
-    else if constexpr (mode == put_amax) return y != y || y > x ? y : x;
-    else return x;
-}
-
-// What joined() leaves as it is.
-template <class T>
-T neutral(int mode, DType dtype) {
-    if (mode == put_mul) return 1;
-    if (mode == put_add || mode == put) return 0;
-    if (std::numeric_limits<T>::has_infinity)
-        return mode == put_amin ? std::numeric_limits<T>::infinity()
-                                : -std::numeric_limits<T>::infinity();
-    const int bits = static_cast<int>(size_of(dtype)) * 8;
-    if (dtype == DType::boolean) return mode == put_amin;
-    if (dtype == DType::u8) return mode == put_amin ? 255 : 0;
-    const int64_t high = static_cast<int64_t>(~uint64_t{0} >> (65 - bits));
-    return static_cast<T>(mode == put_amin ? high : -high - 1);
-}
 
 // Points of `own` are those of the result, those of `more` come to them one after the other: in
 // row-major order, so that the bits depend on no cut.
@@ -562,8 +531,7 @@ int gather(const Args& args) {
     const bool of_dim = args.params[0].i;
     const Block &x = args.blocks.front(), &y = args.blocks.back();
     const Indices indices{args,
-                          of_dim ? "gather" : "index",
-                          of_dim ? Status::runtime : Status::index_error,
+                          of_dim ? Refusal::gather : Refusal::indexing,
                           args.blocks.subspan(1, count),
                           args.sizes.data() + rank,
                           x.strides + rank,
@@ -597,8 +565,7 @@ int scatter(const Args& args) {
         if (int status = copy(whole)) return status;
     }
     const Indices indices{args,
-                          of_dim ? "scatter" : "index_put",
-                          of_dim ? Status::runtime : Status::index_error,
+                          of_dim ? Refusal::scatter : Refusal::index_put,
                           args.blocks.subspan(2, count),
                           args.sizes.data() + rank,
                           y.strides + rank,

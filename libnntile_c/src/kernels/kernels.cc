@@ -14,7 +14,7 @@ static constexpr KernelRow rows[] = {
      "x.. -> y; dims rows.., columns; params of each x: its columns(i), offset of the first one in "
      "y(i). Each x goes "
      "to its own part of y",
-     copies, nullptr},
+     copies, NNTILE_ON_CUDA(copies)},
     {"fill", "-> y; any dims; params value(f)", fill, NNTILE_ON_CUDA(fill)},
     {"gemm",
      "a, b, c? -> y; dims batch.., m, n, k; params alpha(f), beta(f), accumulate(i). "
@@ -27,9 +27,9 @@ static constexpr KernelRow rows[] = {
      "accumulate(i)",
      reduce, NNTILE_ON_CUDA(reduce)},
     {"argmax", "x -> y (i64); dims outer.., reduced..; params number of reduced dims(i)", argmax,
-     nullptr},
+     NNTILE_ON_CUDA(argmax)},
     {"argmin", "x -> y (i64); dims outer.., reduced..; params number of reduced dims(i)", argmin,
-     nullptr},
+     NNTILE_ON_CUDA(argmin)},
     {"softmax", "x -> y; dims rows.., d", softmax, NNTILE_ON_CUDA(softmax)},
     {"log_softmax", "x -> y; dims rows.., d", log_softmax, NNTILE_ON_CUDA(log_softmax)},
     {"softmax_backward", "dy, y -> dx; dims rows.., d", softmax_backward,
@@ -52,14 +52,14 @@ static constexpr KernelRow rows[] = {
     {"nll_loss",
      "logp, target, weight?, total_weight? -> y; dims rows.., classes; params "
      "reduction(i: none|mean|sum), ignore_index(i), accumulate(i). mean divides by total_weight",
-     nll_loss, nullptr},
+     nll_loss, NNTILE_ON_CUDA(nll_loss)},
     {"nll_total_weight",
      "target, weight? -> total; dims rows.., classes; params ignore_index(i), accumulate(i)",
      nll_total_weight, NNTILE_ON_CUDA(nll_total_weight)},
     {"nll_loss_backward",
      "dy, target, weight?, total_weight? -> dx; dims rows.., classes; params "
      "reduction(i: none|mean|sum), ignore_index(i)",
-     nll_loss_backward, nullptr},
+     nll_loss_backward, NNTILE_ON_CUDA(nll_loss_backward)},
     {"cross_entropy",
      "x, target, weight?, total_weight? -> loss, logsumexp (f64); dims rows.., classes; params "
      "ignore_index(i), "
@@ -168,17 +168,18 @@ static constexpr KernelRow rows[] = {
      "x, indices.. -> y; dims any.., then those of x that are indexed; params of_dim(i: 1 for "
      "gather, whose wrong "
      "index is no IndexError), wrap(i: a negative index counts from the end)",
-     gather, nullptr, Work::visits},
+     gather, NNTILE_ON_CUDA(gather), Work::visits},
     {"scatter",
      "base, x, indices.. -> y; dims those of y and x.., those of x alone.., then those of y that "
      "are indexed; params "
      "of_dim(i), wrap(i), number of dims of x alone(i), mode(i: put|sum|prod|amin|amax), "
      "include_self(i), alpha(f). y "
      "may be base",
-     scatter, nullptr, Work::visits},
-    {"scan", "x -> y; dims rows.., d; params op(i: sum|prod|logsumexp)", scan, nullptr},
+     scatter, NNTILE_ON_CUDA(scatter), Work::visits},
+    {"scan", "x -> y; dims rows.., d; params op(i: sum|prod|logsumexp)", scan,
+     NNTILE_ON_CUDA(scan)},
     {"cumulative_extreme", "x -> y, indices (i64); dims rows.., d; params largest(i)",
-     cumulative_extreme, nullptr},
+     cumulative_extreme, NNTILE_ON_CUDA(cumulative_extreme)},
     {"sort",
      "x -> y, indices (i64); dims rows.., k = d, d; params descending(i). Of equals the first "
      "stays first",
@@ -188,12 +189,12 @@ static constexpr KernelRow rows[] = {
     {"kthvalue", "x -> y, indices (i64); dims rows.., 1, d; params k(i, from 1)", kthvalue,
      nullptr},
     {"flip", "x -> y; dims any.., then those that are turned round; params their number(i)", flip,
-     nullptr},
+     NNTILE_ON_CUDA(flip)},
     {"triangle",
      "x -> y; dims matrices.., rows, columns; params diagonal(i), upper(i: that side stays, else "
      "the lower one). The "
      "index is the place of a row among all",
-     triangle, nullptr, Work::pass, 2},
+     triangle, NNTILE_ON_CUDA(triangle), Work::pass, 2},
     {"resample",
      "x -> y; dims rows.., then of each dim that is resampled m of y and n of x; params "
      "mode(i: nearest|nearest_exact|linear|cubic|reflect|replicate), align_corners(i), "

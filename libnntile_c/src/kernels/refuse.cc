@@ -11,6 +11,11 @@ namespace nntile::kernels {
 int refuse(const Args& args, const Refused& refused) {
     constexpr int runtime = static_cast<int>(Status::runtime),
                   out_of_range = static_cast<int>(Status::index_error);
+    const auto of_a_dim = [&](const char* name, int status) {
+        return fail_task(args, status,
+                         "%s: index %" PRId64 " is out of bounds for a dim of size %" PRId64, name,
+                         refused.place, refused.end);
+    };
     switch (refused.what) {
         case Refusal::none: break;
         case Refusal::zero_divisor: return fail_task(args, runtime, "ZeroDivisionError");
@@ -24,6 +29,11 @@ int refuse(const Args& args, const Refused& refused) {
             return fail_task(args, out_of_range,
                              "target %" PRId64 " is out of range [0, %" PRId64 ")", refused.place,
                              refused.end);
+        // PyTorch's class for a wrong index depends on the op.
+        case Refusal::gather: return of_a_dim("gather", runtime);
+        case Refusal::indexing: return of_a_dim("index", out_of_range);
+        case Refusal::scatter: return of_a_dim("scatter", runtime);
+        case Refusal::index_put: return of_a_dim("index_put", out_of_range);
     }
     return 0;
 }

@@ -7,11 +7,22 @@
 
 namespace nntile::kernels {
 
-enum class Refusal : int32_t { none, zero_divisor, no_probability, index, target };
+enum class Refusal : int32_t {
+    none,
+    zero_divisor,
+    no_probability,
+    index,
+    target,
+    // of the ops behind gather and scatter
+    gather,
+    indexing,
+    scatter,
+    index_put,
+};
 
 struct Refused {
     Refusal what = Refusal::none;
-    int64_t place = 0, end = 0;  // of an index: it is not in [0, end)
+    int64_t place = 0, end = 0;  // of an index: it is not in [0, end), or does not count from there
 };
 
 int refuse(const Args& args, const Refused& refused);  // writes the text; returns the status

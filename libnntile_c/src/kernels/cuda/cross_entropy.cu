@@ -1,7 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Cross entropy of logits and classes, a row for a block; what is kept of a row is the logarithm of
-// its sum of exponentials. And the sum of the weights of targets, by which a mean divides.
+// its sum of exponentials. The sum of the weights of targets, by which a mean divides, and the
+// likelihoods of targets.
 #include "kernels/cuda/rows.hh"
+
+namespace nntile::kernels {
+
+CudaFunction fill_on_cuda;
+
+}  // namespace nntile::kernels
 
 namespace nntile::kernels::cuda {
 
@@ -96,6 +103,49 @@ __global__ void total_weight(const __grid_constant__ RowJob<3> job, const Smooth
     first.set(2, 0, accumulate ? first.template get<double>(2) + sum : sum);
 }
 
+enum { reduction_none, reduction_mean, reduction_sum };
+
+template <int n>
+__device__ double nll_of(const Row<n>& row, int64_t classes, const Smoothing& s) {
+    const int64_t c = class_of(row, 1, classes, s);
+    return c < 0 ? 0 : -row.get_or(2, c, 1.0) * row.template get<double>(0, c);
+}
+// logp, target, weight?, total_weight? -> y, of each row
+__global__ void nll_rows(const __grid_constant__ RowJob<5> job, const Smoothing s) {
+    const int64_t all = int64_t{gridDim.x} * blockDim.x;
+    for (int64_t number = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; number < job.rows.count;
+         number += all) {
+        const Row<5> row(job, number);
+        row.set(4, 0, nll_of(row, job.d, s));
+    }
+}
+// of all rows: by one block, in one order
+__global__ void nll_sum(const __grid_constant__ RowJob<5> job, const Smoothing s, bool mean,
+                        bool accumulate) {
+    double* const shared = shared_memory<double>();
+    double sum = 0;
+    for (int64_t number = threadIdx.x; number < job.rows.count; number += blockDim.x)
+        sum += nll_of(Row<5>(job, number), job.d, s);
+    sum = over_block<Op_sum>(sum, shared);
+    if (threadIdx.x > 0) return;
+    const Row<5> first(job, 0);
+    if (mean) sum /= first.template get<double>(3);
+    first.set(4, 0, accumulate ? first.template get<double>(4) + sum : sum);
+}
+// dy, target, weight?, total_weight? -> dx, of which all is 0
+__global__ void nll_rows_backward(const __grid_constant__ RowJob<5> job, const Smoothing s,
+                                  bool mean) {
+    const int64_t all = int64_t{gridDim.x} * blockDim.x;
+    for (int64_t number = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; number < job.rows.count;
+         number += all) {
+        const Row<5> row(job, number);
+        const int64_t c = class_of(row, 1, job.d, s);
+        if (c < 0) continue;
+        const double divisor = mean ? row.template get<double>(3) : 1;
+        row.set(4, c, -row.get_or(2, c, 1.0) * row.template get<double>(0) / divisor);
+    }
+}
+
 static Smoothing smoothing_of(const Args& args) {
     const double smoothing = args.params[1].f;
     return {args.params[0].i, smoothing / static_cast<double>(args.sizes.back()), 1 - smoothing,
@@ -139,6 +189,44 @@ NNTILE_CUDA_KERNEL(nll_total_weight) {
     return status_of(args,
                      launch<total_weight>(dim3(1), dim3(row_threads), row_threads * sizeof(double),
                                           place->stream, job, s, args.params[1].i != 0));
+}
+
+NNTILE_CUDA_KERNEL(nll_loss) {
+    using namespace cuda;
+    RowJob<5> job;
+    if (!make_row_job(job, args, {0})) return not_on_device;
+    if (!place) return 0;
+    const int64_t reduction = args.params[0].i;
+    if (reduction == reduction_none && job.rows.count == 0) return 0;
+    Smoothing s;
+    s.ignore_index = args.params[1].i;
+    if (const cudaError_t error = place->watch(s.refused)) return status_of(args, error);
+    if (reduction == reduction_none) {
+        const Grid grid = grid_of(job.rows.count);
+        return status_of(args,
+                         launch<nll_rows>(grid.blocks, grid.threads, 0, place->stream, job, s));
+    }
+    return status_of(args, launch<nll_sum>(dim3(1), dim3(row_threads), row_threads * sizeof(double),
+                                           place->stream, job, s, reduction == reduction_mean,
+                                           args.params[2].i != 0));
+}
+
+NNTILE_CUDA_KERNEL(nll_loss_backward) {
+    using namespace cuda;
+    RowJob<5> job;
+    const Param value{.f = 0};
+    Args zero = args;
+    zero.blocks = args.blocks.subspan(4, 1);
+    zero.params = {&value, 1};
+    if (!make_row_job(job, args, {1})) return not_on_device;
+    if (const int status = fill_on_cuda(zero, place)) return status;
+    if (!place || job.rows.count == 0) return 0;
+    Smoothing s;
+    s.ignore_index = args.params[1].i;
+    if (const cudaError_t error = place->watch(s.refused)) return status_of(args, error);
+    const Grid grid = grid_of(job.rows.count);
+    return status_of(args, launch<nll_rows_backward>(grid.blocks, grid.threads, 0, place->stream,
+                                                     job, s, args.params[0].i == reduction_mean));
 }
 
 }  // namespace nntile::kernels

@@ -37,7 +37,7 @@ struct Row {
     int64_t at[n] = {};
 
     __device__ Row(const RowJob<n>& j, int64_t number) : job(j) {
-        for (int d = j.rows.dims; d-- > 0;) {
+        for (int d = j.rows.dims; d-- > 0 && number > 0;) {
             const int64_t place = take_place(number, j.rows.sizes[d]);
             for (int k = 0; k < n; ++k) at[k] += place * j.rows.blocks[k].strides[d];
         }
