@@ -104,8 +104,10 @@ struct Result {
     }
 };
 
+// Not inlined: in one function with all others a row would get their registers, and ptxas takes
+// minutes for it.
 template <class Row, class T, bool choice, size_t... i, size_t... o, size_t... k>
-__device__ void call(Mine mine, const Step& step, const Param* p, std::index_sequence<i...>,
+__device__ __noinline__ void call(Mine mine, const Step& step, const Param* p, std::index_sequence<i...>,
                      std::index_sequence<o...>, std::index_sequence<k...>) {
     const auto go = [&](auto... operands) {
         return [&, operands...](auto... results) {
@@ -132,7 +134,7 @@ __device__ void formula(Mine mine, const Step& step, const Param* p) {
     call<Row, T, false>(mine, step, p, i, o, k);
 }
 template <class T, class Loop>
-__device__ void loop(Mine mine, const Step& step, const Param* p, int index_slot, Loop&& body) {
+__device__ __noinline__ void loop(Mine mine, const Step& step, const Param* p, int index_slot, Loop&& body) {
 #pragma unroll 1
     for (int v = 0; v < mine.count; ++v) {
         T in[most_in] = {}, out[most_out] = {};
