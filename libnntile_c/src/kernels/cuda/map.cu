@@ -107,8 +107,9 @@ struct Result {
 // Not inlined: in one function with all others a row would get their registers, and ptxas takes
 // minutes for it.
 template <class Row, class T, bool choice, size_t... i, size_t... o, size_t... k>
-__device__ __noinline__ void call(Mine mine, const Step& step, const Param* p, std::index_sequence<i...>,
-                     std::index_sequence<o...>, std::index_sequence<k...>) {
+__device__ __noinline__ void call(Mine mine, const Step& step, const Param* p,
+                                  std::index_sequence<i...>, std::index_sequence<o...>,
+                                  std::index_sequence<k...>) {
     const auto go = [&](auto... operands) {
         return [&, operands...](auto... results) {
             return [=](auto... params) {
@@ -134,7 +135,8 @@ __device__ void formula(Mine mine, const Step& step, const Param* p) {
     call<Row, T, false>(mine, step, p, i, o, k);
 }
 template <class T, class Loop>
-__device__ __noinline__ void loop(Mine mine, const Step& step, const Param* p, int index_slot, Loop&& body) {
+__device__ __noinline__ void loop(Mine mine, const Step& step, const Param* p, int index_slot,
+                                  Loop&& body) {
 #pragma unroll 1
     for (int v = 0; v < mine.count; ++v) {
         T in[most_in] = {}, out[most_out] = {};
@@ -250,8 +252,17 @@ __device__ void store_some(Mine mine, int slot, const JobBlock& b, const int64_t
     }
 }
 
+__device__ __noinline__ void run_steps(const MapJob& job, Mine mine) {
+    for (int i = 0; i < job.n_steps; ++i) {
+        const Step& step = job.steps[i];
+        if (step.compute == compute_f32) run_step<float, compute_f32>(job, step, mine);
+        else if (step.compute == compute_f64) run_step<double, compute_f64>(job, step, mine);
+        else run_step<int64_t, compute_i64>(job, step, mine);
+    }
+}
+
 template <int most_dims>
-__global__ void __launch_bounds__(map_threads, 8) run_map(const __grid_constant__ MapJob job) {
+__device__ void run_elements(const MapJob& job) {
     const auto& space = job.blocks;
     const Mine mine{job.elements};
     const int64_t width = int64_t{map_threads} * job.elements;
@@ -277,12 +288,7 @@ __global__ void __launch_bounds__(map_threads, 8) run_map(const __grid_constant_
             else if (job.kinds[k] == compute_f64) load_some<double>(mine, job.slots[k], b, offsets);
             else load_some<int64_t>(mine, job.slots[k], b, offsets);
         }
-        for (int i = 0; i < job.n_steps; ++i) {
-            const Step& step = job.steps[i];
-            if (step.compute == compute_f32) run_step<float, compute_f32>(job, step, mine);
-            else if (step.compute == compute_f64) run_step<double, compute_f64>(job, step, mine);
-            else run_step<int64_t, compute_i64>(job, step, mine);
-        }
+        run_steps(job, mine);
         // So many of its elements are before the end.
         int count = 0;
         while (count < job.elements && first + count * int64_t{map_threads} < space.count) ++count;
@@ -296,6 +302,13 @@ __global__ void __launch_bounds__(map_threads, 8) run_map(const __grid_constant_
             else store_some<int64_t>(mine, job.slots[k], b, offsets, count);
         }
     }
+}
+
+// One kernel: ptxas compiles what a kernel calls for each anew.
+__global__ void __launch_bounds__(map_threads, 8) run_map(const __grid_constant__ MapJob job) {
+    if (job.blocks.dims <= 1) run_elements<1>(job);
+    else if (job.blocks.dims <= 3) run_elements<3>(job);
+    else run_elements<job_dims>(job);
 }
 
 // Where x and y have neighbours along different dims: squares of them turn around in shared memory,
@@ -448,11 +461,6 @@ static bool make_map_job(MapJob& job, const Args& args) {
     return bytes <= most_bytes && longest <= INT32_MAX;
 }
 
-template <int most_dims>
-static cudaError_t start_map_of(const MapJob& job, dim3 blocks, size_t shared,
-                                cudaStream_t stream) {
-    return launch<run_map<most_dims>>(blocks, dim3(map_threads), shared, stream, job);
-}
 static int start_map(const Args& args, const CudaPlace* place) {
     MapJob job;
     if (!make_map_job(job, args)) return not_on_device;
@@ -462,10 +470,8 @@ static int start_map(const Args& args, const CudaPlace* place) {
             if (const cudaError_t error = place->watch(job.refused)) return status_of(args, error);
     const Grid grid = grid_of(job.blocks.count, map_threads * static_cast<unsigned>(job.elements));
     const auto shared = static_cast<size_t>(slot_bytes(job) * job.elements);
-    const auto start = job.blocks.dims <= 1   ? start_map_of<1>
-                       : job.blocks.dims <= 3 ? start_map_of<3>
-                                              : start_map_of<job_dims>;
-    return status_of(args, start(job, grid.blocks, shared, place->stream));
+    return status_of(args,
+                     launch<run_map>(grid.blocks, dim3(map_threads), shared, place->stream, job));
 }
 
 // One input, one output.
