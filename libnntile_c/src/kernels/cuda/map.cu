@@ -107,7 +107,7 @@ struct Result {
 // Not inlined: in one function with all others a row would get their registers, and ptxas takes
 // minutes for it.
 template <class Row, class T, bool choice, size_t... i, size_t... o, size_t... k>
-__device__ __noinline__ void call(Mine mine, const Step& step, const Param* p,
+__noinline__ __device__ void call(Mine mine, const Step& step, const Param* p,
                                   std::index_sequence<i...>, std::index_sequence<o...>,
                                   std::index_sequence<k...>) {
     const auto go = [&](auto... operands) {
@@ -135,7 +135,7 @@ __device__ void formula(Mine mine, const Step& step, const Param* p) {
     call<Row, T, false>(mine, step, p, i, o, k);
 }
 template <class T, class Loop>
-__device__ __noinline__ void loop(Mine mine, const Step& step, const Param* p, int index_slot,
+__noinline__ __device__ void loop(Mine mine, const Step& step, const Param* p, int index_slot,
                                   Loop&& body) {
 #pragma unroll 1
     for (int v = 0; v < mine.count; ++v) {
@@ -252,7 +252,7 @@ __device__ void store_some(Mine mine, int slot, const JobBlock& b, const int64_t
     }
 }
 
-__device__ __noinline__ void run_steps(const MapJob& job, Mine mine) {
+__noinline__ __device__ void run_steps(const MapJob& job, Mine mine) {
     for (int i = 0; i < job.n_steps; ++i) {
         const Step& step = job.steps[i];
         if (step.compute == compute_f32) run_step<float, compute_f32>(job, step, mine);
