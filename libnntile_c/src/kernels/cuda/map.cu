@@ -19,7 +19,8 @@
 namespace nntile::kernels::cuda {
 
 constexpr int most_in = 8, most_out = 4, most_params = 64;
-constexpr int most_elements = 4;  // of a thread
+constexpr int most_elements = 4;   // of a thread
+constexpr int loose_elements = 2;  // of one whose elements do not lie side by side
 constexpr unsigned map_threads = 128;
 // Of shared memory, for a block: more than the first keeps blocks from a core beside it.
 constexpr int64_t good_bytes = 16 << 10, most_bytes = 48 << 10;
@@ -44,7 +45,8 @@ struct MapJob {
     uint8_t slots[max_map_blocks] = {};  // of the operands
     Compute kinds[max_map_blocks] = {};
     bool indexed = false;
-    int64_t index_offset = 0;
+    bool quads = false;  // an element of `blocks` is four that follow each other along the last dim
+    int64_t index_offset = 0, index_step = 0;
     int64_t index_strides[job_dims] = {};
     Refused* refused = nullptr;
 };
@@ -188,17 +190,16 @@ __device__ void run_step(const MapJob& job, const Step& step, Mine mine) {
 }
 
 // Offsets of a thread's elements in the blocks, from their places along each dim.
-template <int most_dims>
 struct Offsets {
-    int32_t place[most_elements][most_dims];
+    int32_t place[loose_elements][job_dims];
     __device__ Offsets(const Job<max_map_blocks>& space, int64_t first, int count) {
 #pragma unroll
-        for (int v = 0; v < most_elements; ++v) {
+        for (int v = 0; v < loose_elements; ++v) {
             // What is past the end is the last element again, and is not stored.
             int64_t rest = first + v * int64_t{map_threads};
             if (rest >= space.count) rest = space.count - 1;
 #pragma unroll
-            for (int d = most_dims; d-- > 0;)
+            for (int d = job_dims; d-- > 0;)
                 if (d < space.dims && v < count)
                     place[v][d] = static_cast<int32_t>(take_place(rest, space.sizes[d]));
         }
@@ -206,7 +207,7 @@ struct Offsets {
     __device__ int64_t of(int element, int dims, const int64_t* strides) const {
         int64_t offset = 0;
 #pragma unroll
-        for (int d = 0; d < most_dims; ++d)
+        for (int d = 0; d < job_dims; ++d)
             if (d < dims) offset += place[element][d] * strides[d];
         return offset;
     }
@@ -214,16 +215,16 @@ struct Offsets {
 
 template <class T>
 __device__ void load_some(Mine mine, int slot, const JobBlock& b, const int64_t* offsets) {
-    T x[most_elements];
+    T x[loose_elements];
     if (b.is_number) {
         for (T& one : x) one = load_as<T>(b, 0);
     } else {
         switch (b.dtype) {
-#define DO(d)                                                                                \
-    case DType::d:                                                                           \
-        _Pragma("unroll") for (int v = 0; v < most_elements; ++v) if (v < mine.count) x[v] = \
-            Element<DType::d>::template get<T>(                                              \
-                static_cast<const Storage<DType::d>*>(b.data)[offsets[v]]);                  \
+#define DO(d)                                                                                 \
+    case DType::d:                                                                            \
+        _Pragma("unroll") for (int v = 0; v < loose_elements; ++v) if (v < mine.count) x[v] = \
+            Element<DType::d>::template get<T>(                                               \
+                static_cast<const Storage<DType::d>*>(b.data)[offsets[v]]);                   \
         break;
             NNTILE_EACH_DTYPE(DO)
 #undef DO
@@ -231,7 +232,7 @@ __device__ void load_some(Mine mine, int slot, const JobBlock& b, const int64_t*
         }
     }
 #pragma unroll
-    for (int v = 0; v < most_elements; ++v)
+    for (int v = 0; v < loose_elements; ++v)
         if (v < mine.count) as<T>(mine.at(slot, v)) = x[v];
 }
 template <class T>
@@ -241,7 +242,7 @@ __device__ void store_some(Mine mine, int slot, const JobBlock& b, const int64_t
 #define DO(d)                                                                                    \
     case DType::d:                                                                               \
         _Pragma(                                                                                 \
-            "unroll") for (int v = 0; v < most_elements;                                         \
+            "unroll") for (int v = 0; v < loose_elements;                                        \
                            ++v) if (v <                                                          \
                                     count) static_cast<Storage<DType::d>*>(b.data)[offsets[v]] = \
             Element<DType::d>::put(as<T>(mine.at(slot, v)));                                     \
@@ -261,24 +262,23 @@ __noinline__ __device__ void run_steps(const MapJob& job, Mine mine) {
     }
 }
 
-template <int most_dims>
-__device__ void run_elements(const MapJob& job) {
+__device__ inline void run_elements(const MapJob& job) {
     const auto& space = job.blocks;
     const Mine mine{job.elements};
     const int64_t width = int64_t{map_threads} * job.elements;
     for (int64_t begin = blockIdx.x * width; begin < space.count; begin += gridDim.x * width) {
         const int64_t first = begin + threadIdx.x;
-        const Offsets<most_dims> places(space, first, job.elements);
-        int64_t offsets[most_elements] = {};
+        const Offsets places(space, first, job.elements);
+        int64_t offsets[loose_elements] = {};
         const auto find = [&](const int64_t* strides) {
 #pragma unroll
-            for (int v = 0; v < most_elements; ++v)
+            for (int v = 0; v < loose_elements; ++v)
                 if (v < job.elements) offsets[v] = places.of(v, space.dims, strides);
         };
         if (job.indexed) {
             find(job.index_strides);
 #pragma unroll
-            for (int v = 0; v < most_elements; ++v)
+            for (int v = 0; v < loose_elements; ++v)
                 if (v < job.elements) mine.at(job.n_slots, v).i = job.index_offset + offsets[v];
         }
         for (int k = 0; k < job.n_in; ++k) {
@@ -304,11 +304,101 @@ __device__ void run_elements(const MapJob& job) {
     }
 }
 
-// One kernel: ptxas compiles what a kernel calls for each anew.
+// Four elements that lie side by side, or are one: the usual case, in which a thread has one place
+// to find, and moves 16 bytes at a time.
+template <class S>
+struct alignas(4 * sizeof(S)) Quad {
+    S element[most_elements];
+};
+template <class T>
+__device__ void load_quad(Mine mine, int slot, const JobBlock& b, int64_t offset, bool wide) {
+    T x[most_elements];
+    if (b.is_number) {
+        for (T& one : x) one = load_as<T>(b, 0);
+    } else {
+        switch (b.dtype) {
+#define DO(d)                                                                    \
+    case DType::d: {                                                             \
+        const auto* at = static_cast<const Storage<DType::d>*>(b.data) + offset; \
+        Quad<Storage<DType::d>> q;                                               \
+        if (wide) q = *reinterpret_cast<const Quad<Storage<DType::d>>*>(at);     \
+        else q = {{*at, *at, *at, *at}};                                         \
+        _Pragma("unroll") for (int v = 0; v < most_elements; ++v) x[v] =         \
+            Element<DType::d>::template get<T>(q.element[v]);                    \
+        break;                                                                   \
+    }
+            NNTILE_EACH_DTYPE(DO)
+#undef DO
+            default: break;
+        }
+    }
+#pragma unroll
+    for (int v = 0; v < most_elements; ++v) as<T>(mine.at(slot, v)) = x[v];
+}
+template <class T>
+__device__ void store_quad(Mine mine, int slot, const JobBlock& b, int64_t offset) {
+    switch (b.dtype) {
+#define DO(d)                                                                    \
+    case DType::d: {                                                             \
+        Quad<Storage<DType::d>> q;                                               \
+        _Pragma("unroll") for (int v = 0; v < most_elements; ++v) q.element[v] = \
+            Element<DType::d>::put(as<T>(mine.at(slot, v)));                     \
+        auto* at = static_cast<Storage<DType::d>*>(b.data) + offset;             \
+        *reinterpret_cast<Quad<Storage<DType::d>>*>(at) = q;                     \
+        break;                                                                   \
+    }
+        NNTILE_EACH_DTYPE(DO)
+#undef DO
+        default: break;
+    }
+}
+__device__ inline void run_quads(const MapJob& job) {
+    const auto& space = job.blocks;
+    const Mine mine{most_elements};
+    const int64_t all = int64_t{gridDim.x} * map_threads;
+    for (int64_t e = int64_t{blockIdx.x} * map_threads + threadIdx.x; e < space.count; e += all) {
+        int32_t place[job_dims];
+        int64_t rest = e;
+#pragma unroll
+        for (int d = job_dims; d-- > 1;)
+            if (d < space.dims) place[d] = static_cast<int32_t>(take_place(rest, space.sizes[d]));
+        place[0] = static_cast<int32_t>(rest);
+        const auto offset_of = [&](const int64_t* strides) {
+            int64_t offset = place[0] * strides[0];
+#pragma unroll
+            for (int d = 1; d < job_dims; ++d)
+                if (d < space.dims) offset += place[d] * strides[d];
+            return offset;
+        };
+        if (job.indexed) {
+            const int64_t index = job.index_offset + offset_of(job.index_strides);
+            for (int v = 0; v < most_elements; ++v)
+                mine.at(job.n_slots, v).i = index + v * job.index_step;
+        }
+        for (int k = 0; k < job.n_in; ++k) {
+            const JobBlock& b = space.blocks[k];
+            const int64_t offset = b.is_number ? 0 : offset_of(b.strides);
+            const bool wide = b.strides[space.dims - 1] != 0;
+            if (job.kinds[k] == compute_f32) load_quad<float>(mine, job.slots[k], b, offset, wide);
+            else if (job.kinds[k] == compute_f64)
+                load_quad<double>(mine, job.slots[k], b, offset, wide);
+            else load_quad<int64_t>(mine, job.slots[k], b, offset, wide);
+        }
+        run_steps(job, mine);
+        for (int k = job.n_in; k < job.n_in + job.n_out; ++k) {
+            const JobBlock& b = space.blocks[k];
+            const int64_t offset = offset_of(b.strides);
+            if (job.kinds[k] == compute_f32) store_quad<float>(mine, job.slots[k], b, offset);
+            else if (job.kinds[k] == compute_f64) store_quad<double>(mine, job.slots[k], b, offset);
+            else store_quad<int64_t>(mine, job.slots[k], b, offset);
+        }
+    }
+}
+
+// One kernel: what kernels call, ptxas compiles for each of them anew.
 __global__ void __launch_bounds__(map_threads, 8) run_map(const __grid_constant__ MapJob job) {
-    if (job.blocks.dims <= 1) run_elements<1>(job);
-    else if (job.blocks.dims <= 3) run_elements<3>(job);
-    else run_elements<job_dims>(job);
+    if (job.quads) run_quads(job);
+    else run_elements(job);
 }
 
 // Where x and y have neighbours along different dims: squares of them turn around in shared memory,
@@ -419,6 +509,30 @@ static int64_t slot_bytes(const MapJob& job) {  // for one element of each threa
     return (job.n_slots + job.indexed) * int64_t{map_threads} * sizeof(Register);
 }
 
+// Makes an element of the job out of four, where all that move lie side by side.
+static void make_quads(MapJob& job) {
+    auto& space = job.blocks;
+    const int last = space.dims - 1, operands = job.n_in + job.n_out;
+    if (last < 0 || space.sizes[last] % most_elements != 0 ||
+        slot_bytes(job) * most_elements > most_bytes)
+        return;
+    for (int k = 0; k < operands; ++k) {
+        const JobBlock& b = space.blocks[k];
+        if (b.is_number || (b.strides[last] == 0 && k < job.n_in)) continue;
+        if (b.strides[last] != 1) return;
+        const auto bytes = static_cast<uintptr_t>(most_elements * size_of(b.dtype));
+        if (reinterpret_cast<uintptr_t>(b.data) % bytes != 0) return;
+        for (int d = 0; d < last; ++d)
+            if (b.strides[d] % most_elements != 0) return;
+    }
+    job.quads = true;
+    space.sizes[last] /= most_elements;
+    space.count /= most_elements;
+    job.index_step = job.index_strides[last];
+    job.index_strides[last] *= most_elements;
+    for (int k = 0; k < operands; ++k) space.blocks[k].strides[last] *= most_elements;
+}
+
 static bool make_map_job(MapJob& job, const Args& args) {
     const Program& program = *args.program;
     if (args.params.size() > most_params || program.n_registers > max_map_registers ||
@@ -453,7 +567,7 @@ static bool make_map_job(MapJob& job, const Args& args) {
     job.n_slots = slots.count;
     const int64_t bytes = slot_bytes(job);
     // A few elements are better given to many threads.
-    job.elements = most_elements;
+    job.elements = loose_elements;
     while (job.elements > 1 &&
            (bytes * job.elements > good_bytes || job.blocks.count < int64_t{job.elements} << 17))
         job.elements /= 2;
@@ -468,8 +582,11 @@ static int start_map(const Args& args, const CudaPlace* place) {
     for (int k = 0; k < job.n_steps && !job.refused; ++k)
         if (job.steps[k].check != MapCheck::none)
             if (const cudaError_t error = place->watch(job.refused)) return status_of(args, error);
-    const Grid grid = grid_of(job.blocks.count, map_threads * static_cast<unsigned>(job.elements));
-    const auto shared = static_cast<size_t>(slot_bytes(job) * job.elements);
+    make_quads(job);
+    const int elements = job.quads ? most_elements : job.elements;
+    const Grid grid =
+        grid_of(job.blocks.count, map_threads * static_cast<unsigned>(job.quads ? 1 : elements));
+    const auto shared = static_cast<size_t>(slot_bytes(job) * elements);
     return status_of(args,
                      launch<run_map>(grid.blocks, dim3(map_threads), shared, place->stream, job));
 }
