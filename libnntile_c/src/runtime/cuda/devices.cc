@@ -20,6 +20,7 @@ struct Worker {
     cublasHandle_t blas = nullptr;
     kernels::Refused* on_device = nullptr;  // words, and where they are copied to
     kernels::Refused* on_host = nullptr;
+    std::byte* scratch = nullptr;
     std::vector<int> free;
     int word = no_word;  // of the task that runs
     bool watched = false;
@@ -41,6 +42,8 @@ void prepare(Worker& w) {
     must(cudaMalloc(reinterpret_cast<void**>(&w.on_device), words_bytes), "no memory for words");
     must(cudaHostAlloc(reinterpret_cast<void**>(&w.on_host), words_bytes, 0),
          "no pinned memory for words");
+    must(cudaMalloc(reinterpret_cast<void**>(&w.scratch), kernels::CudaPlace::scratch_bytes),
+         "no memory for scratch");
     w.free.clear();
     for (int word = 0; word < Worker::words; ++word) w.free.push_back(word);
     const cublasStatus_t status = cublasCreate(&w.blas);
@@ -52,6 +55,7 @@ void end_worker(void*) {
     Worker& w = me();
     if (w.blas) cublasDestroy(w.blas);
     cudaFree(w.on_device);
+    cudaFree(w.scratch);
     cudaFreeHost(w.on_host);
     w = {};
 }
@@ -100,7 +104,7 @@ const kernels::CudaPlace* begin() {
     w.free.pop_back();
     const cudaStream_t stream = starpu_cuda_get_local_stream();
     cublasSetStream(w.blas, stream);
-    w.place = {stream, w.blas, w.on_device + w.word, &w.watched};
+    w.place = {stream, w.blas, w.on_device + w.word, &w.watched, w.scratch};
     return &w.place;
 }
 
