@@ -193,6 +193,16 @@ void test_reduce() {
             compare("reduce", sizes, {&x.random(-1, 1.5), &y.random(-1, 1)}, 1,
                     {integer(fold), integer(random_int(0, 1))}, 1e-5);
         }
+    // Results that more than one block has a piece of, in rows, in columns, and all.
+    for (const Index& sizes : {Index{3, 9001}, {2100, 37}, {4500, 2}, {1100, 40}})
+        for (const Index& reduced : {Index{0}, {1}, {0, 1}}) {
+            const DType dtype = any_of({DType::f32, DType::bf16, DType::i32});
+            Tensor x(dtype, sizes, any_lie()),
+                y(dtype == DType::i32 ? DType::i64 : dtype, sizes, any_lie(), reduced);
+            compare("reduce", sizes, {&x.random(-1, 1.5), &y.random(-1, 1)}, 1,
+                    {integer(static_cast<int64_t>(kernels::Fold::sum)), integer(random_int(0, 1))},
+                    1e-4);
+        }
 }
 
 // Rows of d elements, the last dim, in real dtypes.
@@ -200,6 +210,7 @@ struct RowCase {
     Index sizes;
     int64_t last;
     DType dtype;
+    RowCase(Index given) : sizes(std::move(given)), last(1), dtype(any_real()) {}
     RowCase()
         : sizes(any_sizes(0, 2)), last(static_cast<int64_t>(sizes.size())), dtype(any_real()) {
         for (int64_t& size : sizes) size = std::min<int64_t>(size, 9);
@@ -225,7 +236,7 @@ struct RowCase {
 void test_softmax() {
     for (const char* name : {"softmax", "log_softmax"})
         for (int round = 0; round < cases_of_a_row / 2; ++round) {
-            const RowCase c;
+            const RowCase c = round % 8 ? RowCase() : RowCase({2, random_int(1, 5) * 1900});
             Tensor x = c.rows(), y = c.rows();
             compare(name, c.sizes, {&x.random(-5, 5), &y}, 1, {}, c.tolerance());
         }
@@ -238,8 +249,9 @@ void test_softmax() {
 }
 
 void test_norm() {
-    for (int round = 0; round < 2 * cases_of_a_row; ++round) {
-        const RowCase c;
+    for (int round = 0; round < 2 * cases_of_a_row + 4; ++round) {
+        // At last many rows, of which more than one block has a piece.
+        const RowCase c = round < 2 * cases_of_a_row ? RowCase() : RowCase({700, 40});
         const bool centred = round % 2 == 0, accumulate = random_int(0, 1);
         const DType kept = c.dtype == DType::f64 ? DType::f64 : DType::f32;
         const std::string name = centred ? "layer_norm" : "rms_norm";
@@ -266,7 +278,7 @@ void test_norm() {
 
 void test_cross_entropy() {
     for (int round = 0; round < cases_of_a_row; ++round) {
-        const RowCase c;
+        const RowCase c = round % 15 ? RowCase() : RowCase({2, random_int(1, 5) * 1900});
         const int64_t classes = c.sizes.back();
         const DType index = random_int(0, 1) ? DType::i64 : DType::i32;
         Tensor x = c.rows(), target = c.one(index), w = c.line(c.dtype), total = c.single(c.dtype),

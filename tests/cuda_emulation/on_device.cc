@@ -33,7 +33,8 @@ kernels::CudaPlace& place() {
         if (cublasCreate_v2(&p.blas) != CUBLAS_STATUS_SUCCESS) std::exit(1);
         cublasSetStream_v2(p.blas, p.stream);
         must(cudaMalloc(reinterpret_cast<void**>(&p.refused), sizeof *p.refused), "a word");
-        must(cudaMalloc(&p.scratch, p.scratch_bytes), "scratch");
+        must(cudaMalloc(reinterpret_cast<void**>(&p.scratch), kernels::CudaPlace::scratch_bytes),
+             "scratch");
         p.watched = &watched;
         return p;
     }();

@@ -518,7 +518,7 @@ static cudaError_t start_tiles(ConvolutionJob job, const CudaPlace& place) {
                       most = std::min({parts(wanted, tiles), parts(k, least), room});
         if (most > 1) job.splits = static_cast<int>(parts(steps, parts(steps, most)));
     }
-    job.scratch = static_cast<float*>(place.scratch);
+    job.scratch = reinterpret_cast<float*>(place.scratch);
     const auto start = [&](Stage stage, int64_t blocks) {
         return launch<convolve_tiles<D, tile_n, of_weight>>(dim3(static_cast<unsigned>(blocks)),
                                                             dim3(tile_threads), sizeof(T),

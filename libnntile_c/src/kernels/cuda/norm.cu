@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Layer norm and RMS norm over the last dim, and their gradients. RMS norm takes no mean off, and
 // has no bias.
+#include "kernels/cuda/pieces.hh"
 #include "kernels/cuda/rows.hh"
 
 namespace nntile::kernels::cuda {
@@ -67,29 +68,59 @@ __global__ void norm_rows_input(const __grid_constant__ RowJob<most_operands> jo
     }
 }
 
-// A thread for each element of a row, which sums over the rows in their order.
-template <class T, bool centred>
-__global__ void norm_rows_affine(const __grid_constant__ RowJob<most_operands> job,
-                                 bool accumulate) {
+// Sums over rows, of each element: of the slope of a weight and of a bias.
+struct Sums {
+    double dw, db;
+};
+__device__ inline Sums join_sums(const Sums& a, const Sums& b) {
+    return {a.dw + b.dw, a.db + b.db};
+}
+template <bool centred>
+__device__ void finish_affine(const RowJob<most_operands>& job, bool accumulate, int64_t j,
+                              const Sums& sums) {
     using Of = Backward<centred>;
-    const int64_t j = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-    if (j >= job.d) return;
-    double dw = 0, db = 0;
-    for (int64_t number = 0; number < job.rows.count; ++number) {
-        const Row<most_operands> row(job, number);
-        const double mean = centred ? row.template get<double>(Of::mean) : 0;
-        const auto dy = row.template get<double>(0, j);
-        dw += dy * (row.template get<double>(Of::x, j) - mean) * row.template get<double>(Of::rstd);
-        db += dy;
-    }
     const Row<most_operands> first(job, 0);
     const auto finish = [&](int k, double sum) {
         if (!job.present[k]) return;
         if (accumulate) sum += first.template get<double>(k, j);
         first.set(k, j, sum);
     };
-    finish(Of::dw, dw);
-    if constexpr (centred) finish(Of::db, db);
+    finish(Of::dw, sums.dw);
+    if constexpr (centred) finish(Of::db, sums.db);
+}
+template <bool centred>
+__global__ void norm_rows_affine(const __grid_constant__ RowJob<most_operands> job, bool accumulate,
+                                 const Split split, Sums* waiting) {
+    using Of = Backward<centred>;
+    Sums* const shared = shared_memory<Sums>();
+    for (int64_t number = blockIdx.x; number < split.groups * split.pieces; number += gridDim.x) {
+        const Share share(split, number, static_cast<int>(threadIdx.x));
+        const int64_t j = share.result;
+        Sums sums{0, 0};
+#pragma unroll 2
+        for (int64_t r = share.first; r < share.end; r += share.stride) {
+            const Row<most_operands> row(job, r);
+            const double mean = centred ? row.template get<double>(Of::mean) : 0;
+            const auto dy = row.template get<double>(0, j);
+            sums.dw += dy * (row.template get<double>(Of::x, j) - mean) *
+                       row.template get<double>(Of::rstd);
+            sums.db += dy;
+        }
+        sums = join_slices(share, split.each, sums, shared, join_sums);
+        if (j >= split.results || share.slice > 0) continue;
+        if (split.pieces > 1) waiting[share.piece * split.results + j] = sums;
+        else finish_affine<centred>(job, accumulate, j, sums);
+    }
+}
+template <bool centred>
+__global__ void join_affine(const __grid_constant__ RowJob<most_operands> job, bool accumulate,
+                            const Split split, const Sums* waiting) {
+    const int64_t j = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+    if (j >= split.results) return;
+    Sums sums{0, 0};
+    for (int64_t piece = 0; piece < split.pieces; ++piece)
+        sums = join_sums(sums, waiting[piece * split.results + j]);
+    finish_affine<centred>(job, accumulate, j, sums);
 }
 
 template <bool centred>
@@ -115,13 +146,16 @@ static int start_norm_affine(const Args& args, const CudaPlace* place) {
     RowJob<most_operands> job;
     if (!is_row_dtype(args.blocks[0]) || !make_row_job(job, args, {0})) return not_on_device;
     if (!place || job.d == 0) return 0;
-    const Grid grid = grid_of(job.d, row_threads);
     const bool accumulate = args.params[0].i != 0;
-    return status_of(args, args.blocks[0].dtype == DType::f64
-                               ? launch<norm_rows_affine<double, centred>>(
-                                     grid.blocks, grid.threads, 0, place->stream, job, accumulate)
-                               : launch<norm_rows_affine<float, centred>>(
-                                     grid.blocks, grid.threads, 0, place->stream, job, accumulate));
+    const Split split(job.d, job.rows.count, true, sizeof(Sums));
+    auto* waiting = reinterpret_cast<Sums*>(place->scratch);
+    const cudaError_t error = launch<norm_rows_affine<centred>>(
+        grid_of(split.blocks(), 1).blocks, dim3(Split::threads), Split::threads * sizeof(Sums),
+        place->stream, job, accumulate, split, waiting);
+    if (error || split.pieces == 1) return status_of(args, error);
+    const Grid grid = grid_of(split.results);
+    return status_of(args, launch<join_affine<centred>>(grid.blocks, grid.threads, 0, place->stream,
+                                                        job, accumulate, split, waiting));
 }
 
 }  // namespace nntile::kernels::cuda

@@ -12,10 +12,9 @@ namespace nntile::kernels {
 struct CudaPlace {
     cudaStream_t stream;
     cublasHandle_t blas;
-    Refused* refused;  // on the device, of this task
-    bool* watched;     // the host reads it when the task has ended
-    // Memory of the worker, for what a task has between its own kernels.
-    void* scratch;
+    Refused* refused;    // on the device, of this task
+    bool* watched;       // the host reads it when the task has ended
+    std::byte* scratch;  // on the device, for the task's kernels: a stream runs one after the other
     static constexpr size_t scratch_bytes = size_t{16} << 20;
 
     // For a kernel that looks at its data: where it writes what it refuses (refuse_at).

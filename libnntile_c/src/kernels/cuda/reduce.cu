@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Reductions over any dims. Each result is folded by a block of threads, or by one thread where it
-// has few elements; in double, or int64, and joined in an order that depends on nothing else.
+// Reductions over any dims, in double or int64.
 #include "kernels/cuda/element.hh"
-#include "kernels/cuda/launch.hh"
+#include "kernels/cuda/pieces.hh"
 #include "kernels/fold.hh"
 #include "kernels/fold_ops_isa.hh"
 
@@ -13,9 +12,6 @@ struct ReduceJob {
     Job<1> reduced;  // x over the others
     bool accumulate = false;
 };
-
-constexpr unsigned most_threads = 256;
-constexpr int64_t few = 32;
 
 template <class Wide>
 __device__ Wide take(Fold fold, Wide x) {
@@ -62,63 +58,114 @@ __device__ inline Places places_of(const Job<2>& kept, int64_t number) {
     return at;
 }
 
-// Every `step`th element from `first` on.
-template <class Wide>
-__device__ Wide fold_some(const ReduceJob& job, Fold fold, int64_t from, int64_t first,
-                          int64_t step) {
-    Wide total = identity<Wide>(fold);
-    for (int64_t e = first; e < job.reduced.count; e += step) {
-        int64_t at = from, rest = e;
+// Whether elements of this dtype are folded as T.
+template <class T>
+constexpr bool is_folded_as(DType dtype) {
+    return (compute_of(dtype) == compute_i64) == std::is_same_v<T, int64_t>;
+}
+
+// A thread's elements; a few are on their way at once.
+template <class Wide, DType D>
+__device__ Wide fold_share(const ReduceJob& job, Fold fold, const Share& share, int64_t from) {
+    constexpr int ways = 4;
+    const auto* x = static_cast<const Storage<D>*>(job.kept.blocks[0].data) + from;
+    const auto place = [&](int64_t e) {
+        if (job.reduced.dims == 1) return e * job.reduced.blocks[0].strides[0];
+        int64_t at = 0;
         for (int d = job.reduced.dims; d-- > 0;)
-            at += take_place(rest, job.reduced.sizes[d]) * job.reduced.blocks[0].strides[d];
-        total = join(fold, total, take(fold, load_as<Wide>(job.kept.blocks[0], at)));
+            at += take_place(e, job.reduced.sizes[d]) * job.reduced.blocks[0].strides[d];
+        return at;
+    };
+    const auto read = [&](int64_t e) { return Element<D>::template get<Wide>(x[place(e)]); };
+    Wide total[ways];
+    for (int w = 0; w < ways; ++w) total[w] = identity<Wide>(fold);
+    int64_t e = share.first;
+    for (; e + int64_t{ways - 1} * share.stride < share.end; e += int64_t{ways} * share.stride) {
+        Wide value[ways];
+#pragma unroll
+        for (int w = 0; w < ways; ++w) value[w] = read(e + int64_t{w} * share.stride);
+#pragma unroll
+        for (int w = 0; w < ways; ++w) total[w] = join(fold, total[w], take(fold, value[w]));
     }
-    return total;
+    for (; e < share.end; e += share.stride) total[0] = join(fold, total[0], take(fold, read(e)));
+    return join(fold, join(fold, total[0], total[1]), join(fold, total[2], total[3]));
+}
+template <class Wide>
+__device__ Wide fold_share(const ReduceJob& job, Fold fold, const Share& share, int64_t from) {
+    switch (job.kept.blocks[0].dtype) {
+#define DO(d)                                                          \
+    case DType::d:                                                     \
+        if constexpr (is_folded_as<Wide>(DType::d))                    \
+            return fold_share<Wide, DType::d>(job, fold, share, from); \
+        break;
+        NNTILE_EACH_DTYPE(DO)
+#undef DO
+        default: break;
+    }
+    return identity<Wide>(fold);
 }
 
 template <class Wide>
-__device__ void finish(const ReduceJob& job, Fold fold, int64_t at, Wide total) {
+__device__ void finish(const ReduceJob& job, Fold fold, int64_t number, Wide total) {
     const JobBlock& y = job.kept.blocks[1];
+    const int64_t at = places_of(job.kept, number).y;
     if (job.accumulate) total = join(fold, load_as<Wide>(y, at), total);
     store_as(y, at, total);
 }
 
 template <class Wide>
-__global__ void reduce_by_blocks(const __grid_constant__ ReduceJob job, Fold fold) {
+__global__ void fold_pieces(const __grid_constant__ ReduceJob job, Fold fold, const Split split,
+                            Wide* waiting) {
     Wide* const shared = shared_memory<Wide>();
-    for (int64_t number = blockIdx.x; number < job.kept.count; number += gridDim.x) {
-        const Places at = places_of(job.kept, number);
-        shared[threadIdx.x] = fold_some<Wide>(job, fold, at.x, threadIdx.x, blockDim.x);
+    const auto joins = [=](Wide a, Wide b) { return join(fold, a, b); };
+    for (int64_t number = blockIdx.x; number < split.groups * split.pieces; number += gridDim.x) {
+        const Share share(split, number, static_cast<int>(threadIdx.x));
+        const bool there = share.result < split.results;
+        const int64_t from = there ? places_of(job.kept, share.result).x : 0;
+        const Wide total =
+            join_slices(share, split.each, fold_share<Wide>(job, fold, share, from), shared, joins);
+        if (!there || share.slice > 0) continue;
+        if (split.pieces > 1) waiting[share.piece * split.results + share.result] = total;
+        else finish(job, fold, share.result, total);
+    }
+}
+// What the pieces of a result have waits in scratch: a block joins it.
+template <class Wide>
+__global__ void join_pieces(const __grid_constant__ ReduceJob job, Fold fold, const Split split,
+                            const Wide* waiting) {
+    Wide* const shared = shared_memory<Wide>();
+    for (int64_t number = blockIdx.x; number < split.results; number += gridDim.x) {
+        Wide total = identity<Wide>(fold);
+        for (int64_t piece = threadIdx.x; piece < split.pieces; piece += blockDim.x)
+            total = join(fold, total, waiting[piece * split.results + number]);
+        __syncthreads();  // the result before may still be read
+        shared[threadIdx.x] = total;
         for (unsigned half = blockDim.x / 2; half > 0; half /= 2) {
             __syncthreads();
             if (threadIdx.x < half)
                 shared[threadIdx.x] = join(fold, shared[threadIdx.x], shared[threadIdx.x + half]);
         }
-        if (threadIdx.x == 0) finish(job, fold, at.y, shared[0]);
-        __syncthreads();  // before the next result is folded there
+        if (threadIdx.x == 0) finish(job, fold, number, shared[0]);
     }
 }
 
 template <class Wide>
-__global__ void reduce_by_threads(const __grid_constant__ ReduceJob job, Fold fold) {
-    const int64_t all = int64_t{gridDim.x} * blockDim.x;
-    for (int64_t number = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; number < job.kept.count;
-         number += all) {
-        const Places at = places_of(job.kept, number);
-        finish(job, fold, at.y, fold_some<Wide>(job, fold, at.x, 0, 1));
-    }
-}
-
-template <class Wide>
-static cudaError_t start_reduce(const ReduceJob& job, Fold fold, cudaStream_t stream) {
-    if (job.reduced.count <= few) {
-        const Grid grid = grid_of(job.kept.count);
-        return launch<reduce_by_threads<Wide>>(grid.blocks, grid.threads, 0, stream, job, fold);
-    }
-    const unsigned threads = job.reduced.count < most_threads ? 64 : most_threads;
-    const Grid grid = grid_of(job.kept.count, 1);  // a block for each
-    return launch<reduce_by_blocks<Wide>>(grid.blocks, dim3(threads), threads * sizeof(Wide),
-                                          stream, job, fold);
+static cudaError_t start_reduce(const ReduceJob& job, Fold fold, const CudaPlace& place) {
+    const auto away = [](const auto& of) {
+        const int64_t stride = of.blocks[0].strides[of.dims - 1];
+        return stride < 0 ? -stride : stride;
+    };
+    const Split split(job.kept.count, job.reduced.count, away(job.kept) < away(job.reduced),
+                      sizeof(Wide));
+    auto* waiting = reinterpret_cast<Wide*>(place.scratch);
+    const cudaError_t error = launch<fold_pieces<Wide>>(
+        grid_of(split.blocks(), 1).blocks, dim3(Split::threads), Split::threads * sizeof(Wide),
+        place.stream, job, fold, split, waiting);
+    if (error || split.pieces == 1) return error;
+    constexpr unsigned threads = 64;
+    return launch<join_pieces<Wide>>(grid_of(split.results, 1).blocks, dim3(threads),
+                                     threads * sizeof(Wide), place.stream, job, fold, split,
+                                     waiting);
 }
 
 }  // namespace nntile::kernels::cuda
@@ -140,8 +187,8 @@ NNTILE_CUDA_KERNEL(reduce) {
     if (!place || job.kept.count == 0) return 0;
     const auto fold = static_cast<Fold>(args.params[0].i);
     return status_of(args, compute_of(x.dtype) == compute_i64
-                               ? cuda::start_reduce<int64_t>(job, fold, place->stream)
-                               : cuda::start_reduce<double>(job, fold, place->stream));
+                               ? cuda::start_reduce<int64_t>(job, fold, *place)
+                               : cuda::start_reduce<double>(job, fold, *place));
 }
 
 }  // namespace nntile::kernels

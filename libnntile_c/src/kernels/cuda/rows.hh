@@ -56,25 +56,35 @@ struct Row {
     }
 };
 
-// Of all threads of the block; each gets it. `shared` has a place for each.
+// Of all threads of the block, whole warps; each gets it. `shared` has a place for each warp.
 template <class Op, class T>
 __device__ T over_block(T value, T* shared) {
+#pragma unroll
+    for (int lanes = 16; lanes > 0; lanes /= 2)
+        value = Op::join(value, __shfl_xor_sync(0xffffffffu, value, lanes));
+    const unsigned warps = blockDim.x / 32, lane = threadIdx.x % 32;
+    if (warps == 1) return value;
     __syncthreads();  // the result before may still be read
-    shared[threadIdx.x] = value;
-    for (unsigned half = blockDim.x / 2; half > 0; half /= 2) {
-        __syncthreads();
-        if (threadIdx.x < half)
-            shared[threadIdx.x] = Op::join(shared[threadIdx.x], shared[threadIdx.x + half]);
-    }
+    if (lane == 0) shared[threadIdx.x / 32] = value;
     __syncthreads();
-    return shared[0];
+    value = lane < warps ? shared[lane] : Op::template identity<T>;
+#pragma unroll
+    for (int lanes = 16; lanes > 0; lanes /= 2)
+        value = Op::join(value, __shfl_xor_sync(0xffffffffu, value, lanes));
+    return value;
 }
 // The fold of value(element) over a row.
 template <class Op, class T, class Value>
 __device__ T over_row(int64_t d, T* shared, Value&& value) {
     T total = Op::template identity<T>;
+#pragma unroll 4
     for (int64_t j = threadIdx.x; j < d; j += blockDim.x) total = Op::join(total, value(j));
     return over_block<Op>(total, shared);
+}
+
+// Of a row's block: short rows have more blocks side by side.
+inline unsigned threads_of(int64_t d) {
+    return d <= 512 ? 32 : d <= 2048 ? row_threads : d <= 8192 ? 256 : 512;
 }
 
 // Whether the dtype of an operand, in which the arithmetic is, is one that a row has.
@@ -84,8 +94,8 @@ inline bool is_row_dtype(const Block& b) { return is_floating(b.dtype); }
 template <auto wide, auto narrow, int n, class... More>
 int start_rows(const Args& args, const CudaPlace& place, const Block& b, const RowJob<n>& job,
                More... more) {
-    const dim3 blocks = grid_of(job.rows.count, 1).blocks, threads(row_threads);
-    constexpr size_t shared = row_threads * sizeof(double);
+    const dim3 blocks = grid_of(job.rows.count, 1).blocks, threads(threads_of(job.d));
+    constexpr size_t shared = 32 * sizeof(double);
     return status_of(args,
                      b.dtype == DType::f64
                          ? launch<wide>(blocks, threads, shared, place.stream, job, more...)

@@ -20,7 +20,7 @@ struct Worker {
     cublasHandle_t blas = nullptr;
     kernels::Refused* on_device = nullptr;  // words, and where they are copied to
     kernels::Refused* on_host = nullptr;
-    void* scratch = nullptr;
+    std::byte* scratch = nullptr;
     std::vector<int> free;
     int word = no_word;  // of the task that runs
     bool watched = false;
@@ -42,7 +42,8 @@ void prepare(Worker& w) {
     must(cudaMalloc(reinterpret_cast<void**>(&w.on_device), words_bytes), "no memory for words");
     must(cudaHostAlloc(reinterpret_cast<void**>(&w.on_host), words_bytes, 0),
          "no pinned memory for words");
-    must(cudaMalloc(&w.scratch, kernels::CudaPlace::scratch_bytes), "no memory for scratch");
+    must(cudaMalloc(reinterpret_cast<void**>(&w.scratch), kernels::CudaPlace::scratch_bytes),
+         "no memory for scratch");
     w.free.clear();
     for (int word = 0; word < Worker::words; ++word) w.free.push_back(word);
     const cublasStatus_t status = cublasCreate(&w.blas);
