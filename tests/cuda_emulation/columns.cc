@@ -347,8 +347,10 @@ struct ConvolutionCase {
         if (groups > 1) of_w[1] = 3;
         Index x, w, y, params[3];
         for (int64_t d = 0; d < rank; ++d) {
-            const int64_t taps_of_it = random_int(1, 4), apart = random_int(1, 2),
-                          around = random_int(0, 2), stride = random_int(1, 4),
+            const bool single = kind == 2;  // a plain product
+            const int64_t taps_of_it = single ? 1 : random_int(1, 4), apart = random_int(1, 2),
+                          around = single ? 0 : random_int(0, 2),
+                          stride = single ? 1 : random_int(1, 4),
                           least = (taps_of_it - 1) * apart + 1 - 2 * around;
             x.push_back(std::max<int64_t>(random_int(1, most), least));
             w.push_back(taps_of_it);
@@ -393,9 +395,53 @@ void test_convolution() {
     }
 }
 
+void test_pool() {
+    for (int round = 0; round < cases_of_a_row; ++round) {
+        const int64_t rank = random_int(1, 3), most = rank == 3 ? 5 : 9;
+        const bool adaptive = random_int(0, 3) == 0, average = round % 2 == 0;
+        Index sizes{random_int(0, 9) ? random_int(1, 3) : 0, random_int(1, 9)}, x, y, of_x{0, 1},
+            of_y{0, 1}, params[4];
+        for (int64_t d = 0; d < rank; ++d) {
+            const int64_t size = random_int(1, 4), stride = random_int(1, 4),
+                          around = random_int(0, size / 2), apart = random_int(1, 2),
+                          least = (size - 1) * apart + 1 - 2 * around;
+            x.push_back(std::max<int64_t>(random_int(1, most), least));
+            // The last window may begin in the image and end behind the padding.
+            int64_t count = (x.back() - least) / stride + 1;
+            if (random_int(0, 1) && count * stride < x.back() + around) ++count;
+            y.push_back(adaptive ? random_int(1, 6) : count);
+            for (int k = 0; k < 4; ++k)
+                params[k].push_back(std::array{size, stride, around, apart}[size_t(k)]);
+            of_y.push_back(2 + d);
+            of_x.push_back(2 + rank + d);
+        }
+        for (const Index& all : {y, x}) sizes.insert(sizes.end(), all.begin(), all.end());
+        std::vector<kernels::Param> windows;
+        for (const Index& all : params)
+            for (int64_t v : all)
+                if (!adaptive) windows.push_back(integer(v));
+        const DType dtype = any_real();
+        Tensor image = any_image(dtype, sizes, of_x), dx = any_image(dtype, sizes, of_x),
+               means = any_image(dtype, sizes, of_y), dy = any_image(dtype, sizes, of_y),
+               indices = any_image(DType::i64, sizes, of_y);
+        image.random(), dy.random();
+        if (average) {
+            windows.insert(windows.begin(), {integer(random_int(0, 2)), integer(random_int(0, 1))});
+            compare("avg_pool", sizes, {&image, &means}, 1, windows, 4 * epsilon(DType::f32));
+            compare("avg_pool_backward", sizes, {&dy, &dx}, 1, windows, 4 * epsilon(DType::f32));
+            continue;
+        }
+        if (random_int(0, 3) == 0) image.random(-1, 1).fill([] { return random_int(-1, 1); });
+        compare("max_pool", sizes, {&image, &means, &indices}, 2, windows, 0);
+        if (random_int(0, 9) == 0) indices.fill([] { return -1; });
+        compare("max_pool_backward", sizes, {&dy, &indices, &dx}, 1, windows,
+                4 * epsilon(DType::f32));
+    }
+}
+
 constexpr void (*tests[])() = {test_map,       test_copy,        test_fill, test_gemm,
                                test_reduce,    test_softmax,     test_norm, test_cross_entropy,
-                               test_embedding, test_convolution};
+                               test_embedding, test_convolution, test_pool};
 
 }  // namespace
 

@@ -137,16 +137,16 @@ static constexpr KernelRow rows[] = {
      "x -> y, indices (i64); dims n, c, y's spatial.., x's spatial..; params kernel_size.., "
      "stride.., padding.., "
      "dilation..",
-     max_pool, nullptr},
-    {"max_pool_backward", "dy, indices -> dx; dims as max_pool", max_pool_backward,
-     nullptr},
+     max_pool, NNTILE_ON_CUDA(max_pool)},
+    {"max_pool_backward", "dy, indices -> dx; dims and params as max_pool", max_pool_backward,
+     NNTILE_ON_CUDA(max_pool_backward)},
     {"avg_pool",
      "x -> y; dims as max_pool; params divisor(i; 0: elements of the window), "
      "count_include_pad(i), then those of "
      "max_pool, or none of them: as many windows as y has",
-     avg_pool, nullptr},
+     avg_pool, NNTILE_ON_CUDA(avg_pool)},
     {"avg_pool_backward", "dy -> dx; dims and params as avg_pool", avg_pool_backward,
-     nullptr},
+     NNTILE_ON_CUDA(avg_pool_backward)},
     {"embedding", "weight, indices -> y; dims i.., e, v", embedding, NNTILE_ON_CUDA(embedding),
      Work::table},
     {"embedding_backward",

@@ -7,7 +7,7 @@
 
 namespace nntile::kernels {
 
-enum class Refusal : int32_t { none, zero_divisor, no_probability, index, target };
+enum class Refusal : int32_t { none, zero_divisor, no_probability, index, target, pooled };
 
 struct Refused {
     Refusal what = Refusal::none;
