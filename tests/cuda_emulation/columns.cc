@@ -439,9 +439,60 @@ void test_pool() {
     }
 }
 
+void test_channels() {
+    for (int round = 0; round < cases_of_a_row; ++round) {
+        Index sizes = any_sizes(3, 3);
+        sizes[0] = std::min<int64_t>(sizes[0], 9);
+        if (round % 4 == 0) sizes = {2, 40, random_int(50, 200)};  // in several parts
+        if (round == 1) sizes = {3, 2, 2500};
+        const DType dtype = any_real();
+        const Index all{0, 1, 2}, absent = random_int(0, 1) ? Index{2} : Index{0, 2};
+        const auto image = [&] { return any_image(dtype, sizes, all); };
+        const auto numbers = [&](DType of) { return Tensor(of, sizes, any_lie(), absent); };
+        Tensor a = image(), b = image(), y = image(), p = numbers(DType::f64),
+               q = numbers(any_real()), s = numbers(any_real()), r = numbers(any_real()),
+               first = numbers(DType::f64), second = numbers(DType::f64);
+        for (Tensor* t : {&a, &b, &p, &q, &s, &r, &first, &second}) t->random();
+        const bool two = random_int(0, 1);
+        const auto given = [&](Tensor& t) { return two ? &t : nullptr; };
+        compare("channel_blend", sizes, {&a, given(b), &p, given(q), given(s), &r, &y}, 1, {},
+                20 * epsilon(dtype == DType::f64 ? dtype : DType::f32));
+        compare("channel_sums", sizes, {&a, random_int(0, 1) ? &a : &b, given(p), &first, &second},
+                2, {integer(random_int(0, 1))}, 1e-11);
+    }
+}
+
+void test_group_norm() {
+    for (int round = 0; round < cases_of_a_row; ++round) {
+        Index sizes{random_int(0, 9) ? random_int(1, 3) : 0, random_int(1, 3), random_int(1, 5),
+                    std::max<int64_t>(any_size(), 1)};
+        const DType dtype = any_real(), kept = dtype == DType::f64 ? DType::f64 : DType::f32;
+        Index all{0, 1, 2, 3};
+        if (random_int(0, 1)) std::rotate(all.begin() + 1, all.begin() + 3, all.end());
+        const auto image = [&] { return any_image(dtype, sizes, all); };
+        const auto some = [&](DType of, Index absent) {
+            return Tensor(of, sizes, any_lie(), absent);
+        };
+        Tensor x = image(), y = image(), dy = image(), dx = image(), w = some(dtype, {0, 3}),
+               b = some(dtype, {0, 3}), mean = some(kept, {2, 3}), rstd = some(kept, {2, 3}),
+               sloped = some(DType::f64, {3}), flat = some(DType::f64, {3});
+        for (Tensor* t : {&x, &dy, &w, &b, &mean}) t->random();
+        const double tolerance = 1000 * epsilon(kept);
+        compare("group_norm", sizes,
+                {&x, random_int(0, 1) ? &w : nullptr, random_int(0, 1) ? &b : nullptr, &y, &mean,
+                 &rstd},
+                3, {real(1e-3)}, tolerance);
+        mean.random();
+        rstd.random(0.5, 2);
+        compare("group_norm_backward", sizes,
+                {&dy, &x, &mean, &rstd, random_int(0, 1) ? &w : nullptr, &dx, &sloped, &flat}, 3,
+                {}, tolerance);
+    }
+}
+
 constexpr void (*tests[])() = {test_map,       test_copy,        test_fill, test_gemm,
                                test_reduce,    test_softmax,     test_norm, test_cross_entropy,
-                               test_embedding, test_convolution, test_pool};
+                               test_embedding, test_convolution, test_pool, test_channels,  test_group_norm};
 
 }  // namespace
 
