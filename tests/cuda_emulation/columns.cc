@@ -17,6 +17,16 @@ namespace {
 constexpr int cases_of_a_row = 60;
 constexpr int64_t most_elements = 2000;  // a thread of an emulated device takes a microsecond
 
+// TEST(name) { ... }: main() calls it.
+std::vector<void (*)()>& tests() {
+    static std::vector<void (*)()> all;
+    return all;
+}
+#define TEST(name)                                                \
+    void name();                                                  \
+    const bool name##_is_known = (tests().push_back(name), true); \
+    void name()
+
 DType any_of(std::vector<DType> all) {
     return all[static_cast<size_t>(random_int(0, static_cast<int64_t>(all.size()) - 1))];
 }
@@ -89,7 +99,7 @@ bool takes(kernels::Types types, DType dtype) {
 }
 
 // Each row of map.def by itself, then chains of some.
-void test_map() {
+TEST(test_map) {
     for (const kernels::MapRow& row : kernels::map_rows())
         for (int round = 0; round < 4; ++round) {
             DType dtype = any_dtype();
@@ -120,7 +130,7 @@ void test_map() {
         }
 }
 
-void test_copy() {
+TEST(test_copy) {
     for (int round = 0; round < cases_of_a_row; ++round) {
         const Index sizes = any_sizes(0, 4);
         Tensor x(any_dtype(), sizes, any_lie()), y(any_dtype(), sizes, any_lie());
@@ -128,7 +138,7 @@ void test_copy() {
     }
 }
 
-void test_fill() {
+TEST(test_fill) {
     for (int round = 0; round < cases_of_a_row; ++round) {
         const Index sizes = any_sizes(0, 4);
         Tensor y(any_dtype(), sizes, any_lie());
@@ -136,7 +146,7 @@ void test_fill() {
     }
 }
 
-void test_gemm() {
+TEST(test_gemm) {
     for (int round = 0; round < cases_of_a_row; ++round) {
         Index sizes = any_sizes(0, 2);
         for (int64_t& size : sizes) size = std::min<int64_t>(size, 3);
@@ -176,7 +186,7 @@ void test_gemm() {
     }
 }
 
-void test_reduce() {
+TEST(test_reduce) {
     for (int64_t fold = 0; fold < static_cast<int64_t>(kernels::fold_count); ++fold)
         for (int round = 0; round < cases_of_a_row / 6; ++round) {
             const DType dtype = any_dtype();
@@ -233,7 +243,7 @@ struct RowCase {
     double tolerance() const { return 50 * epsilon(dtype == DType::f64 ? dtype : DType::f32); }
 };
 
-void test_softmax() {
+TEST(test_softmax) {
     for (const char* name : {"softmax", "log_softmax"})
         for (int round = 0; round < cases_of_a_row / 2; ++round) {
             const RowCase c = round % 8 ? RowCase() : RowCase({2, random_int(1, 5) * 1900});
@@ -248,7 +258,7 @@ void test_softmax() {
         }
 }
 
-void test_norm() {
+TEST(test_norm) {
     for (int round = 0; round < 2 * cases_of_a_row + 4; ++round) {
         // At last many rows, of which more than one block has a piece.
         const RowCase c = round < 2 * cases_of_a_row ? RowCase() : RowCase({700, 40});
@@ -276,7 +286,7 @@ void test_norm() {
     }
 }
 
-void test_cross_entropy() {
+TEST(test_cross_entropy) {
     for (int round = 0; round < cases_of_a_row; ++round) {
         const RowCase c = round % 15 ? RowCase() : RowCase({2, random_int(1, 5) * 1900});
         const int64_t classes = c.sizes.back();
@@ -302,7 +312,7 @@ void test_cross_entropy() {
     }
 }
 
-void test_embedding() {
+TEST(test_embedding) {
     for (int round = 0; round < cases_of_a_row; ++round) {
         Index sizes = any_sizes(0, 2);
         for (int64_t& size : sizes) size = std::min<int64_t>(size, 6);
@@ -324,7 +334,7 @@ void test_embedding() {
     }
 }
 
-void test_attention() {
+TEST(test_attention) {
     for (int round = 0; round < cases_of_a_row; ++round) {
         Index sizes;
         for (int64_t d = random_int(0, 2); d > 0; --d) sizes.push_back(random_int(1, 2));
@@ -392,8 +402,10 @@ struct ConvolutionCase {
         if (groups > 1) of_w[1] = 3;
         Index x, w, y, params[3];
         for (int64_t d = 0; d < rank; ++d) {
-            const int64_t taps_of_it = random_int(1, 4), apart = random_int(1, 2),
-                          around = random_int(0, 2), stride = random_int(1, 4),
+            const bool single = kind == 2;  // a plain product
+            const int64_t taps_of_it = single ? 1 : random_int(1, 4), apart = random_int(1, 2),
+                          around = single ? 0 : random_int(0, 2),
+                          stride = single ? 1 : random_int(1, 4),
                           least = (taps_of_it - 1) * apart + 1 - 2 * around;
             x.push_back(std::max<int64_t>(random_int(1, most), least));
             w.push_back(taps_of_it);
@@ -413,7 +425,7 @@ struct ConvolutionCase {
     }
 };
 
-void test_convolution() {
+TEST(test_convolution) {
     for (int round = 0; round < 2 * cases_of_a_row; ++round) {
         const ConvolutionCase c;
         const DType dtype = any_of({DType::f32, DType::f32, DType::f16, DType::bf16});
@@ -438,7 +450,7 @@ void test_convolution() {
     }
 }
 
-void test_nll() {
+TEST(test_nll) {
     for (int round = 0; round < cases_of_a_row; ++round) {
         const RowCase c;
         const int64_t classes = c.sizes.back(), reduction = random_int(0, 2);
@@ -492,7 +504,7 @@ std::vector<Tensor> any_indices(const Index& sizes, int64_t count, bool wrap) {
     return all;
 }
 
-void test_gather() {
+TEST(test_gather) {
     for (int round = 0; round < cases_of_a_row; ++round) {
         Index sizes = any_sizes(0, 3);
         const auto rank = static_cast<int64_t>(sizes.size());
@@ -510,7 +522,7 @@ void test_gather() {
     }
 }
 
-void test_scatter() {
+TEST(test_scatter) {
     for (int round = 0; round < 2 * cases_of_a_row; ++round) {
         Index sizes = any_sizes(1, 2);
         const auto own = static_cast<int64_t>(sizes.size());
@@ -534,7 +546,7 @@ void test_scatter() {
     }
 }
 
-void test_triangle() {
+TEST(test_triangle) {
     for (int round = 0; round < cases_of_a_row; ++round) {
         Index sizes = any_sizes(0, 2);
         for (int64_t& size : sizes) size = std::min<int64_t>(size, 3);
@@ -547,7 +559,7 @@ void test_triangle() {
     }
 }
 
-void test_copies() {
+TEST(test_copies) {
     for (int round = 0; round < cases_of_a_row; ++round) {
         Index sizes = any_sizes(0, 2);
         const int64_t count = random_int(1, 4);
@@ -580,7 +592,7 @@ void test_copies() {
     }
 }
 
-void test_flip() {
+TEST(test_flip) {
     for (int round = 0; round < cases_of_a_row; ++round) {
         const Index sizes = any_sizes(1, 4);
         const DType dtype = any_dtype();
@@ -598,7 +610,7 @@ Tensor& few_values(Tensor& t) {
     });
 }
 
-void test_argmax() {
+TEST(test_argmax) {
     for (const char* name : {"argmax", "argmin"})
         for (int round = 0; round < cases_of_a_row; ++round) {
             const Index sizes = any_sizes(1, 3);
@@ -610,7 +622,7 @@ void test_argmax() {
         }
 }
 
-void test_scan() {
+TEST(test_scan) {
     for (int round = 0; round < 2 * cases_of_a_row; ++round) {
         Index sizes = any_sizes(0, 2);
         sizes.push_back(random_int(0, 5) ? random_int(0, 40) : random_int(100, 300));
@@ -630,16 +642,105 @@ void test_scan() {
     compare("scan", {5000, 40}, {&x.random(), &y}, 1, {integer(0)}, 1e-12);
 }
 
-constexpr void (*tests[])() = {test_map,       test_copy,      test_fill,        test_gemm,
-                               test_reduce,    test_softmax,   test_norm,        test_cross_entropy,
-                               test_embedding, test_attention, test_convolution, test_nll,
-                               test_gather,    test_scatter,   test_triangle,    test_copies,
-                               test_flip,      test_argmax,    test_scan};
+TEST(test_pool) {
+    for (int round = 0; round < cases_of_a_row; ++round) {
+        const int64_t rank = random_int(1, 3), most = rank == 3 ? 5 : 9;
+        const bool adaptive = random_int(0, 3) == 0, average = round % 2 == 0;
+        Index sizes{random_int(0, 9) ? random_int(1, 3) : 0, random_int(1, 9)}, x, y, of_x{0, 1},
+            of_y{0, 1}, params[4];
+        for (int64_t d = 0; d < rank; ++d) {
+            const int64_t size = random_int(1, 4), stride = random_int(1, 4),
+                          around = random_int(0, size / 2), apart = random_int(1, 2),
+                          least = (size - 1) * apart + 1 - 2 * around;
+            x.push_back(std::max<int64_t>(random_int(1, most), least));
+            // The last window may begin in the image and end behind the padding.
+            int64_t count = (x.back() - least) / stride + 1;
+            if (random_int(0, 1) && count * stride < x.back() + around) ++count;
+            y.push_back(adaptive ? random_int(1, 6) : count);
+            for (int k = 0; k < 4; ++k)
+                params[k].push_back(std::array{size, stride, around, apart}[size_t(k)]);
+            of_y.push_back(2 + d);
+            of_x.push_back(2 + rank + d);
+        }
+        for (const Index& all : {y, x}) sizes.insert(sizes.end(), all.begin(), all.end());
+        std::vector<kernels::Param> windows;
+        for (const Index& all : params)
+            for (int64_t v : all)
+                if (!adaptive) windows.push_back(integer(v));
+        const DType dtype = any_real();
+        Tensor image = any_image(dtype, sizes, of_x), dx = any_image(dtype, sizes, of_x),
+               means = any_image(dtype, sizes, of_y), dy = any_image(dtype, sizes, of_y),
+               indices = any_image(DType::i64, sizes, of_y);
+        image.random(), dy.random();
+        if (average) {
+            windows.insert(windows.begin(), {integer(random_int(0, 2)), integer(random_int(0, 1))});
+            compare("avg_pool", sizes, {&image, &means}, 1, windows, 4 * epsilon(DType::f32));
+            compare("avg_pool_backward", sizes, {&dy, &dx}, 1, windows, 4 * epsilon(DType::f32));
+            continue;
+        }
+        if (random_int(0, 3) == 0) image.random(-1, 1).fill([] { return random_int(-1, 1); });
+        compare("max_pool", sizes, {&image, &means, &indices}, 2, windows, 0);
+        if (random_int(0, 9) == 0) indices.fill([] { return -1; });
+        compare("max_pool_backward", sizes, {&dy, &indices, &dx}, 1, windows,
+                4 * epsilon(DType::f32));
+    }
+}
+
+TEST(test_channels) {
+    for (int round = 0; round < cases_of_a_row; ++round) {
+        Index sizes = any_sizes(3, 3);
+        sizes[0] = std::min<int64_t>(sizes[0], 9);
+        if (round % 4 == 0) sizes = {2, 40, random_int(50, 200)};  // in several parts
+        if (round == 1) sizes = {3, 2, 2500};
+        const DType dtype = any_real();
+        const Index all{0, 1, 2}, absent = random_int(0, 1) ? Index{2} : Index{0, 2};
+        const auto image = [&] { return any_image(dtype, sizes, all); };
+        const auto numbers = [&](DType of) { return Tensor(of, sizes, any_lie(), absent); };
+        Tensor a = image(), b = image(), y = image(), p = numbers(DType::f64),
+               q = numbers(any_real()), s = numbers(any_real()), r = numbers(any_real()),
+               first = numbers(DType::f64), second = numbers(DType::f64);
+        for (Tensor* t : {&a, &b, &p, &q, &s, &r, &first, &second}) t->random();
+        const bool two = random_int(0, 1);
+        const auto given = [&](Tensor& t) { return two ? &t : nullptr; };
+        compare("channel_blend", sizes, {&a, given(b), &p, given(q), given(s), &r, &y}, 1, {},
+                20 * epsilon(dtype == DType::f64 ? dtype : DType::f32));
+        compare("channel_sums", sizes, {&a, random_int(0, 1) ? &a : &b, given(p), &first, &second},
+                2, {integer(random_int(0, 1))}, 1e-11);
+    }
+}
+
+TEST(test_group_norm) {
+    for (int round = 0; round < cases_of_a_row; ++round) {
+        Index sizes{random_int(0, 9) ? random_int(1, 3) : 0, random_int(1, 3), random_int(1, 5),
+                    std::max<int64_t>(any_size(), 1)};
+        const DType dtype = any_real(), kept = dtype == DType::f64 ? DType::f64 : DType::f32;
+        Index all{0, 1, 2, 3};
+        if (random_int(0, 1)) std::rotate(all.begin() + 1, all.begin() + 3, all.end());
+        const auto image = [&] { return any_image(dtype, sizes, all); };
+        const auto some = [&](DType of, Index absent) {
+            return Tensor(of, sizes, any_lie(), absent);
+        };
+        Tensor x = image(), y = image(), dy = image(), dx = image(), w = some(dtype, {0, 3}),
+               b = some(dtype, {0, 3}), mean = some(kept, {2, 3}), rstd = some(kept, {2, 3}),
+               sloped = some(DType::f64, {3}), flat = some(DType::f64, {3});
+        for (Tensor* t : {&x, &dy, &w, &b, &mean}) t->random();
+        const double tolerance = 1000 * epsilon(kept);
+        compare("group_norm", sizes,
+                {&x, random_int(0, 1) ? &w : nullptr, random_int(0, 1) ? &b : nullptr, &y, &mean,
+                 &rstd},
+                3, {real(1e-3)}, tolerance);
+        mean.random();
+        rstd.random(0.5, 2);
+        compare("group_norm_backward", sizes,
+                {&dy, &x, &mean, &rstd, random_int(0, 1) ? &w : nullptr, &dx, &sloped, &flat}, 3,
+                {}, tolerance);
+    }
+}
 
 }  // namespace
 
 int main() {
-    for (const auto test : tests) test();
+    for (const auto test : tests()) test();
     for (const kernels::KernelRow& row : kernels::kernel_rows()) {
         if (!row.cuda) continue;
         const int64_t taken = calls_on_device(row.name);

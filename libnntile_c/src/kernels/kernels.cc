@@ -82,22 +82,22 @@ static constexpr KernelRow rows[] = {
      "x, y, shift? -> first, second (f64); dims of x, of which shift, first and second have some; "
      "params "
      "accumulate(i). Sums of x, and of x * (y - shift)",
-     channel_sums, nullptr},
+     channel_sums, NNTILE_ON_CUDA(channel_sums)},
     {"channel_blend",
      "a, b?, p, q?, s?, r -> y; dims of a, of which p, q, s and r have some. y = p * a + q * (b - "
      "s) + r, without b: "
      "p * a + r",
-     channel_blend, nullptr},
+     channel_blend, NNTILE_ON_CUDA(channel_blend)},
     {"group_norm",
      "x, weight?, bias? -> y, mean, rstd; dims images, groups, channels of a group, pixels, of "
      "which weight and bias "
      "have groups and channels, mean and rstd images and groups; params eps(f)",
-     group_norm, nullptr},
+     group_norm, NNTILE_ON_CUDA(group_norm)},
     {"group_norm_backward",
      "dy, x, mean, rstd, weight? -> dx, sums of dy * (x - mean) * rstd, sums of dy; dims as "
      "group_norm, of which the "
      "sums have images, groups and channels",
-     group_norm_backward, nullptr},
+     group_norm_backward, NNTILE_ON_CUDA(group_norm_backward)},
     {"lstm_cell",
      "x, added, cx, x_bias?, added_bias? -> hy, cy, gates; dims n, 4 h, h; x, added and gates have "
      "n, 4 h, biases 4 h",
@@ -137,14 +137,16 @@ static constexpr KernelRow rows[] = {
      "x -> y, indices (i64); dims n, c, y's spatial.., x's spatial..; params kernel_size.., "
      "stride.., padding.., "
      "dilation..",
-     max_pool, nullptr},
-    {"max_pool_backward", "dy, indices -> dx; dims as max_pool", max_pool_backward, nullptr},
+     max_pool, NNTILE_ON_CUDA(max_pool)},
+    {"max_pool_backward", "dy, indices -> dx; dims and params as max_pool", max_pool_backward,
+     NNTILE_ON_CUDA(max_pool_backward)},
     {"avg_pool",
      "x -> y; dims as max_pool; params divisor(i; 0: elements of the window), "
      "count_include_pad(i), then those of "
      "max_pool, or none of them: as many windows as y has",
-     avg_pool, nullptr},
-    {"avg_pool_backward", "dy -> dx; dims and params as avg_pool", avg_pool_backward, nullptr},
+     avg_pool, NNTILE_ON_CUDA(avg_pool)},
+    {"avg_pool_backward", "dy -> dx; dims and params as avg_pool", avg_pool_backward,
+     NNTILE_ON_CUDA(avg_pool_backward)},
     {"embedding", "weight, indices -> y; dims i.., e, v", embedding, NNTILE_ON_CUDA(embedding),
      Work::table},
     {"embedding_backward",

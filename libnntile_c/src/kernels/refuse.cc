@@ -29,6 +29,11 @@ int refuse(const Args& args, const Refused& refused) {
             return fail_task(args, out_of_range,
                              "target %" PRId64 " is out of range [0, %" PRId64 ")", refused.place,
                              refused.end);
+        case Refusal::pooled:
+            return fail_task(args, out_of_range,
+                             "max_pool_backward: index %" PRId64 " is out of range [0, %" PRId64
+                             ")",
+                             refused.place, refused.end);
         // PyTorch's class for a wrong index depends on the op.
         case Refusal::gather: return of_a_dim("gather", runtime);
         case Refusal::indexing: return of_a_dim("index", out_of_range);

@@ -13,6 +13,7 @@ enum class Refusal : int32_t {
     no_probability,
     index,
     target,
+    pooled,
     // of the ops behind gather and scatter
     gather,
     indexing,

@@ -125,7 +125,9 @@ void max_backward_relate(const Call& call, std::span<const Type>, Relation& r) {
     const PoolLabels l = labels_of(pool_of(call, call.attr("sizes").ints), r);
     r.operands = {l.y, l.y, stored(call, l.x)};
 }
-void no_params(const Call&, bool, std::vector<ParamSpec>&) {}
+void max_backward_params(const Call& call, bool, std::vector<ParamSpec>& out) {
+    window_params(pool_of(call, call.attr("sizes").ints), out);
+}
 
 // ---- average
 void average_shape(const Call& call, std::vector<Type>& outputs) {
@@ -275,7 +277,7 @@ NNTILE_ROWS(pool) {
          .relate = max_backward_relate,
          .kernel = "max_pool_backward",
          .kernel_dims = all_dims,
-         .params = no_params},
+         .params = max_backward_params},
         {.name = "avg_pool_rows",
          .doc =
              "y = mean of each window of x; with output_size so many windows of nearly equal size",
