@@ -291,7 +291,7 @@ NNTILE_CUDA_KERNEL(channel_sums) {
     cuda::ChannelJob job;
     if (!make_channel_job(job, args)) return not_on_device;
     if (!place || job.kept.count == 0) return 0;
-    job.scratch = static_cast<double*>(place->scratch);
+    job.scratch = reinterpret_cast<double*>(place->scratch);
     const int64_t blocks = (job.kept.count + job.lanes - 1) / job.lanes * job.splits;
     const cudaError_t error = launch<cuda::channel_sums_of_splits>(
         cuda::grid_of(blocks, 1).blocks, dim3(cuda::channel_threads),
