@@ -737,6 +737,34 @@ TEST(test_group_norm) {
     }
 }
 
+TEST(test_resample) {
+    for (int round = 0; round < cases_of_a_row; ++round) {
+        const int64_t count = random_int(1, 3), mode = random_int(0, 5), most = count == 3 ? 5 : 9;
+        const bool pads = mode > 3, transposed = random_int(0, 1);
+        Index sizes{random_int(0, 9) ? random_int(1, 3) : 0, random_int(1, 5)}, of_x{0, 1},
+            of_y{0, 1};
+        std::vector<kernels::Param> params{
+            integer(mode), integer(mode > 1 && !pads && random_int(0, 1)),
+            integer((mode == 2 || mode == 3) && random_int(0, 3) == 0), integer(transposed),
+            integer(count)};
+        for (int64_t d = 0; d < count; ++d) {
+            const int64_t n = random_int(2, most);
+            Index own{pads ? n + random_int(1, 2) : random_int(1, 2 * most), n};
+            if (transposed) std::swap(own[0], own[1]);
+            sizes.insert(sizes.end(), own.begin(), own.end());
+            of_y.push_back(2 + 2 * d);
+            of_x.push_back(3 + 2 * d);
+            params.push_back(integer(pads));
+        }
+        for (int64_t d = 0; d < count; ++d) params.push_back(real(0));
+        const bool moves = mode != 2 && mode != 3;
+        const DType dtype = moves && random_int(0, 2) == 0 ? any_dtype() : any_real();
+        Tensor x = any_image(dtype, sizes, of_x), y = any_image(dtype, sizes, of_y);
+        compare("resample", sizes, {&x.random(), &y}, 1, params,
+                is_floating(dtype) ? 1000 * epsilon(dtype == DType::f64 ? dtype : DType::f32) : 0);
+    }
+}
+
 }  // namespace
 
 int main() {

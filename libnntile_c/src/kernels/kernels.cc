@@ -202,7 +202,7 @@ static constexpr KernelRow rows[] = {
      "mode(i: nearest|nearest_exact|linear|cubic|reflect|replicate), align_corners(i), "
      "antialias(i), transposed(i), "
      "number of those dims(i), left(i).., scale(f, 0: none)..",
-     resample, nullptr},
+     resample, NNTILE_ON_CUDA(resample)},
     {"grid_sample",
      "x, grid -> y; dims n, c, places, x's spatial.., numbers of a place; params "
      "mode(i: bilinear|nearest|bicubic), padding(i: zeros|border|reflection), align_corners(i)",

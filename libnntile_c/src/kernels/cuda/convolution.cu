@@ -3,12 +3,11 @@
 // is read. In float32, added in one order, whatever the device.
 #include <numeric>
 
+#include "kernels/cuda/convolution.hh"
 #include "kernels/cuda/images.hh"
 #include "kernels/cuda/rows.hh"
 
 namespace nntile::kernels::cuda {
-
-enum class Convolve { forward, input, weight };
 
 // One spatial dim as the row has it.
 struct Spatial {
@@ -562,7 +561,7 @@ static cudaError_t start(const ConvolutionJob& job, const CudaPlace& place) {
     return start_as<DType::f32, of_weight>(job, place);
 }
 
-static int start_convolution(const Args& args, const CudaPlace* place, Convolve kind) {
+int convolve(const Args& args, const CudaPlace* place, Convolve kind) {
     for (int64_t size : args.sizes)
         if (size == 0) return not_on_device;
     ConvolutionJob job;
@@ -573,17 +572,3 @@ static int start_convolution(const Args& args, const CudaPlace* place, Convolve 
 }
 
 }  // namespace nntile::kernels::cuda
-
-namespace nntile::kernels {
-
-NNTILE_CUDA_KERNEL(convolution) {
-    return cuda::start_convolution(args, place, cuda::Convolve::forward);
-}
-NNTILE_CUDA_KERNEL(convolution_backward_input) {
-    return cuda::start_convolution(args, place, cuda::Convolve::input);
-}
-NNTILE_CUDA_KERNEL(convolution_backward_weight) {
-    return cuda::start_convolution(args, place, cuda::Convolve::weight);
-}
-
-}  // namespace nntile::kernels
