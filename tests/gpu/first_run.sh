@@ -4,7 +4,7 @@
 #   tests/gpu/first_run.sh [REPORT]      default: gpu_report.md
 # It wants a Python that has torch_nntile with CUDA (CUDA=1 sh tools/wheel.sh), PyTorch's CUDA build, pytest,
 # pytest-xdist and hypothesis: PYTHON=python3. COLUMNS is the program cuda-columns of `make cuda`, if it is there.
-# PARTS="kernels workers suite speed models": fewer of them. LIMIT=300: seconds for each.
+# PARTS="kernels workers speed models suite": fewer of them. LIMIT=300: seconds for each.
 set -u
 root=$(cd "$(dirname "$0")/../.." && pwd)
 report=$(realpath "${1:-gpu_report.md}")
@@ -33,7 +33,7 @@ part() {
 say "# A run on a GPU"
 part machine 60 sh -c 'nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader; nproc
     uname -m; '"$PYTHON"' -m torch_nntile.diagnose'
-for name in ${PARTS:-kernels workers suite speed models}; do
+for name in ${PARTS:-kernels workers speed models suite}; do
     case $name in
     kernels)
         package=$($PYTHON -c 'import importlib.util as u; print(u.find_spec("torch_nntile").submodule_search_locations[0])')
