@@ -36,7 +36,8 @@ part machine 60 sh -c 'nvidia-smi --query-gpu=name,driver_version,memory.total -
 for name in ${PARTS:-kernels workers speed models suite}; do
     case $name in
     kernels)
-        package=$($PYTHON -c 'import importlib.util as u; print(u.find_spec("torch_nntile").submodule_search_locations[0])')
+        where='import importlib.util as u; print(u.find_spec("torch_nntile").submodule_search_locations[0])'
+        package=$($PYTHON -c "$where")
         cuda=$($PYTHON -c 'import torch; print(*torch.__path__)')/../nvidia/cu13/lib
         for program in "$COLUMNS" $(dirname "$COLUMNS")/cuda-test_*; do
             [ ! -x "$program" ] || part "$(basename "$program")" 60 \

@@ -46,6 +46,16 @@ def measure(device: str, end: Callable[[], object]) -> Iterator[tuple[str, str, 
 
         return call
 
+    def kept_beside(make: Callable[[], Tensor]) -> Callable[[], None]:
+        def call() -> None:
+            kept[1:] = [make()]
+
+        return call
+
+    def product(n: int, dtype: torch.dtype) -> Callable[[], Tensor]:
+        a, b = (torch.randn(n, n, dtype=dtype).to(device) for _ in range(2))
+        return lambda: a @ b
+
     def there_and_used() -> Tensor:
         return host.to(device)[:1] + 1
 
@@ -73,7 +83,7 @@ def measure(device: str, end: Callable[[], object]) -> Iterator[tuple[str, str, 
         ("x.view(-1, 1024).sum(1)", lambda: there.view(-1, 1024).sum(1), 1),
     ):
         kept[0] = there + 1
-        seconds = median(lambda: kept.__setitem__(slice(1, None), [call()]), end)
+        seconds = median(kept_beside(call), end)
         yield name, "GB/s", moved * megabytes / 1e3 / seconds
     small = torch.randn(100, 100).to(device)
 
@@ -86,9 +96,7 @@ def measure(device: str, end: Callable[[], object]) -> Iterator[tuple[str, str, 
     yield "200 products of 100 x 100, scaled", "us each", median(chain, end) * 1e6 / 200
     for dtype in (torch.float32, torch.bfloat16):
         for n in SIZES:
-            a = torch.randn(n, n, dtype=dtype).to(device)
-            b = torch.randn(n, n, dtype=dtype).to(device)
-            seconds = median(lambda: kept.__setitem__(slice(1, None), [a @ b]), end)
+            seconds = median(kept_beside(product(n, dtype)), end)
             yield f"product of {n} in {str(dtype)[6:]}", "GFLOP/s", 2 * n**3 / seconds / 1e9
 
 
