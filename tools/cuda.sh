@@ -12,4 +12,6 @@ if [ ! -f build/cuda/build.ninja ] || [ "$(cat build/cuda/starpu 2>/dev/null)" !
         -Dpkg_config_path="$pkg_config_path" > /dev/null
     echo "$pkg_config_path" > build/cuda/starpu
 fi
+# Meson lists files when it runs, so a new one makes it run again.
+[ "$(python tools/list_sources.py all)" = "$(cat build/cuda/sources.txt)" ] || touch meson.build
 ninja -C build/cuda --quiet "$@"
