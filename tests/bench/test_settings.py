@@ -18,6 +18,8 @@ OFF = {"NNTILE_AUTOMATIC_CUTS": "0"}
     [
         ("cpu-w1", {"device": "cpu", "ncpu": 1}),
         ("graph", {"mode": "graph"}),
+        ("cuda", {"device": "cuda"}),
+        ("eager-off-g1", {"mode": "eager", "environment": OFF | {"STARPU_NCUDA": "1"}}),
         ("eager-off-n4", {"mode": "eager", "environment": OFF, "batches": 4}),
         ("eager-b4-w1", {"mode": "eager", "environment": OFF, "tile": 2, "ncpu": 1}),
         ("eager-b3", {"mode": "eager", "environment": OFF, "tile": 3}),
@@ -27,7 +29,9 @@ def test_a_name_gives_its_options(name: str, options: dict[str, Any]) -> None:
     assert models.options_of("gpt2", name) == {"work": "gpt2"} | options
 
 
-@pytest.mark.parametrize("name", ["", "cuda", "cpu-off", "cpu-b2", "eager-b", "eager-w0", "eager-"])
+@pytest.mark.parametrize(
+    "name", ["", "tpu", "cpu-off", "cpu-b2", "cuda-g1", "eager-b", "eager-w0", "eager-"]
+)
 def test_another_name_is_an_error(name: str) -> None:
     with pytest.raises(ValueError, match="setting"):
         models.options_of("gpt2", name)
