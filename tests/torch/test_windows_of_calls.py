@@ -143,8 +143,11 @@ def test_no_window_ends_within_a_composition() -> None:
         return [*kept, F.batch_norm(x, None, None, training=True)]
 
     kept = [calls()]
-    wait()
-    graphs, _, lowerings = counted(lambda: kept.append(calls()))
+    for _ in range(5):  # on a busy machine the timer may end a window, of these or of those before
+        wait()
+        graphs, _, lowerings = counted(lambda: kept.append(calls()))
+        if (graphs, lowerings) == (1, 0):
+            break
     assert (graphs, lowerings) == (1, 0)
     assert not has_pending_graph()  # it was full at the end
     graph = explain("graph")
