@@ -4,7 +4,7 @@
 #   tests/gpu/first_run.sh [REPORT]      default: gpu_report.md
 # It wants a Python that has torch_nntile with CUDA (CUDA=1 sh tools/wheel.sh), PyTorch's CUDA build, pytest,
 # pytest-xdist and hypothesis: PYTHON=python3. COLUMNS is the program cuda-columns of `make cuda`, if it is there.
-# PARTS="kernels workers speed models suite": fewer of them. LIMIT=300: seconds for each.
+# PARTS="kernels workers speed models suite": fewer of them. LIMIT=300: seconds for each. JOBS=8: of the suite.
 set -u
 root=$(cd "$(dirname "$0")/../.." && pwd)
 report=$(realpath "${1:-gpu_report.md}")
@@ -50,7 +50,7 @@ for name in ${PARTS:-kernels workers speed models suite}; do
         ;;
     suite)
         part "tests/torch" 120 env STARPU_NCUDA=1 $PYTHON -m pytest -v --tb=line -p no:cacheprovider \
-            -n 8 --dist worksteal -m "not slow and not bench" "$root/tests/torch"
+            -n "${JOBS:-8}" --dist worksteal -m "not slow and not bench" "$root/tests/torch"
         ;;
     speed) part "copies, element-wise ops and products" 80 $PYTHON "$root/tests/gpu/speed.py" ;;
     models)
