@@ -168,7 +168,8 @@ def other_type(d: Draw) -> tuple[Any, ...]:
             x.dtype != torch.bool
             and not x.requires_grad
             and not (x.is_floating_point() and (x == 0).any())
-            and (x.dim() == 0 or x.shape[-1] > 1)  # else an error depends on a stride of no meaning
+            and x.numel() > 0
+            and (x.dim() == 0 or x.shape[-1] > 1)  # else an error is of a stride of no meaning
         )
     )
     size = d.value(x).element_size()
