@@ -41,6 +41,21 @@ void by_calls() {
     CHECK(limit_of(Scope::capture, alone) == 0);
 }
 
+// Looks at a thread after a call: what it has done since.
+void pauses() {
+    using namespace std::chrono_literals;
+    const auto later = Pause::patience + 1ms;
+    constexpr bool awake = false, asleep = true;
+    Pause pause;
+    CHECK(!pause.is_one({1s, 1s + 1ms, asleep, 10s}));   // it may call in a moment
+    CHECK(pause.is_one({1s, 1s + later, asleep, 10s}));
+    CHECK(!pause.is_one({1s, 1s + later, awake, 10s}));  // it waits for a core
+    CHECK(!pause.is_one({1s, 9s, awake, 10s + 1ms}));
+    CHECK(pause.is_one({1s, 9s, awake, 10s + later}));   // it computes something
+    CHECK(!pause.is_one({2s, 9s, awake, 10s + later}));  // it has called again
+    CHECK(pause.is_one({2s, 9s, awake, 10s + later + later}));
+}
+
 void by_bytes() {
     CHECK(!ends(Scope::content, Event::recorded, 1, 1000));
     CHECK(ends(Scope::content, Event::recorded, 1, 1001));
@@ -83,6 +98,7 @@ void the_most_patient_counts() {
 int main() {
     by_calls();
     by_bytes();
+    pauses();
     by_heavy_calls_and_idleness();
     the_most_patient_counts();
     return nntile::test::result();

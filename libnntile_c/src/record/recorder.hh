@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/thread_times.hh"
 #include "base/wait.hh"
 #include "record/scopes.hh"
 #include "record/unrun.hh"
@@ -195,7 +196,8 @@ private:
     std::condition_variable watch_changed_;
     std::atomic<bool> watched_{false};  // calls wait, or did a moment ago
     bool ends_ = false;
-    std::atomic<int64_t> last_call_{0};  // when
+    std::atomic<Pause::Time> last_call_{};  // when
+    std::atomic<ThreadId> caller_{};        // who
 
     std::mutex dead_mutex_;  // leaf lock: a garbage collector may hold anything else
     std::vector<Buffer*> dead_;

@@ -31,6 +31,14 @@ bool should_end(const Waiting& graph, Event event, const Policy& scope) {
     return false;
 }
 
+bool Pause::is_one(const Look& look) {
+    if (look.last_call != call_) {
+        call_ = look.last_call;
+        cpu_ = look.cpu;
+    }
+    return look.now - look.last_call >= patience && (look.sleeps || look.cpu - cpu_ >= patience);
+}
+
 bool Scopes::end(Scope scope) {
     std::atomic<int>& count = open_[static_cast<size_t>(scope)];
     int open = count;

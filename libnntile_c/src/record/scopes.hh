@@ -6,6 +6,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 
@@ -47,6 +48,26 @@ enum class Event : uint8_t {
     idle,
 };
 bool should_end(const Waiting& graph, Event event, const Policy& scope);
+
+// Whether nobody calls: whoever called last sleeps, or has computed something else for a while. A
+// thread that waits for a core does neither, and calls again as soon as it has one.
+class Pause {
+public:
+    using Time = std::chrono::nanoseconds;
+    // Long for a machine, and longer than the pauses of a program that goes on: a window that is
+    // split there is another plan. Short for a person who waits for what is computed meanwhile.
+    static constexpr Time patience = std::chrono::milliseconds(5);
+
+    struct Look {
+        Time last_call, now;
+        bool sleeps;  // of the thread that called last
+        Time cpu;     // its time on a core
+    };
+    bool is_one(const Look& look);
+
+private:
+    Time call_{}, cpu_{};  // the last call seen, and the caller's time then
+};
 
 // Those that are open, in all threads. Whoever begins one ends it, whatever happens between.
 class Scopes {

@@ -5,19 +5,12 @@
 #include <chrono>
 
 #include "base/settings.hh"
+#include "base/thread_times.hh"
 #include "record/recorder.hh"
 
 namespace nntile::record {
 
-namespace {
-
-// Long for a machine, and longer than the pauses of a program that goes on: a window that is split
-// there is another plan. Short for a person who waits for what is computed meanwhile.
-constexpr auto patience = std::chrono::milliseconds(5);
-
-int64_t now() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
-
-}  // namespace
+static Pause::Time now() { return std::chrono::steady_clock::now().time_since_epoch(); }
 
 bool Recorder::ends_at(Event event) {
     const int64_t bytes = executor_->most_waiting_bytes();
@@ -39,6 +32,7 @@ void Recorder::finish_call(int64_t result_bytes, bool effect) {
     waiting_.bytes += result_bytes;
     if (ends_at(effect ? Event::effect : Event::recorded)) return flush(Failure::of_call);
     last_call_.store(now(), std::memory_order_relaxed);
+    caller_.store(this_thread(), std::memory_order_relaxed);
     if (scopes_.has(Scope::step) || watched_.load(std::memory_order_relaxed)) return;
     std::lock_guard lock(watch_mutex_);
     watched_ = true;
@@ -67,15 +61,18 @@ bool Recorder::end(Scope scope) {
 }
 
 void Recorder::watch() {
+    Pause pause;
     std::unique_lock lock(watch_mutex_);
     while (!ends_) {
         if (!watched_) {
             watch_changed_.wait(lock);
             continue;
         }
-        watch_changed_.wait_for(lock, patience);
-        const std::chrono::nanoseconds since(now() - last_call_.load(std::memory_order_relaxed));
-        if (ends_ || !watched_ || scopes_.has(Scope::composition) || since < patience ||
+        watch_changed_.wait_for(lock, Pause::patience);
+        const ThreadId caller = caller_.load(std::memory_order_relaxed);
+        const bool nobody_calls = pause.is_one({last_call_.load(std::memory_order_relaxed), now(),
+                                                sleeps(caller), cpu_time(caller)});
+        if (ends_ || !watched_ || scopes_.has(Scope::composition) || !nobody_calls ||
             !executor_->idle())
             continue;
         lock.unlock();
