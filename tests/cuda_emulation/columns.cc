@@ -130,6 +130,22 @@ TEST(test_map) {
         }
 }
 
+// A result may take the memory of an operand that is refused where its values are wrong, and these
+// are, once they are results.
+TEST(test_checked_in_place) {
+    for (int round = 0; round < cases_of_a_row / 4; ++round) {
+        const Index sizes{random_int(1, 3), random_int(1, 300)};
+        const Lie lie = any_lie();
+        Tensor p(DType::f32, sizes, lie), one(DType::f32, sizes, any_lie());
+        one.fill([] { return 1; });
+        const Program loss = single("binary_cross_entropy", DType::f32);
+        compare("map", sizes, {&p.random(0.01, 0.1), &one, &p}, 1, {}, 3e-6, &loss);
+        Tensor a(DType::i64, sizes, any_lie()), b(DType::i64, sizes, lie);
+        const Program quotient = single("div_trunc", DType::i64);
+        compare("map", sizes, {&a.random(1, 3), &b.random(5, 9), &b}, 1, {}, 0, &quotient);
+    }
+}
+
 TEST(test_copy) {
     for (int round = 0; round < cases_of_a_row; ++round) {
         const Index sizes = any_sizes(0, 4);
