@@ -231,6 +231,22 @@ TEST(test_reduce) {
         }
 }
 
+// A number of the run is an operand, too, and lies in main memory.
+TEST(test_reduce_of_a_number) {
+    kernels::Param number = real(2);
+    double y = 0;
+    const int64_t nowhere = 0;
+    const kernels::Block blocks[] = {{reinterpret_cast<std::byte*>(&number), DType::f64, &nowhere},
+                                     {reinterpret_cast<std::byte*>(&y), DType::f64, &nowhere}};
+    const kernels::Param params[] = {integer(static_cast<int64_t>(kernels::Fold::sum)), integer(0)};
+    kernels::Args args;
+    args.blocks = blocks;
+    args.params = params;
+    args.numbers = 1;
+    CHECK(execute(*kernels::find_kernel("reduce"), args) == 0);
+    CHECK(y == 2);
+}
+
 // Rows of d elements, the last dim, in real dtypes.
 struct RowCase {
     Index sizes;
