@@ -718,6 +718,22 @@ TEST(test_pool) {
     }
 }
 
+// Indices of one's own may lead anywhere in the image.
+TEST(test_pool_to_anywhere) {
+    for (int round = 0; round < cases_of_a_row / 6; ++round) {
+        const Index sizes{2, random_int(1, 5), 4, 3, 8, 7};
+        const std::vector<kernels::Param> windows{integer(2), integer(3), integer(2), integer(2),
+                                                  integer(0), integer(1), integer(1), integer(1)};
+        const DType dtype = any_real();
+        Tensor dy = any_image(dtype, sizes, {0, 1, 2, 3}),
+               dx = any_image(dtype, sizes, {0, 1, 4, 5}),
+               indices = any_image(DType::i64, sizes, {0, 1, 2, 3});
+        indices.fill([&] { return double(random_int(0, sizes[4] * sizes[5] - 1)); });
+        compare("max_pool_backward", sizes, {&dy.random(), &indices, &dx}, 1, windows,
+                4 * epsilon(DType::f32));
+    }
+}
+
 TEST(test_channels) {
     for (int round = 0; round < cases_of_a_row; ++round) {
         Index sizes = any_sizes(3, 3);
