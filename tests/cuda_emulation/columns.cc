@@ -482,6 +482,42 @@ TEST(test_convolution) {
     }
 }
 
+// An infinite number that only padding meets is no part of a result. (What the CPU says depends on
+// the code that oneDNN has for the shape.)
+TEST(test_convolution_beside_infinity) {
+    for (const int64_t channels : {8, 16}) {  // the second one in two parts
+        const Index sizes{1, 16, channels, 1, 5, 5, 5, 5, 3, 3};
+        const auto ones = [&](const Index& dims) {
+            Tensor t = any_image(DType::f32, sizes, dims);
+            t.fill([] { return 1; });
+            return t;
+        };
+        const Index of_x{0, 2, 6, 7}, of_y{0, 1, 4, 5}, of_w{1, 2, 8, 9};
+        Tensor x = ones(of_x), y = ones(of_y), w = ones(of_w), result = ones(of_y), dx = ones(of_x),
+               dw = ones(of_w);
+        w.set(Index(sizes.size(), 0), INFINITY);
+        std::vector<kernels::Param> window(7, integer(1));
+        CHECK(run("convolution", sizes, {&x, &w, nullptr, &result}, window) == 0);
+        const auto side = [](int64_t p) { return p == 0 || p == 4 ? 2.0 : 3.0; };
+        CHECK_VALUES("convolution", result, 0, 0, [&](const Index& at) {
+            const bool met = at[1] == 0 && at[4] > 0 && at[5] > 0;
+            return met ? INFINITY : side(at[4]) * side(at[5]) * static_cast<double>(channels);
+        });
+        CHECK(run("convolution_backward_input", sizes, {&y, &w, &dx}, window) == 0);
+        CHECK_VALUES("convolution_backward_input", dx, 0, 0, [&](const Index& at) {
+            const bool met = at[2] == 0 && at[6] < 4 && at[7] < 4;
+            return met ? INFINITY : side(at[6]) * side(at[7]) * 16;
+        });
+        y.set(Index(sizes.size(), 0), INFINITY);
+        window.insert(window.begin(), integer(0));
+        CHECK(run("convolution_backward_weight", sizes, {&y, &x, &dw}, window) == 0);
+        CHECK_VALUES("convolution_backward_weight", dw, 0, 0, [&](const Index& at) {
+            const bool met = at[1] == 0 && at[8] > 0 && at[9] > 0;
+            return met ? INFINITY : (at[8] == 1 ? 5.0 : 4.0) * (at[9] == 1 ? 5.0 : 4.0);
+        });
+    }
+}
+
 TEST(test_nll) {
     for (int round = 0; round < cases_of_a_row; ++round) {
         const RowCase c;
