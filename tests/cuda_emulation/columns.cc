@@ -154,6 +154,18 @@ TEST(test_copy) {
     }
 }
 
+// Without a conversion bits are moved, those of a nan with a sign, too.
+TEST(test_copy_of_nan) {
+    for (const DType dtype : {DType::f32, DType::f64, DType::f16, DType::bf16}) {
+        const Index sizes{random_int(1, 9), random_int(1, 40)};
+        const Lie lie = any_lie();
+        Tensor x(dtype, sizes, lie), y(dtype, sizes, lie);
+        x.fill([] { return std::copysign(NAN, -1.0); });
+        CHECK(run("copy", sizes, {&x, &y}) == 0);
+        CHECK(y.same_bytes(x));
+    }
+}
+
 TEST(test_fill) {
     for (int round = 0; round < cases_of_a_row; ++round) {
         const Index sizes = any_sizes(0, 4);
