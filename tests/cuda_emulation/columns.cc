@@ -411,6 +411,29 @@ TEST(test_attention) {
     }
 }
 
+// Keys that no query sees may be anything, as what a cache of keys has not got yet.
+TEST(test_attention_before_the_end) {
+    for (int round = 0; round < cases_of_a_row / 6; ++round) {
+        const int64_t queries = random_int(1, 70), keys = 100, from = random_int(0, 20);
+        const Index sizes{queries, keys, 8, 8};
+        const DType dtype = any_real(), kept = dtype == DType::f64 ? dtype : DType::f32;
+        Tensor q(dtype, sizes, any_lie(), {1, 3}), k(dtype, sizes, any_lie(), {0, 3}),
+            v(dtype, sizes, any_lie(), {0, 2}), y(dtype, sizes, any_lie(), {1, 2}),
+            log(kept, sizes, any_lie(), {1, 2, 3}), dy(y), dq(q), dk(k), dv(v);
+        for (Tensor* t : {&q, &k, &v, &dy}) t->random();
+        for (Tensor* t : {&k, &v})
+            t->each([&](const Index& at) {
+                if (at[1] >= from + queries) t->set(at, NAN);
+            });
+        const std::vector<kernels::Param> params{integer(1), real(0.1)};
+        const double tolerance = dtype == DType::f64 ? 1e-13 : 2e-5;
+        compare("attention", sizes, {&q, &k, &v, nullptr, &y, &log}, 2, params, tolerance, nullptr,
+                from);
+        compare("attention_backward", sizes, {&dy, &q, &k, &v, nullptr, &y, &log, &dq, &dk, &dv}, 3,
+                params, 10 * tolerance, nullptr, from);
+    }
+}
+
 // An operand that has these dims, of an image batch and channels first: row-major, with the
 // channels last, the other way round, or with something between the dims.
 Tensor any_image(DType dtype, const Index& sizes, Index dims) {
