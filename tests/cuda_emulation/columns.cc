@@ -130,11 +130,39 @@ TEST(test_map) {
         }
 }
 
+// A result may take the memory of an operand that is refused where its values are wrong, and these
+// are, once they are results.
+TEST(test_checked_in_place) {
+    for (int round = 0; round < cases_of_a_row / 4; ++round) {
+        const Index sizes{random_int(1, 3), random_int(1, 300)};
+        const Lie lie = any_lie();
+        Tensor p(DType::f32, sizes, lie), one(DType::f32, sizes, any_lie());
+        one.fill([] { return 1; });
+        const Program loss = single("binary_cross_entropy", DType::f32);
+        compare("map", sizes, {&p.random(0.01, 0.1), &one, &p}, 1, {}, 3e-6, &loss);
+        Tensor a(DType::i64, sizes, any_lie()), b(DType::i64, sizes, lie);
+        const Program quotient = single("div_trunc", DType::i64);
+        compare("map", sizes, {&a.random(1, 3), &b.random(5, 9), &b}, 1, {}, 0, &quotient);
+    }
+}
+
 TEST(test_copy) {
     for (int round = 0; round < cases_of_a_row; ++round) {
         const Index sizes = any_sizes(0, 4);
         Tensor x(any_dtype(), sizes, any_lie()), y(any_dtype(), sizes, any_lie());
         compare("copy", sizes, {&x.random(-100, 100), &y}, 1, {}, 0);
+    }
+}
+
+// Without a conversion bits are moved, those of a nan with a sign, too.
+TEST(test_copy_of_nan) {
+    for (const DType dtype : {DType::f32, DType::f64, DType::f16, DType::bf16}) {
+        const Index sizes{random_int(1, 9), random_int(1, 40)};
+        const Lie lie = any_lie();
+        Tensor x(dtype, sizes, lie), y(dtype, sizes, lie);
+        x.fill([] { return std::copysign(NAN, -1.0); });
+        CHECK(run("copy", sizes, {&x, &y}) == 0);
+        CHECK(y.same_bytes(x));
     }
 }
 
@@ -213,6 +241,22 @@ TEST(test_reduce) {
                     {integer(static_cast<int64_t>(kernels::Fold::sum)), integer(random_int(0, 1))},
                     1e-4);
         }
+}
+
+// A number of the run is an operand, too, and lies in main memory.
+TEST(test_reduce_of_a_number) {
+    kernels::Param number = real(2);
+    double y = 0;
+    const int64_t nowhere = 0;
+    const kernels::Block blocks[] = {{reinterpret_cast<std::byte*>(&number), DType::f64, &nowhere},
+                                     {reinterpret_cast<std::byte*>(&y), DType::f64, &nowhere}};
+    const kernels::Param params[] = {integer(static_cast<int64_t>(kernels::Fold::sum)), integer(0)};
+    kernels::Args args;
+    args.blocks = blocks;
+    args.params = params;
+    args.numbers = 1;
+    CHECK(execute(*kernels::find_kernel("reduce"), args) == 0);
+    CHECK(y == 2);
 }
 
 // Rows of d elements, the last dim, in real dtypes.
@@ -367,6 +411,29 @@ TEST(test_attention) {
     }
 }
 
+// Keys that no query sees may be anything, as what a cache of keys has not got yet.
+TEST(test_attention_before_the_end) {
+    for (int round = 0; round < cases_of_a_row / 6; ++round) {
+        const int64_t queries = random_int(1, 70), keys = 100, from = random_int(0, 20);
+        const Index sizes{queries, keys, 8, 8};
+        const DType dtype = any_real(), kept = dtype == DType::f64 ? dtype : DType::f32;
+        Tensor q(dtype, sizes, any_lie(), {1, 3}), k(dtype, sizes, any_lie(), {0, 3}),
+            v(dtype, sizes, any_lie(), {0, 2}), y(dtype, sizes, any_lie(), {1, 2}),
+            log(kept, sizes, any_lie(), {1, 2, 3}), dy(y), dq(q), dk(k), dv(v);
+        for (Tensor* t : {&q, &k, &v, &dy}) t->random();
+        for (Tensor* t : {&k, &v})
+            t->each([&](const Index& at) {
+                if (at[1] >= from + queries) t->set(at, NAN);
+            });
+        const std::vector<kernels::Param> params{integer(1), real(0.1)};
+        const double tolerance = dtype == DType::f64 ? 1e-13 : 2e-5;
+        compare("attention", sizes, {&q, &k, &v, nullptr, &y, &log}, 2, params, tolerance, nullptr,
+                from);
+        compare("attention_backward", sizes, {&dy, &q, &k, &v, nullptr, &y, &log, &dq, &dk, &dv}, 3,
+                params, 10 * tolerance, nullptr, from);
+    }
+}
+
 // An operand that has these dims, of an image batch and channels first: row-major, with the
 // channels last, the other way round, or with something between the dims.
 Tensor any_image(DType dtype, const Index& sizes, Index dims) {
@@ -447,6 +514,42 @@ TEST(test_convolution) {
                 tolerance(channels(0) * c.pixels));
         compare("convolution", c.sizes, {&x, &w, random_int(0, 1) ? &b : nullptr, &y}, 1, c.window,
                 tolerance(channels(2) * c.taps));
+    }
+}
+
+// An infinite number that only padding meets is no part of a result. (What the CPU says depends on
+// the code that oneDNN has for the shape.)
+TEST(test_convolution_beside_infinity) {
+    for (const int64_t channels : {8, 16}) {  // the second one in two parts
+        const Index sizes{1, 16, channels, 1, 5, 5, 5, 5, 3, 3};
+        const auto ones = [&](const Index& dims) {
+            Tensor t = any_image(DType::f32, sizes, dims);
+            t.fill([] { return 1; });
+            return t;
+        };
+        const Index of_x{0, 2, 6, 7}, of_y{0, 1, 4, 5}, of_w{1, 2, 8, 9};
+        Tensor x = ones(of_x), y = ones(of_y), w = ones(of_w), result = ones(of_y), dx = ones(of_x),
+               dw = ones(of_w);
+        w.set(Index(sizes.size(), 0), INFINITY);
+        std::vector<kernels::Param> window(7, integer(1));
+        CHECK(run("convolution", sizes, {&x, &w, nullptr, &result}, window) == 0);
+        const auto side = [](int64_t p) { return p == 0 || p == 4 ? 2.0 : 3.0; };
+        CHECK_VALUES("convolution", result, 0, 0, [&](const Index& at) {
+            const bool met = at[1] == 0 && at[4] > 0 && at[5] > 0;
+            return met ? INFINITY : side(at[4]) * side(at[5]) * static_cast<double>(channels);
+        });
+        CHECK(run("convolution_backward_input", sizes, {&y, &w, &dx}, window) == 0);
+        CHECK_VALUES("convolution_backward_input", dx, 0, 0, [&](const Index& at) {
+            const bool met = at[2] == 0 && at[6] < 4 && at[7] < 4;
+            return met ? INFINITY : side(at[6]) * side(at[7]) * 16;
+        });
+        y.set(Index(sizes.size(), 0), INFINITY);
+        window.insert(window.begin(), integer(0));
+        CHECK(run("convolution_backward_weight", sizes, {&y, &x, &dw}, window) == 0);
+        CHECK_VALUES("convolution_backward_weight", dw, 0, 0, [&](const Index& at) {
+            const bool met = at[1] == 0 && at[8] > 0 && at[9] > 0;
+            return met ? INFINITY : (at[8] == 1 ? 5.0 : 4.0) * (at[9] == 1 ? 5.0 : 4.0);
+        });
     }
 }
 
@@ -682,6 +785,22 @@ TEST(test_pool) {
         compare("max_pool", sizes, {&image, &means, &indices}, 2, windows, 0);
         if (random_int(0, 9) == 0) indices.fill([] { return -1; });
         compare("max_pool_backward", sizes, {&dy, &indices, &dx}, 1, windows,
+                4 * epsilon(DType::f32));
+    }
+}
+
+// Indices of one's own may lead anywhere in the image.
+TEST(test_pool_to_anywhere) {
+    for (int round = 0; round < cases_of_a_row / 6; ++round) {
+        const Index sizes{2, random_int(1, 5), 4, 3, 8, 7};
+        const std::vector<kernels::Param> windows{integer(2), integer(3), integer(2), integer(2),
+                                                  integer(0), integer(1), integer(1), integer(1)};
+        const DType dtype = any_real();
+        Tensor dy = any_image(dtype, sizes, {0, 1, 2, 3}),
+               dx = any_image(dtype, sizes, {0, 1, 4, 5}),
+               indices = any_image(DType::i64, sizes, {0, 1, 2, 3});
+        indices.fill([&] { return double(random_int(0, sizes[4] * sizes[5] - 1)); });
+        compare("max_pool_backward", sizes, {&dy.random(), &indices, &dx}, 1, windows,
                 4 * epsilon(DType::f32));
     }
 }

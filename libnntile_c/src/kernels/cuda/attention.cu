@@ -32,7 +32,8 @@ __global__ void __launch_bounds__(tile_threads, sizeof(T) == 4 && D <= 64 ? 3 : 
         find_planes<operands>(planes, job, rest);
         __syncthreads();
         const int64_t behind = from + tile < job.queries ? from + tile : job.queries;
-        int64_t seen = job.keys;  // by the tile's last query
+        // By the tile's last query: what lies behind may be anything, such as nan.
+        int64_t seen = job.keys;
         if (job.causal && job.first + behind < seen) seen = job.first + behind;
         T most[rows_each], sum[rows_each], y[rows_each][D / 16] = {};
         for (int i = 0; i < rows_each; ++i) most[i] = -infinite, sum[i] = 0;
@@ -43,7 +44,7 @@ __global__ void __launch_bounds__(tile_threads, sizeof(T) == 4 && D <= 64 ? 3 : 
                 __syncthreads();
                 if (parts > 1 || at == 0)
                     fill_across<T, D>(queries, q, from, job.queries, column, job.size);
-                fill_across<T, D>(others, k, at, job.keys, column, job.size);
+                fill_across<T, D>(others, k, at, seen, column, job.size);
                 __syncthreads();
                 multiply_across(score, queries, others, depth_of<D>(job.size, part));
             }
@@ -81,7 +82,7 @@ __global__ void __launch_bounds__(tile_threads, sizeof(T) == 4 && D <= 64 ? 3 : 
             }
             __syncthreads();
             put_across(weights, score);
-            fill_along<T, D>(others, v, at, job.keys, int64_t{output} * D, job.value_size);
+            fill_along<T, D>(others, v, at, seen, int64_t{output} * D, job.value_size);
             __syncthreads();
             multiply_along<T, D>(y, weights, others,
                                  static_cast<int>(seen - at < tile ? seen - at : tile));

@@ -77,7 +77,8 @@ __global__ void __launch_bounds__(tile_threads, sizeof(T) == 4 && D <= 64 ? 3 : 
         __syncthreads();
         int64_t begin = 0, end = other_count;
         if (job.causal && of_keys && from > job.first) begin = (from - job.first) / tile * tile;
-        if (job.causal && !of_keys && job.first + from + tile < end) end = job.first + from + tile;
+        const int64_t behind = from + tile < own_count ? from + tile : own_count;
+        if (job.causal && !of_keys && job.first + behind < end) end = job.first + behind;
         T sum[rows_each][D / 16] = {};                      // of the gradient of own_first
         T value_sum[rows_each][of_keys ? D / 16 : 1] = {};  // of own_second's
         if (!of_keys) read_queries(logs, dots, planes, job, from);
@@ -91,7 +92,7 @@ __global__ void __launch_bounds__(tile_threads, sizeof(T) == 4 && D <= 64 ? 3 : 
                 if (part > 0) __syncthreads();
                 if (!keep || !read)
                     fill_across<T, D>(first, own_first, from, own_count, x, job.size);
-                fill_across<T, D>(others, other_first, at, other_count, x, job.size);
+                fill_across<T, D>(others, other_first, at, end, x, job.size);
                 __syncthreads();
                 multiply_across(weight, first, others, depth_of<D>(job.size, part));
             }
@@ -100,7 +101,7 @@ __global__ void __launch_bounds__(tile_threads, sizeof(T) == 4 && D <= 64 ? 3 : 
                 __syncthreads();
                 if (!keep || !read)
                     fill_across<T, D>(second, own_second, from, own_count, x, job.value_size);
-                fill_across<T, D>(others, other_second, at, other_count, x, job.value_size);
+                fill_across<T, D>(others, other_second, at, end, x, job.value_size);
                 __syncthreads();
                 multiply_across(slope, second, others, depth_of<D>(job.value_size, part));
             }
@@ -127,13 +128,13 @@ __global__ void __launch_bounds__(tile_threads, sizeof(T) == 4 && D <= 64 ? 3 : 
             const auto depth = static_cast<int>(end - at < tile ? end - at : tile);
             if constexpr (of_keys) {
                 put_across(weights, weight);
-                fill_along<T, D>(others, other_second, at, other_count, column, job.value_size);
+                fill_along<T, D>(others, other_second, at, end, column, job.value_size);
                 __syncthreads();
                 multiply_along<T, D>(value_sum, weights, others, depth);
                 __syncthreads();
             }
             put_across(weights, slope);
-            fill_along<T, D>(others, other_first, at, other_count, column, job.size);
+            fill_along<T, D>(others, other_first, at, end, column, job.size);
             __syncthreads();
             multiply_along<T, D>(sum, weights, others, depth);
         }

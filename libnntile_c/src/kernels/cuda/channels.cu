@@ -221,7 +221,7 @@ __global__ void norm_groups_backward(const __grid_constant__ GroupJob job) {
 
 static bool make_channel_job(ChannelJob& job, const Args& args) {
     const Block &x = args.blocks[0], &y = args.blocks[1], &first = args.blocks[3];
-    if (!is_floating(x.dtype) || !is_floating(y.dtype)) return false;
+    if (args.numbers != 0 || !is_floating(x.dtype) || !is_floating(y.dtype)) return false;
     Dims kept(args.sizes), reduced(args.sizes);
     for (size_t d = 0; d < args.sizes.size(); ++d) (first.strides[d] == 0 ? kept : reduced)[d] = 1;
     Args part = args;

@@ -182,12 +182,15 @@ __global__ void __launch_bounds__(tile_threads, 2)
 
     constexpr int lefts = tile_m * T::k / tile_threads, rights = tile_n * T::k / tile_threads;
     float next_left[lefts], next_right[rights];
-    const auto left_at = [&](const Entry& r, const Entry& e) {
+    const auto is_inside = [&](const Entry& r, const Entry& e) {
         bool inside = true;
         for (int d = 0; d < most_axes; ++d)
             inside = inside && static_cast<unsigned>(r.at[d] + e.at[d]) <
                                    static_cast<unsigned>(job.spatial[d].image);
-        return inside ? Element<D>::template get<float>(image[r.image + e.image]) : 0.0f;
+        return inside;
+    };
+    const auto left_at = [&](const Entry& r, const Entry& e) {
+        return is_inside(r, e) ? Element<D>::template get<float>(image[r.image + e.image]) : 0.0f;
     };
     const auto right_at = [&](int n, int k, const Entry& e) {
         return first_n + n < n_count && k < k_count
@@ -293,6 +296,8 @@ __global__ void __launch_bounds__(tile_threads, 2)
     void* const to = of_weight ? job.weight : job.pixels;
     const int64_t to_group = of_weight ? weight_group : pixels_group;
     const int to_n = of_weight ? job.weight_pixels : job.pixels_c;
+    uint64_t lost = 0;  // results that are nan
+    static_assert(T::m * T::n <= 64);
 #pragma unroll
     for (int i = 0; i < T::m; ++i) {
         const int m = place_in_tile(thread_m, T::threads_m, i);
@@ -306,9 +311,27 @@ __global__ void __launch_bounds__(tile_threads, 2)
             if (stage == Stage::join)
                 for (int s = 0; s < job.splits; ++s) sums[i][j] += part(s, i, j);
             const int n = first_n + place_in_tile(thread_n, T::threads_n, j);
-            if (first_m + m < m_count && n < n_count)
-                finish(job, to, at + int64_t{n} * to_n, group * job.made + n, sums[i][j]);
+            if (first_m + m >= m_count || n >= n_count) continue;
+            if (sums[i][j] != sums[i][j]) lost |= uint64_t{1} << (i * T::n + j);
+            else finish(job, to, at + int64_t{n} * to_n, group * job.made + n, sums[i][j]);
         }
+    }
+    // A zero that lies around the image makes a nan of the infinite number that it meets. Such
+    // results are summed again, of the pixels that are there.
+#pragma unroll 1
+    for (int number = 0; lost != 0; ++number, lost >>= 1) {
+        if ((lost & 1) == 0) continue;
+        const int m = place_in_tile(thread_m, T::threads_m, number / T::n),
+                  n = place_in_tile(thread_n, T::threads_n, number % T::n);
+        const Entry r = shared.rows[m];
+        float sum = 0;
+#pragma unroll 1
+        for (int k = 0; k < k_count && sum == sum; ++k) {
+            const Entry e = inner(k);
+            if (is_inside(r, e)) sum += left_at(r, e) * right_at(n, k, e);
+        }
+        finish(job, to, to_group + r.other + int64_t{first_n + n} * to_n,
+               group * job.made + first_n + n, sum);
     }
 }
 

@@ -14,8 +14,9 @@ namespace nntile::kernels::cuda {
 constexpr int most_axes = 3;
 
 inline bool is_short(int64_t x) { return x >= -INT_MAX && x <= INT_MAX; }
-// Whether places of all operands are ints.
+// Whether all operands lie on the device, and their places are ints.
 inline bool is_short(const Args& args) {
+    if (args.numbers != 0) return false;
     for (const Block& b : args.blocks) {
         int64_t reach = 0;
         for (size_t d = 0; b.data && d < args.sizes.size(); ++d) {

@@ -195,9 +195,10 @@ struct Offsets {
     __device__ Offsets(const Job<max_map_blocks>& space, int64_t first, int count) {
 #pragma unroll
         for (int v = 0; v < loose_elements; ++v) {
-            // What is past the end is the last element again, and is not stored.
+            // What is past the end is the thread's first element again, and is not stored: a result
+            // may lie where an operand does, and so another thread's may be there already.
             int64_t rest = first + v * int64_t{map_threads};
-            if (rest >= space.count) rest = space.count - 1;
+            if (rest >= space.count) rest = first;
 #pragma unroll
             for (int d = job_dims; d-- > 0;)
                 if (d < space.dims && v < count)
@@ -268,6 +269,7 @@ __device__ inline void run_elements(const MapJob& job) {
     const int64_t width = int64_t{map_threads} * job.elements;
     for (int64_t begin = blockIdx.x * width; begin < space.count; begin += gridDim.x * width) {
         const int64_t first = begin + threadIdx.x;
+        if (first >= space.count) break;
         const Offsets places(space, first, job.elements);
         int64_t offsets[loose_elements] = {};
         const auto find = [&](const int64_t* strides) {
@@ -649,8 +651,14 @@ NNTILE_CUDA_KERNEL(copy) {
                                               : cuda::start_turn<uint64_t>;
         return status_of(args, start(job, place->stream));
     }
-    const Program cast = cuda::program_of(number_of_cast, conversion_type(from, to));
+    // Moved as they are: a conversion keeps no bits of a nan.
+    const bool moves = from == to && is_short_float(to) && args.numbers == 0;
+    const Program cast =
+        cuda::program_of(number_of_cast, moves ? DType::i64 : conversion_type(from, to));
+    Block blocks[] = {args.blocks[0], args.blocks[1]};
+    if (moves) blocks[0].dtype = blocks[1].dtype = DType::i16;
     Args map = args;
+    map.blocks = blocks;
     map.program = &cast;
     map.params = {};
     return cuda::start_map(map, place);

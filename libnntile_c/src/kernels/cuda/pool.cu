@@ -25,6 +25,7 @@ struct PoolJob {
     int divisor = 0;
     bool with_padding = false;
     Refused* refused = nullptr;
+    int* elsewhere = nullptr;  // not 0: an index leads out of its window
 
     NNTILE_FN int pixels() const { return dims[0].image * dims[1].image * dims[2].image; }
 };
@@ -106,13 +107,15 @@ __device__ void each_pixel(const PoolJob& job, const PoolSpan& a, const PoolSpan
                 body(i * step[0] + j * step[1] + k * step[2], row + k);
         }
 }
-template <class Body>  // body(window along each dim) for those that may have a pixel
-__device__ void each_window(const PoolJob& job, const int* pixel, Body&& body) {
-    const WindowsOf a = windows_of(job.dims[0], pixel[0]), b = windows_of(job.dims[1], pixel[1]),
-                    c = windows_of(job.dims[2], pixel[2]);
-    for (int i = a.begin; i < a.end; ++i)
-        for (int j = b.begin; j < b.end; ++j)
-            for (int k = c.begin; k < c.end; ++k) body(i, j, k);
+// body(window along each dim) for those that may have a pixel, or for all of a plane.
+template <class Body>
+__device__ void each_window(const PoolJob& job, const int* pixel, bool any, Body&& body) {
+    WindowsOf of[most_axes];
+    for (int d = 0; d < most_axes; ++d)
+        of[d] = any ? WindowsOf{0, job.dims[d].windows} : windows_of(job.dims[d], pixel[d]);
+    for (int i = of[0].begin; i < of[0].end; ++i)
+        for (int j = of[1].begin; j < of[1].end; ++j)
+            for (int k = of[2].begin; k < of[2].end; ++k) body(i, j, k);
 }
 
 template <class T>
@@ -138,30 +141,45 @@ __global__ void pool_max(const __grid_constant__ PoolJob job, int64_t count) {
     }
 }
 
-template <class T>
-__global__ void pool_max_backward(const __grid_constant__ PoolJob job, int64_t count,
-                                  int64_t windows) {
-    const int64_t all = int64_t{gridDim.x} * blockDim.x,
-                  first = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+// What indices are there: those that lead nowhere are refused.
+__global__ void pool_check_indices(const __grid_constant__ PoolJob job, int64_t count) {
+    const int64_t all = int64_t{gridDim.x} * blockDim.x;
     const auto* const indices = static_cast<const int64_t*>(job.indices.data);
-    for (int64_t number = first; number < windows; number += all) {
-        const int64_t place = indices[PoolPlace(job, number, false).in(job.indices)];
-        if (place < 0 || place >= job.pixels())
+    for (int64_t number = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; number < count;
+         number += all) {
+        const PoolPlace here(job, number, false);
+        const int64_t place = indices[here.in(job.indices)];
+        if (place < 0 || place >= job.pixels()) {
             refuse_at(job.refused, Refusal::pooled, place, job.pixels());
+            continue;
+        }
+        auto pixel = static_cast<int>(place);
+        bool inside = true;
+        for (int d = most_axes; d-- > 0;)
+            inside = has(job.dims[d], here.at[d], take_digit(pixel, job.dims[d].image)) && inside;
+        if (!inside) *job.elsewhere = 1;
     }
-    for (int64_t number = first; number < count; number += all) {
+}
+template <class T>
+__global__ void pool_max_backward(const __grid_constant__ PoolJob job, int64_t count) {
+    const int64_t all = int64_t{gridDim.x} * blockDim.x;
+    const auto* const indices = static_cast<const int64_t*>(job.indices.data);
+    const bool anywhere = *job.elsewhere != 0;
+    for (int64_t number = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; number < count;
+         number += all) {
         const PoolPlace here(job, number, true);
         const int64_t plane = here.plane(job.windows), index_plane = here.plane(job.indices),
                       own = (here.at[0] * job.dims[1].image + here.at[1]) * job.dims[2].image +
                             here.at[2];
         T sum = 0;
-        each_window(job, here.at, [&](int i, int j, int k) {
+        const auto add = [&](int i, int j, int k) {
             const int* const at = job.indices.d;
             if (indices[index_plane + i * at[0] + j * at[1] + k * at[2]] != own) return;
             const int* const step = job.windows.d;
             sum += real_at<T>(job.windows.data, job.windows.dtype,
                               plane + i * step[0] + j * step[1] + k * step[2]);
-        });
+        };
+        each_window(job, here.at, anywhere, add);
         set_real(job.image.data, job.image.dtype, here.in(job.image), sum);
     }
 }
@@ -192,7 +210,7 @@ __global__ void pool_average_backward(const __grid_constant__ PoolJob job, int64
         const PoolPlace here(job, number, true);
         const int64_t plane = here.plane(job.windows);
         T sum = 0;
-        each_window(job, here.at, [&](int i, int j, int k) {
+        each_window(job, here.at, false, [&](int i, int j, int k) {
             if (!has(job.dims[0], i, here.at[0]) || !has(job.dims[1], j, here.at[1]) ||
                 !has(job.dims[2], k, here.at[2]))
                 return;
@@ -254,17 +272,15 @@ static int64_t count_of(const PoolJob& job, bool of_image) {
     return count;
 }
 
-template <auto wide, auto narrow, class... More>
-static int start_pool(const Args& args, const CudaPlace& place, const PoolJob& job, bool of_image,
-                      More... more) {
+template <auto wide, auto narrow>
+static int start_pool(const Args& args, const CudaPlace& place, const PoolJob& job, bool of_image) {
     const int64_t count = count_of(job, of_image);
     if (count == 0) return 0;
     const Grid grid = grid_of(count);
-    return status_of(
-        args,
-        job.image.dtype == DType::f64
-            ? launch<wide>(grid.blocks, grid.threads, 0, place.stream, job, count, more...)
-            : launch<narrow>(grid.blocks, grid.threads, 0, place.stream, job, count, more...));
+    return status_of(args,
+                     job.image.dtype == DType::f64
+                         ? launch<wide>(grid.blocks, grid.threads, 0, place.stream, job, count)
+                         : launch<narrow>(grid.blocks, grid.threads, 0, place.stream, job, count));
 }
 
 template <auto wide, auto narrow>
@@ -294,8 +310,15 @@ NNTILE_CUDA_KERNEL(max_pool_backward) {
     if (!make_pool_job(job, args, args.params, 2, 0, 1)) return not_on_device;
     if (!place) return 0;
     if (const cudaError_t error = place->watch(job.refused)) return status_of(args, error);
+    job.elsewhere = reinterpret_cast<int*>(place->scratch);
+    if (const cudaError_t error =
+            cudaMemsetAsync(job.elsewhere, 0, sizeof *job.elsewhere, place->stream))
+        return status_of(args, error);
+    if (const int status = cuda::start_pool<cuda::pool_check_indices, cuda::pool_check_indices>(
+            args, *place, job, false))
+        return status;
     return cuda::start_pool<cuda::pool_max_backward<double>, cuda::pool_max_backward<float>>(
-        args, *place, job, true, count_of(job, false));
+        args, *place, job, true);
 }
 NNTILE_CUDA_KERNEL(avg_pool) {
     return cuda::start_average<cuda::pool_average<double>, cuda::pool_average<float>>(args, place,

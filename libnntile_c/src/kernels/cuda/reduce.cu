@@ -180,7 +180,7 @@ NNTILE_CUDA_KERNEL(reduce) {
     job.accumulate = args.params[1].i != 0;
     Args part = args;
     part.sizes = kept;
-    if (!make_job(job.kept, part, {0})) return not_on_device;
+    if (args.numbers != 0 || !make_job(job.kept, part, {0})) return not_on_device;
     part.sizes = reduced;
     part.blocks = args.blocks.first(1);
     if (!make_job(job.reduced, part, {0})) return not_on_device;

@@ -87,8 +87,7 @@ static int start_resample(const Args& args, const CudaPlace* place) {
     job.to = y.dtype;
     Args rows = args;
     rows.sizes = args.sizes.first(first);
-    if (args.numbers != 0 || !is_short(args) || !make_job(job.rows, rows, {1}))
-        return not_on_device;
+    if (!is_short(args) || !make_job(job.rows, rows, {1})) return not_on_device;
     int64_t count = job.rows.count;
     std::vector<std::byte> bytes;
     size_t begins[most_axes][3];
