@@ -4,12 +4,15 @@ tests/gpu/first_run.sh on a GPU."""
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import interpreter
 import pytest
 import torch
 from torch import Tensor, nn
@@ -174,6 +177,41 @@ def test_no_libraries() -> None:
     assert "CUDA's libraries cannot be loaded: libcu" in said
 
 
-def test_disk_beside_devices_is_refused(tmp_path: Path) -> None:
-    said = start(f"ncuda=1, memory='8MiB', swap={str(tmp_path)!r}")
-    assert "a disk for tiles (swap) beside CUDA workers is not there yet" in said
+DEEP = """
+import json, sys
+import torch, torch_nntile
+from torch import nn
+
+torch_nntile.init_context(ncpu=1, **json.loads(sys.argv[1]))
+torch.manual_seed(0)
+blocks = [nn.Sequential(nn.Linear(512, 512), nn.GELU()) for _ in range(6)]
+model = nn.Sequential(*blocks).to("nntile")
+optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+x = torch.randn(256, 512).to("nntile")
+losses = []
+for _ in range(4):
+    loss = model(x).square().mean()
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    losses.append(loss.item())
+bits = [p.detach().cpu().view(torch.int32).sum().item() for p in model.parameters()]
+stats = torch.nntile.memory_stats()
+print(json.dumps([losses, bits, stats["written_bytes"], stats["device_tasks"]]))
+"""
+
+
+def test_a_disk_behind_main_memory(tmp_path: Path) -> None:
+    """What leaves main memory may be newest on a device."""
+
+    def run(**limits: str) -> list[Any]:
+        done = interpreter.run(DEEP, json.dumps(limits), timeout=240)
+        assert done.returncode == 0, done.stderr[-3000:]
+        found: list[Any] = json.loads(done.stdout)
+        return found
+
+    losses, bits, written, tasks = run()
+    assert written == 0 < tasks
+    limited = run(memory="12MiB", swap=str(tmp_path), swap_size="2GiB")
+    assert limited[:2] == [losses, bits]
+    assert limited[2] > 0 < limited[3]

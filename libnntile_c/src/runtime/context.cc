@@ -100,10 +100,6 @@ void start_locked(const Config& config) {
     Swap swap = swap_of(config);
     std::unique_ptr<Disk> disk;
     if (!swap.folder.empty()) disk = std::make_unique<Disk>(swap.folder, swap.bytes);
-    check(
-        ncuda == 0 || swap.folder.empty(), Status::unsupported,
-        "context: a disk for tiles (swap) beside CUDA workers is not there yet; use ncuda = 0, or "
-        "no swap");
     kernels::single_thread_blas();
     const double spin_seconds = config.spin_seconds < 0 ? 100e-6 : config.spin_seconds;
     backend::start({ncpu, ncuda, spin_seconds, config.verbose});

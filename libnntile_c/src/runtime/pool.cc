@@ -72,6 +72,15 @@ void Pool::bind(Tile* tile, void* block) {
 
 void Pool::detach(Tile* tile) { blocks_.give(take_block(tile), tile->block_bytes()); }
 
+void Pool::bring_home(const Tile& tile, void (*there)(void*), void* arg) const {
+    if (imagined_) return there(arg);
+    replicas::bring_home(tile.ram, there, arg);
+}
+
+void Pool::give_back(const Tile& tile) const {
+    if (!imagined_) replicas::give_back(tile.ram);
+}
+
 void* Pool::take_block(Tile* tile) {
     void* block = tile->ram.block;
     if (imagined_) tile->ram.block = nullptr;

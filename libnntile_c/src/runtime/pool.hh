@@ -33,6 +33,9 @@ public:
     // Gives it memory: of an idle tile, or fresh. False: over the budget, or the system has none.
     bool attach(Tile* tile);
     void detach(Tile* tile);   // takes its memory
+    // Its memory has the data, whatever devices have: see replicas::bring_home().
+    void bring_home(const Tile& tile, void (*there)(void*), void* arg) const;
+    void give_back(const Tile& tile) const;
     void recycle(Tile* tile);  // nobody owns it, and no run counts on it
     // A few numbers may go over the budget, so that a full memory can still be looked at.
     int64_t most(int64_t need) const;

@@ -65,6 +65,11 @@ void remove(Replica& replica) {
 void bring_home(const Replica& replica, starpu_data_access_mode mode) {
     if (number_of_devices > 0) starpu_data_acquire_on_node(replica.handle, STARPU_MAIN_RAM, mode);
 }
+void bring_home(const Replica& replica, void (*there)(void*), void* arg) {
+    if (number_of_devices == 0) return there(arg);
+    starpu_data_acquire_on_node_cb_sequential_consistency(replica.handle, STARPU_MAIN_RAM, STARPU_R,
+                                                          there, arg, 0);
+}
 void give_back(const Replica& replica) {
     if (number_of_devices > 0) starpu_data_release_on_node(replica.handle, STARPU_MAIN_RAM);
 }

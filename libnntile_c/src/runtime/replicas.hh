@@ -22,6 +22,9 @@ void remove(Replica& replica);
 // Main memory has the data until give_back(); the mode is that of a task. Waits for a copy: neither
 // for workers, nor with the engine's mutex.
 void bring_home(const Replica& replica, starpu_data_access_mode mode);
+// Calls there(arg) when main memory has the data, for reading, until give_back(): now, or on the
+// thread that has copied it. Waits for nothing; no task that writes it is on its way.
+void bring_home(const Replica& replica, void (*there)(void*), void* arg);
 void give_back(const Replica& replica);
 
 }  // namespace nntile::runtime::replicas

@@ -202,8 +202,13 @@ bool Stager::spill(Tile* tile) {
     tile->disk.by = this;
     tile->disk.began = trace_clock();
     tile->disk.transfer = {at, tile->ram.block, tile->block_bytes(), true, on_done};
-    disk_->start(tile->disk.transfer);
+    pool_.bring_home(*tile, start_write, tile);
     return true;
+}
+
+void Stager::start_write(void* tile) {
+    Spilled& spilled = static_cast<Tile*>(tile)->disk;
+    spilled.by->disk_->start(spilled.transfer);
 }
 
 void Stager::load(Tile* tile) {
@@ -233,6 +238,7 @@ void Stager::moved(Tile* tile, int error, Ready& ready) {
         if (written) full_ = true;
     }
     if (written) {
+        pool_.give_back(*tile);
         ram.writing = false;
         writing_bytes_ -= tile->block_bytes();
         tile->disk.new_here = true;

@@ -106,6 +106,7 @@ private:
     bool spill(Tile* tile);  // false: the disk is full
     void load(Tile* tile);
     void forget_disk(Tile* tile);
+    static void start_write(void* tile);  // its data is in main memory
     static void on_done(Transfer& transfer, int error);
     bool dead(const Tile& tile, Next& next) const;
     When now() const;  // where staging is
