@@ -15,32 +15,32 @@ help:  ## this list
 mnist: setup  ## train the example on 60,000 images, and compare it with CPU PyTorch
 	$(PYTHON) -m torch_nntile.train_mnist --compare-torch --output-dir runs/mnist
 
-test: programs  ## the tests that take seconds each
+test: programs  ## run the tests that take seconds each
 	$(PYTHON) -m pytest $(PARALLEL) -m "not slow and not bench"
 
 one: setup  ## one file or test: TEST=tests/torch/test_rows.py or TEST="tests/torch -k gelu"
 	$(PYTHON) -m pytest -x -q $(TEST)
 
-test-all: programs  ## the slow ones too: wheel, sanitizers, all of op_db
+test-all: programs  ## run the slow tests too: wheel, sanitizers, all of op_db
 	$(PYTHON) -m pytest $(PARALLEL) -m "not bench"
 
 SECONDS = 600
 fuzz: setup  ## random programs against CPU PyTorch: SECONDS=600 SEED= MEMORY=8192 (bytes, with a disk)
 	PYTHONPATH=tests $(PYTHON) -m fuzz --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) $(if $(MEMORY),--memory $(MEMORY))
 
-bench: setup  ## times beside CPU PyTorch, on a quiet machine
+bench: setup  ## measure times beside CPU PyTorch, on a quiet machine
 	$(PYTHON) -m pytest -m bench -s
 
-lint: setup  ## style, types, the rules of the house
+lint: setup  ## style, types, and the project's own rules
 	@sh tools/lint.sh
 
-abi: setup  ## the C ABI is what the headers say and what it was
+abi: setup  ## check that the C ABI matches the headers and the baseline
 	@sh tools/abi_gate.sh
 
 sanitize: setup  ## C++ tests with AddressSanitizer and ThreadSanitizer
 	@sh tools/sanitize.sh
 
-docs: setup  ## the pages as a site in build/site
+docs: setup  ## build the pages as a site in build/site
 	@sh tools/docs.sh
 
 wheel: setup  ## a wheel in dist/, for all versions of PyTorch or some: TORCH="2.13 2.14"
@@ -55,7 +55,7 @@ release: setup  ## check that all is ready, and tag it: RELEASE=0.2.0, DRY=1 to 
 build: setup  ## compile what has changed
 	.venv/bin/ninja -C build/dev --quiet
 
-programs: setup  ## likewise, with the C and C++ tests: processes that run tests must not compile at once
+programs: setup  ## compile the C and C++ tests too, so that test processes need not compile
 	.venv/bin/ninja -C build/dev --quiet all meson-test-prereq
 
 cuda: setup  ## the core with workers for GPUs, in build/cuda; needs no GPU
@@ -67,17 +67,17 @@ test-cuda: setup  ## kernels, layers and models on an emulated GPU
 debug: setup  ## the core and its C++ tests without optimisation, in build/debug, for a debugger
 	@sh tools/debug.sh
 
-format: setup  ## write Python and C++ in the format that lint wants
+format: setup  ## format Python and C++ as lint expects
 	@sh tools/format.sh
 
-stats: setup  ## sizes of the house: lines, circles, files on the way of a call
+stats: setup  ## sizes of the sources: lines, circles, files on the way of a call
 	@$(PYTHON) tools/house_stats.py
 
 goldens: setup  ## write all files that tests compare with: docs, tables, texts, the ABI baseline
 	@sh tools/goldens.sh
 
-setup:  ## system packages, .venv, PyTorch, StarPU, the build; at once where nothing has changed
+setup:  ## install system packages, .venv, PyTorch, StarPU; build; skips what has not changed
 	@sh tools/setup.sh
 
-clean:  ## remove what was built
+clean:  ## remove the build
 	rm -rf build dist .venv runs

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Name axes, cut them, and get the same numbers from whole, cut and raggedly cut data."""
+"""Name axes, cut them, and get the same numbers from whole data, even tiles and uneven tiles."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Graph mode: a whole step is recorded, planned once, and found again at each later step."""
+"""Graph mode: record a whole step, make its plan once, and reuse the plan at each later step."""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A model three times the memory that it may take: the same losses, bit for bit.
+"""Train a model three times as large as its memory, with the same losses, bit for bit.
 
-Tiles that are used last leave main memory for a file, and come back before their task runs.
+The runtime writes the tiles (parts of tensors) that it needs last to a file, and reads them back
+before their tasks run.
 
-    python examples/larger_than_memory.py [MiB of parameters and Adam's state, 96 unless told]
+    python examples/larger_than_memory.py [MiB of parameters and Adam's state, by default 96]
 """
 
 from __future__ import annotations

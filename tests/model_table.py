@@ -210,10 +210,11 @@ _HEAD = """\
 
 # Models of transformers
 
-Each class in a small random configuration, with padding where it takes a mask. Trained: three steps with
-AdamW (captured: six, so that there are replays), losses and parameters as on the CPU. Generated: eight words,
-by greedy and beam search, with and without a cache, as on the CPU; drawn ones repeat with the seed.
-`python -m model_table --write` in `tests/` measures it anew, a test compares.
+We run each class in a small random configuration, with padding if it takes a mask, and compare with the
+CPU. To train means three steps with AdamW, with the CPU's losses and parameters; a captured step is recorded
+and then replayed, so it takes six steps. To generate means eight tokens by greedy and beam search, with and
+without a cache, the same as on the CPU; samples repeat with the seed. `python -m model_table --write` in
+`tests/` measures the table again, and a test compares.
 
 """
 
@@ -244,10 +245,10 @@ def page(results: dict[str, Result]) -> str:
         parts.append(f"\nWhy not:\n\n{listed}")
     parts.append(
         "\n## Time and memory\n\n"
-        "A step in milliseconds, of models so small that it is the cost of calls, not of numbers: the CPU\n"
-        "with one thread, the device with two workers, the fastest of twenty steps, on two slow cores that\n"
-        "other work had, too: take them as sizes, not as results. Memory: the most KiB that tensors had in\n"
-        "a step.\n\n"
+        "Times are milliseconds for a step, the fastest of twenty. The models are so small that calls cost\n"
+        "more than numbers. The CPU has one thread and the device two workers, on two slow cores that also\n"
+        "had other work: take the times as rough sizes. Memory is the most KiB that tensors took in a step.\n"
+        "\n"
     )
     parts.append(table(["class", "CPU", *WAYS, "KiB on the CPU", "KiB on the device"], times))
     return "".join(parts)

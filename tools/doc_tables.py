@@ -16,22 +16,22 @@ from torch_nntile.schemas import siblings
 ROOT = Path(__file__).resolve().parent.parent
 
 RULES = {
-    "map": "Element by element. The tiles of all operands line up; one task for each tile.",
+    "map": "Works element by element. The tiles of all operands line up; one task for each tile.",
     "reduce": "Sums over dims. A cut of such a dim gives partial results, joined in the order of "
     "the tiles: the same bits for any number of workers.",
-    "contract": "A product. Cuts of rows, columns and batch dims give tasks; a cut of the summed "
-    "dim gives partial products, joined in the order of the tiles.",
-    "whole": "Some dims stay whole inside a task (those that are summed or indexed); the others "
-    "may be cut.",
-    "empty": "Has no task: tiles that nobody has written.",
+    "contract": "A product. A cut of rows, columns or batch dims gives one task for each part; a cut "
+    "of the summed dim gives partial products, joined in the order of the tiles.",
+    "whole": "Some dims stay whole inside a task (those that it sums or indexes); the others may be "
+    "cut.",
+    "empty": "Has no task: its tiles are not written.",
     "write": "Moves bytes; one task for each pair of tiles that overlap.",
     "bits": "Copies bytes from one whole tile to another.",
-    "compose": "Recorded as other ops; it has no task of its own.",
+    "compose": "The device records it as other ops; it has no task of its own.",
 }
 DIMS = (
-    "Of a call that the tests try (`tests/tile/cuts_of_rows.txt`). `cut`: each tile is a task of its "
-    "own; `parts`: each gives a partial result; `whole`: tiles are gathered before; `-`: a dim of one "
-    "element."
+    "This table shows a call that the tests try (`tests/tile/cuts_of_rows.txt`). `cut`: each tile is "
+    "a task of its own; `parts`: each tile gives a partial result; `whole`: a copy joins the tiles "
+    "first; `-`: a dim of one element."
 )
 _CUTS = dict(
     line.split(": ", 1)
@@ -139,7 +139,7 @@ def _time(op: str) -> str:
 
 def _op_page(op: int, overloads: list[str]) -> str:
     rule = _text("nntile_op_rule", op)
-    served = [f"* `{name}`" for name in overloads] or ["None: other ops are made of it."]
+    served = [f"* `{name}`" for name in overloads] or ["None: other ops use it."]
     name = _text("nntile_op_name", op)
     cuts = {"Tiles": _tiles(_CUTS[name])} if name in _CUTS else {}
     sections = {
@@ -173,13 +173,14 @@ def op_pages() -> Iterator[tuple[str, str]]:
     rules = "\n".join(f"* `{name}`: {text}" for name, text in RULES.items())
     yield (
         "README.md",
-        f"# Ops\n\n{count} ops serve {total} overloads of PyTorch (in-place, `out=` and foreach "
-        "forms included). Compositions of these, and PyTorch's own decompositions, serve more; what "
-        "is left runs on the host, as a task.\n\n"
+        f"# Ops\n\n{count} ops run {total} overloads of PyTorch (in-place, `out=` and foreach forms "
+        "included) on tiles, the parts into which data is cut. Compositions of these ops, and "
+        "PyTorch's own decompositions, run more overloads. A task on the host runs the rest, with "
+        "PyTorch's CPU kernel.\n\n"
         + _table(("op", "formula", "rule", "time", "overloads"), rows)
-        + "\n\ntime: our time for a call of about a million float32 numbers beside CPU PyTorch's; the "
-        "page of an op says which call. "
-        + f"\n\nThe rule says how an op is cut into tasks.\n\n{rules}\n",
+        + "\n\nThe column time has our time for a call of about a million float32 numbers, divided by "
+        "CPU PyTorch's; the page of an op says which call. "
+        + f"\n\nThe rule says how the device cuts an op into tasks.\n\n{rules}\n",
     )
 
 
@@ -192,19 +193,19 @@ def environment_page() -> str:
 
 {table}
 
-The first tensor on the device reads and checks them, a start of the runtime does it again;
-`NNTILE_CPU_FALLBACK` and `NNTILE_BLOCKING` count as they are at the import. An import never fails because of
-them: a value that cannot be raises at the first use, and one warning names variables that begin with
-`NNTILE_` and mean nothing.
-`init_context(...)` goes before the environment.
+The first tensor on the device reads and checks these variables, and each start of the runtime does so again.
+The device reads `NNTILE_CPU_FALLBACK` and `NNTILE_BLOCKING` at the import. An import never fails because of a
+variable: a bad value raises at the first use, and one warning names unknown variables that begin with
+`NNTILE_`. Arguments of `init_context(...)` take precedence over the environment.
 
-The runtime sets some of StarPU's own variables for its start, and puts them back:
+StarPU is the library that schedules tasks. The runtime sets some of its variables while it starts, and
+restores them afterwards:
 
 | variable | what happens |
 |---|---|
 | `STARPU_WORKERS_NOBIND` | 1 unless you set it: workers are not bound to cores |
 | `STARPU_SILENT` | 1 unless `init_context(verbose=1)` |
-| `STARPU_HOME`, `XDG_CACHE_HOME` | a fresh folder, removed again: StarPU writes no files into yours |
+| `STARPU_HOME`, `XDG_CACHE_HOME` | a temporary folder, so that StarPU writes no files into yours |
 | `STARPU_LIMIT_CPU_MEM`, `STARPU_LIMIT_CPU_NUMA_...` | ignored: use `init_context(memory="8GiB")` |
 | `STARPU_PERF_MODEL_DIR`, `STARPU_PERF_MODEL_PATH` | ignored |
 """
@@ -213,7 +214,7 @@ The runtime sets some of StarPU's own variables for its start, and puts them bac
 def python_page() -> str:
     """Names of the package with their signatures and docstrings."""
     parts = [
-        "# Python\n\nEverything that `import torch_nntile` gives. Models and optimizers need none of it."
+        "# Python\n\nThis page lists everything in `torch_nntile`. Models and optimizers need none of it."
     ]
     for name in sorted(torch_nntile.__all__):
         item = getattr(torch_nntile, name)

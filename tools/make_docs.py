@@ -221,7 +221,7 @@ def write(pages: dict[str, str]) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--check", action="store_true", help="change nothing; 1 if out of date")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if out of date")
     options = parser.parse_args()
     pages = generated_pages() | pages_that_run()
     if not options.check:

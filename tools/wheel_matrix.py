@@ -179,9 +179,9 @@ def page(results: dict[str, Any]) -> str:
     lines = [
         "# Versions of PyTorch and Python",
         "",
-        "One wheel, beside each PyTorch; written by `tools/wheel_matrix.py`, by what it ran: tests of",
-        "`tests/torch`, with op_db's sample and without the slow ones, against the installed wheel.",
-        "`+cu…` is a CUDA build of PyTorch, as it comes from PyPI, `+cpu` one for CPUs. There was no GPU.",
+        "`tools/wheel_matrix.py` installed one wheel with each PyTorch, ran `tests/torch` against it (with",
+        "op_db's sample and without the slow tests), and wrote this page. `+cu…` is a CUDA build of PyTorch,",
+        "as it comes from PyPI, and `+cpu` is a build for CPUs. There was no GPU.",
         "",
         "| Python | PyTorch | system | files | passed | skipped | failed | date | wheel |",
         "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
@@ -213,13 +213,13 @@ def page(results: dict[str, Any]) -> str:
             failures += ["", f"Python {python}, PyTorch {result['torch']}, failed:", ""]
             for file, (*_, names) in sorted(result["files"].items()):
                 failures += [f"* `tests/torch/test_{file}.py::{name}`" for name in names]
-    lines += ["", "What ran, a line for each wheel, commit and list of files:", ""]
+    lines += ["", "These tests ran; there is a line for each wheel, commit and list of files:", ""]
     for text, pairs in runs.items():
         lines.append(f"* {text}: {'all' if len(pairs) == len(results) else ', '.join(pairs)}.")
     if standing:
         lines += [
             "",
-            f"Beside stand-ins for NVIDIA's libraries, which have no device: {', '.join(standing)}.",
+            f"With stand-ins for NVIDIA's libraries, which have no device: {', '.join(standing)}.",
         ]
     return "\n".join([*lines, *failures, ""])
 

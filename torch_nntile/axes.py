@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Named axis groups and their cuts. A group is all dims that ops or views relate to the named."""
+"""Named axis groups and their cuts. A group has all dims that ops or views relate to a named dim."""
 
 from __future__ import annotations
 
@@ -28,15 +28,16 @@ WHOLE = 2**63 - 1  # a size that no axis exceeds
 
 
 def set_axis_group_name(tensor: torch.Tensor, names: Mapping[int, str]) -> None:
-    """Name dims of a tensor on the device; dims that are left out keep their group.
+    """Name dims of a tensor on the device; dims that you leave out keep their group.
 
     Args:
-        tensor: on device "nntile". The names stay with its data, its `.grad` and optimizer state.
+        tensor: on device "nntile". Its data, its `.grad` and its optimizer state keep the names.
         names: dim -> name; a negative dim counts from the end.
 
     Raises:
-        ValueError: a dim outside the tensor, an empty name, or a tensor on another device.
-        TypeError: names that are no mapping of dims to texts.
+        ValueError: a dim is outside the tensor, a name is empty, or the tensor is on another
+            device.
+        TypeError: `names` is not a mapping of dims to strings.
     """
     if not isinstance(tensor, torch.Tensor):
         raise DtypeError(
@@ -69,16 +70,18 @@ def set_axis_group_name(tensor: torch.Tensor, names: Mapping[int, str]) -> None:
 
 
 def set_axis_group_tiling(name: str, sizes: int | Sequence[int] | Literal["auto", "whole"]) -> None:
-    """Cut an axis group, at any time; it holds from the next lowering on.
+    """Cut an axis group into tiles, at any time.
+
+    The cut applies from the next lowering on, when recorded ops become tasks.
 
     Args:
-        name: of the group.
-        sizes: one size (the last tile may be smaller), a list that sums to the extent, "auto", or
-            "whole": one tile, whatever would be chosen. A list of one size is that size.
+        name: the name of the group.
+        sizes: one size (the last tile may be smaller), a list that sums to the extent, "auto"
+            (the device chooses), or "whole" (one tile). A list of one size means that size.
 
     Raises:
-        ValueError: an unknown group, a size <= 0, or sizes that do not sum to the extent.
-        TypeError: sizes that are no whole numbers, or a name that is no text.
+        ValueError: there is no such group, a size is <= 0, or sizes do not sum to the extent.
+        TypeError: sizes are not integers, or the name is not a string.
     """
     if not isinstance(name, str):
         raise DtypeError(f"set_axis_group_tiling: expected the name of a group, got {name!r}")
@@ -113,23 +116,23 @@ def _cut_of(
 
 
 def format_axis_groups() -> str:
-    """Table of axis groups: name, extents, cut. A name stays in it when no tensor has it any more."""
+    """Return a table of axis groups: name, extents, cut. It keeps names that no tensor has now."""
     return _c.owned_text("nntile_record_axis_text", _c.record())
 
 
 def print_axis_groups() -> None:
-    """Print `format_axis_groups()`."""
+    """Print the table of `format_axis_groups()`."""
     print(format_axis_groups())
 
 
 def save_cuts(path: str | os.PathLike[str]) -> None:
-    """Write the cuts of named axes, and those that were chosen for graphs, to a text file.
+    """Write the cuts of named axes, and those that the device chose for graphs, to a text file.
 
-    The file can be edited: a line `axis NAME = 16 16` cuts a named axis, a line `%12 dim 0 = 256
-    256` under `graph` the axis of that dim of a value as `explain("graph")` numbers it.
+    You may edit the file. A line `axis NAME = 16 16` cuts a named axis. A line `%12 dim 0 = 256
+    256` under `graph` cuts the axis of that dim of a value, as `explain("graph")` numbers it.
 
     Raises:
-        OSError: the file cannot be written; an old one is then as it was.
+        OSError: the file cannot be written; an old file then stays as it was.
     """
     target = Path(path)
     new = target.with_name(f".{target.name}.{os.getpid()}")
@@ -141,15 +144,15 @@ def save_cuts(path: str | os.PathLike[str]) -> None:
 
 
 def load_cuts(path: str | os.PathLike[str]) -> None:
-    """Take the cuts of a file of `save_cuts()`, from the next lowering on.
+    """Apply the cuts of a file that `save_cuts()` wrote, from the next lowering on.
 
-    Named axes are cut as it says, also where the name is given later. A graph that it knows gets
-    the cuts that it has for it; others are cut as before.
+    They cut named axes, even if you name the axis later. A graph that is in the file gets its
+    cuts from the file; other graphs are cut as before.
 
     Raises:
         OSError: the file cannot be read.
-        ValueError: with its line, a file that is torn, of another version, wrong, or does not sum
-            to the extent of an axis; nothing is taken then.
-        RuntimeError: later, where a graph is lowered that the cuts for it do not fit.
+        ValueError: the file is cut short, wrong or of another version, or sizes do not sum to the
+            extent of an axis. The message has the line, and no cut is applied.
+        RuntimeError: raised later, if the cuts for a graph do not fit that graph.
     """
     _c.call("nntile_record_cuts_load", _c.record(), Path(path).read_text().encode())

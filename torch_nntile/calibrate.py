@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Measures the constants of the cost module on this machine: `python -m torch_nntile.calibrate`.
+"""Measure the constants of the cost module on this machine: `python -m torch_nntile.calibrate`.
 
-Each constant comes from the device's own kernels on one worker, from the fastest of many short
-runs, so that a neighbour's load does little harm. Prints what was found beside the defaults, and
-writes a file that NNTILE_COST or `load_cost` takes.
+It runs the device's own kernels on one worker and takes the fastest of many short runs, so that the
+load of other programs does little harm. It prints the constants next to the defaults, and writes a
+file for NNTILE_COST or `load_cost`.
 """
 
 from __future__ import annotations
@@ -269,8 +269,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         prog="python -m torch_nntile.calibrate", description=(__doc__ or "").splitlines()[0]
     )
-    parser.add_argument("--output", type=Path, help="cost file to write; without it, only print")
-    parser.add_argument("--seconds", type=float, default=30.0, help="about how long (30)")
+    parser.add_argument("--output", type=Path, help="write this cost file (default: only print)")
+    parser.add_argument(
+        "--seconds", type=float, default=30.0, help="about how long to measure (30)"
+    )
     given = parser.parse_args(arguments)
     if not given.seconds > 0:
         parser.error(f"--seconds must be > 0, got {given.seconds}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What runs here: versions, build, workers. The head of every bug report."""
+"""Versions, build and workers: put this at the top of a bug report."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["config", "show_config"]
 
 
 def config() -> dict[str, str]:
-    """Versions of Python, PyTorch and torch_nntile, then what the C library says of itself."""
+    """Return versions of Python, PyTorch and torch_nntile, and the settings of the C library."""
     info = {
         "torch_nntile": _c.text(_c.get("nntile_version_text")),
         "python": platform.python_version(),
@@ -28,6 +28,6 @@ def config() -> dict[str, str]:
 
 
 def show_config() -> None:
-    """Print `config()`, one "key: value" a line."""
+    """Print `config()`, one "key: value" on each line."""
     for key, value in config().items():
         print(f"{key}: {value}")

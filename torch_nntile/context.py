@@ -1,28 +1,27 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The runtime: start, stop, wait, and where kernels may run.
 
-Nothing here needs to be called: the first op on the device starts a runtime with defaults.
+You need not call anything here: the first op on the device starts a runtime with defaults.
 
-Environment (the whole list; the first tensor on the device checks it, and raises for a value that
-cannot be):
+Environment (the whole list; the first tensor on the device checks it, and raises for a bad value):
 
 | variable | meaning | default |
 |---|---|---|
-| STARPU_NCPU | CPU workers | one per core that the process may use |
-| LOCAL_WORLD_SIZE | processes that divide cores and memory of this machine; torchrun sets it | 1 |
-| STARPU_NCUDA | CUDA workers | 0 |
+| STARPU_NCPU | number of CPU workers (threads that run tasks) | one per core that the process may use |
+| LOCAL_WORLD_SIZE | number of processes that share cores and memory of this machine; torchrun sets it | 1 |
+| STARPU_NCUDA | number of CUDA workers | 0 |
 | NNTILE_MEMORY | budget for data in main memory, such as `8GiB` | 90 % of the machine |
-| NNTILE_SWAP | folder on a disk for data that memory has no room for | no disk |
-| NNTILE_SWAP_SIZE | how much goes there at most, such as `100GiB` | what is free, at most 8 times memory |
+| NNTILE_SWAP | folder on a disk for data that does not fit in memory | no disk |
+| NNTILE_SWAP_SIZE | the most bytes on that disk, such as `100GiB` | free space, at most 8 times memory |
 | NNTILE_RUNTIME_MODE | `eager` or `graph` | `eager` |
-| NNTILE_CPU_FALLBACK | 0: an op without a row raises NotImplementedError | 1 |
-| NNTILE_AUTOMATIC_CUTS | 0: axes without a cut of the user's stay whole | 1 |
-| NNTILE_FUSE | 0: element-wise ops that read each other or a product stay alone; the same bits | 1 |
-| NNTILE_WINDOWS | 0: in eager mode each call is submitted by itself | 1 |
-| NNTILE_PRINT | `passes`: each lowered graph and what each pass made of it, on stderr | |
-| NNTILE_COST | file of constants of the cost module, from `torch_nntile.calibrate` | built in |
+| NNTILE_CPU_FALLBACK | 0: an op without a kernel on the device raises NotImplementedError | 1 |
+| NNTILE_AUTOMATIC_CUTS | 0: axes that you do not cut stay whole | 1 |
+| NNTILE_FUSE | 0: do not fuse element-wise ops with each other or with products; the same bits | 1 |
+| NNTILE_WINDOWS | 0: in eager mode submit each call by itself | 1 |
+| NNTILE_PRINT | `passes`: print each lowered graph (one that becomes tasks) after each pass, on stderr | |
+| NNTILE_COST | file with constants of the cost module, written by `torch_nntile.calibrate` | built in |
 | NNTILE_DATA_DIR | cache of downloaded data sets | `~/.cache/torch_nntile` |
-| NNTILE_SENTINELS | 1: after each task, look whether it wrote elsewhere; slow | 0 |
+| NNTILE_SENTINELS | 1: after each task, check that it wrote nowhere else; slow | 0 |
 | NNTILE_BLOCKING | 1: wait after each call and raise its error there; slow | 0 |
 | TORCH_DEVICE_BACKEND_AUTOLOAD | 0: `import torch` does not load the device | 1 |
 """
@@ -55,30 +54,32 @@ def init_context(
     swap: str | os.PathLike[str] | None = None,
     swap_size: int | str | None = None,
 ) -> None:
-    """Start the runtime with settings of your own; call it before the first op.
+    """Start the runtime with your own settings; call this before the first op.
 
     Args:
-        ncpu: CPU workers; -1: STARPU_NCPU, else one per core; processes of torchrun divide them.
-        ncuda: CUDA workers; -1: STARPU_NCUDA, else none.
-        cpu_fallback: whether an op without a row runs on PyTorch's CPU kernel.
-        runtime_mode: "eager" runs each op at once, "graph" waits for `run()` or a host read.
+        ncpu: number of CPU workers; -1: STARPU_NCPU, or else one per core. Processes of torchrun
+            share the cores.
+        ncuda: number of CUDA workers; -1: STARPU_NCUDA, or else none.
+        cpu_fallback: whether PyTorch's CPU kernel may run an op that the device has no kernel for.
+        runtime_mode: "eager" submits ops soon after you call them, a few at a time; "graph"
+            records them until `run()` or a host read.
         verbose: 1 prints a line at start and stop.
-        memory: budget for data in main memory; None: NNTILE_MEMORY, else 90 % of the machine,
-            at most half of what `ulimit -v` leaves; processes of torchrun divide it.
-        swap: folder on a disk: data that has no room in memory goes there, and comes back when
-            an op needs it; "": no disk; None: NNTILE_SWAP, else no disk.
-        swap_size: how much goes there at most; None: NNTILE_SWAP_SIZE, else what is free in the
-            folder at the start, at most 8 times the machine's memory; processes of torchrun
-            divide it.
+        memory: budget for data in main memory; None: NNTILE_MEMORY, or else 90 % of the machine,
+            and at most half of what `ulimit -v` leaves. Processes of torchrun share it.
+        swap: folder on a disk. Data that does not fit in memory goes there, and comes back when
+            an op needs it. "": no disk; None: NNTILE_SWAP, or else no disk.
+        swap_size: the most bytes on that disk; None: NNTILE_SWAP_SIZE, or else the free space in
+            the folder at the start, and at most 8 times the machine's memory. Processes of
+            torchrun share it.
 
-    A size is a number of bytes or a text: "200MiB", "1.5GB". Units are B, KB, MB, GB, TB, KiB, MiB,
-    GiB and TiB, in any case. It is at least 1 MiB and at most 2^62 bytes.
+    A size is a number of bytes or a string: "200MiB", "1.5GB". Units are B, KB, MB, GB, TB, KiB,
+    MiB, GiB and TiB, in upper or lower case. A size is at least 1 MiB and at most 2^62 bytes.
 
     Raises:
         RuntimeError: a runtime is already running, or this is a forked child.
-        TypeError: a count that is no int, or a folder that is no path.
-        ValueError: a setting that cannot be used: no such size, a folder where no file can be made,
-            a size for the disk without a folder.
+        TypeError: a count is not an int, or a folder is not a path.
+        ValueError: a setting is not valid: a bad size, a folder where the runtime cannot make
+            files, or a size for the disk without a folder.
     """
     mode = modes.number_of(runtime_mode)
     budget = 0 if memory is None else parse_bytes("memory", memory)
@@ -127,7 +128,10 @@ def shutdown_context() -> None:
 
 
 def wait() -> None:
-    """Wait for all submitted tasks, and raise the first error of one, if there was any."""
+    """Submit the calls that eager mode has buffered, wait for all tasks, and raise the first error.
+
+    In graph mode it submits nothing: call `run()` first.
+    """
     if _c.get("nntile_context_active"):
         _c.call("nntile_record_submit", _c.record())
         _c.call("nntile_context_wait")
@@ -139,12 +143,20 @@ def restrict_cpu() -> None:
 
 
 def restrict_cuda() -> None:
-    """Run kernels that have a CUDA implementation on CUDA workers only, until `restore_where()`."""
+    """Ask for CUDA workers, and undo `restrict_cpu()`. It has no other effect today.
+
+    A task already runs on a CUDA worker whenever its kernel and its size allow that; all other
+    tasks run on CPU workers, also after this call.
+
+    Raises:
+        NotImplementedError: this build has no CUDA kernels.
+        RuntimeError: this runtime has no CUDA workers; give `ncuda` to `init_context()`.
+    """
     _restrict("cuda")
 
 
 def restore_where() -> None:
-    """Let every worker run kernels again."""
+    """Let every worker run kernels again, after `restrict_cpu()`."""
     _restrict("any")
 
 

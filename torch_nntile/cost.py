@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The model of the machine: what work takes on one worker. Cuts, plans and estimates ask it."""
+"""The model of the machine: the time of work on one worker. Cuts, plans and estimates use it."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ __all__ = ["cost_text", "load_cost"]
 
 
 def load_cost(path: str | os.PathLike[str] | None) -> None:
-    """Take the constants of the model from a file that `python -m torch_nntile.calibrate` wrote.
+    """Load the constants of the model from a file that `python -m torch_nntile.calibrate` wrote.
 
-    It holds for what is recorded from now on; values that exist keep their cuts. The environment
+    They apply to ops recorded from now on; existing data keeps its cuts. The environment
     variable NNTILE_COST names such a file for the whole process.
 
     Args:
-        path: of the file, one "name = value" a line; names left out get their defaults.
-            None: as the process began, with the file of NNTILE_COST or all defaults.
+        path: a file with one "name = value" on each line; names left out get their defaults.
+            None: go back to the file of NNTILE_COST, or to all defaults.
 
     Raises:
         LookupError: the file cannot be read.
-        ValueError: a name or a value that cannot be used, with its line; nothing has changed.
+        ValueError: a name or a value is not valid. The message has its line; nothing changes.
     """
     text = ""
     path = path if path is not None else os.environ.get("NNTILE_COST") or None
@@ -39,5 +39,5 @@ def load_cost(path: str | os.PathLike[str] | None) -> None:
 
 
 def cost_text() -> str:
-    """The constants that hold now, as the text of a cost file, units as comments."""
+    """Return the constants in use as the text of a cost file, with units as comments."""
     return _c.owned_text("nntile_cost_text")

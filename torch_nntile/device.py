@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The module `torch.nntile`: what PyTorch and its users ask of a device by name.
+"""The module `torch.nntile`: functions that PyTorch and its users call for a device by name.
 
-Names and meanings follow torch.cuda and torch.accelerator. Nothing here starts the runtime.
+Names and meanings follow torch.cuda and torch.accelerator. Only `init()` and functions that wait
+for tasks start the runtime.
 """
 
 from __future__ import annotations
@@ -37,12 +38,12 @@ _Device: TypeAlias = "torch.device | str | int | None"
 
 
 def is_available() -> bool:
-    """True: the device needs no special hardware."""
+    """Return True: the device needs no special hardware."""
     return True
 
 
 def is_initialized() -> bool:
-    """True while a runtime is running in this process."""
+    """Return True while a runtime is running in this process."""
     return bool(_c.get("nntile_context_active"))
 
 
@@ -61,9 +62,11 @@ def _is_in_bad_fork() -> bool:
 
 
 def device_count() -> int:
-    """1: the whole runtime, with all its workers, is one device. Under torchrun the count of processes
-    on this machine: programs for a device each call theirs by the local rank, so each index is this
-    process's device."""
+    """Return 1: the whole runtime, with all its workers, is one device.
+
+    Under torchrun, return the number of processes on this machine. A program may call its device
+    by the local rank, so every index means the device of this process.
+    """
     return max(1, int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
 
 
@@ -81,25 +84,29 @@ def _index(device: _Device = None) -> int:
 
 
 def current_device() -> int:
+    """Return 0, the index of the device of this process."""
     return 0
 
 
 def set_device(device: _Device) -> None:
+    """Check the index; every valid index means the device of this process."""
     _index(device)
 
 
 def get_device_name(device: _Device = None) -> str:
+    """Return "nntile:0"."""
     return f"nntile:{_index(device)}"
 
 
 def get_device_capability(device: _Device = None) -> tuple[int, int]:
+    """Return (0, 0), for programs that expect a version as of torch.cuda."""
     _index(device)
     return (0, 0)
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceProperties:
-    """What `get_device_properties` gives; names are those of torch.cuda."""
+    """The result of `get_device_properties`; names are those of torch.cuda."""
 
     name: str
     total_memory: int  # bytes: the memory budget
@@ -109,7 +116,7 @@ class DeviceProperties:
 
 
 def get_device_properties(device: _Device = None) -> DeviceProperties:
-    """Name, memory budget and workers, of the running runtime or of one with defaults."""
+    """Return name, memory budget and workers of the running runtime, or of one with defaults."""
     name, (_, total) = get_device_name(device), mem_get_info(device)
     stats = _c.new_struct("nntile_context_stats")
     if is_initialized():
@@ -118,7 +125,7 @@ def get_device_properties(device: _Device = None) -> DeviceProperties:
 
 
 class device:  # noqa: N801
-    """`with torch.nntile.device(0):`, as torch.load and checkpointing write it."""
+    """`with torch.nntile.device(0):` changes nothing; torch.load and checkpointing use it."""
 
     def __init__(self, device: _Device) -> None:
         self.idx = _index(device)
@@ -131,7 +138,7 @@ class device:  # noqa: N801
 
 
 class device_of(device):  # noqa: N801
-    """The device of a tensor, or no change for a tensor elsewhere."""
+    """`with torch.nntile.device_of(tensor):` changes nothing either."""
 
     def __init__(self, tensor: torch.Tensor) -> None:
         super().__init__(tensor.device if tensor.device.type == "nntile" else None)
@@ -158,25 +165,28 @@ class Event(torch.Event):
 
 
 def current_stream(device: _Device = None) -> torch.Stream:
+    """Return the queue."""
     return torch.accelerator.current_stream(torch.device("nntile", _index(device)))
 
 
 def default_stream(device: _Device = None) -> torch.Stream:
+    """Return the queue."""
     return current_stream(device)
 
 
 def set_stream(stream: torch.Stream) -> None:
+    """Change nothing, because there is one queue."""
     torch.accelerator.set_stream(stream)
 
 
 @contextlib.contextmanager
 def stream(stream: torch.Stream | None) -> Iterator[None]:
-    """`with torch.nntile.stream(s):`; changes nothing, as there is one queue."""
+    """`with torch.nntile.stream(s):` changes nothing, because there is one queue."""
     yield
 
 
 def synchronize(device: _Device = None) -> None:
-    """Wait for all submitted work; raises the first error of a task. In graph mode `run()` first."""
+    """Wait for all submitted work, and raise the first error of a task. In graph mode call `run()` first."""
     _index(device)
     _c.call("nntile_stub_synchronize")
 
@@ -189,19 +199,22 @@ _initialized = True
 
 
 def manual_seed(seed: int) -> None:
+    """Seed the default generator. `torch.manual_seed` calls this too."""
     _c.get("nntile_stub_rng_set", int(seed) & (2**64 - 1), 0)
 
 
 def manual_seed_all(seed: int) -> None:
+    """Do the same as `manual_seed()`."""
     manual_seed(seed)
 
 
 def seed() -> int:
-    """Seed from the system's entropy; returns the seed."""
+    """Seed the default generator from the system's entropy, and return the seed."""
     return int(_c.get("nntile_stub_rng_reseed"))
 
 
 def seed_all() -> int:
+    """Do the same as `seed()`."""
     return seed()
 
 
@@ -212,6 +225,7 @@ def _seed_and_offset() -> tuple[int, int]:
 
 
 def initial_seed() -> int:
+    """Return the seed of the default generator."""
     return _seed_and_offset()[0]
 
 
@@ -219,17 +233,19 @@ _RNG_STATE = struct.Struct("=QQ")  # seed, offset
 
 
 def get_rng_state(device: _Device = None) -> torch.Tensor:
-    """State of the default generator, a byte tensor on the CPU."""
+    """Return the state of the default generator, 16 bytes in a tensor on the CPU."""
     _index(device)
     state = bytearray(_RNG_STATE.pack(*_seed_and_offset()))
     return torch.frombuffer(state, dtype=torch.uint8).clone()
 
 
 def get_rng_state_all() -> list[torch.Tensor]:
+    """Return a list of one state."""
     return [get_rng_state(current_device())]
 
 
 def set_rng_state(new_state: torch.Tensor, device: _Device = None) -> None:
+    """Restore a state that `get_rng_state()` returned."""
     _index(device)
     if new_state.dtype != torch.uint8 or new_state.numel() != _RNG_STATE.size:
         raise InvalidArgumentError(
@@ -240,6 +256,7 @@ def set_rng_state(new_state: torch.Tensor, device: _Device = None) -> None:
 
 
 def set_rng_state_all(new_states: list[torch.Tensor]) -> None:
+    """Restore a list that `get_rng_state_all()` returned."""
     for index, state in enumerate(new_states):
         set_rng_state(state, index)
 
@@ -248,18 +265,22 @@ def set_rng_state_all(new_states: list[torch.Tensor]) -> None:
 
 
 def get_amp_supported_dtype() -> list[torch.dtype]:
+    """Return the dtypes that autocast may use."""
     return [torch.bfloat16, torch.float16]
 
 
 def is_bf16_supported(including_emulation: bool = True) -> bool:
+    """Return True."""
     return True
 
 
 def is_autocast_enabled() -> bool:
+    """Return `torch.is_autocast_enabled("nntile")`."""
     return torch.is_autocast_enabled("nntile")
 
 
 def get_autocast_dtype() -> torch.dtype:
+    """Return `torch.get_autocast_dtype("nntile")`."""
     return torch.get_autocast_dtype("nntile")
 
 

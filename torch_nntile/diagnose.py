@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Finds out why the device does not work: python -m torch_nntile.diagnose
+"""Tell why the device does not work: python -m torch_nntile.diagnose
 
-Every step is tried on its own, so that it works where a library does not load.
+It tries every step separately, so it also works if a library does not load.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""One exception class per status of the C library; each is also the builtin a caller expects."""
+"""One exception class per status of the C library; each is also a builtin that a caller expects."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ __all__ = [
 
 
 class NntileError(Exception):
-    """Base of everything that torch_nntile raises itself."""
+    """Base class of all errors that torch_nntile raises itself."""
 
 
 class InvalidArgumentError(NntileError, ValueError):
-    """A shape, size, name or value that cannot be used."""
+    """A shape, size, name or value is not valid."""
 
 
 class InvalidStateError(NntileError, RuntimeError):
-    """The right call at the wrong moment: a second context, after shutdown, in a forked child."""
+    """A valid call at the wrong time: a second context, after shutdown, in a forked child."""
 
 
 class NotFoundError(NntileError, LookupError, ValueError):
-    """No op, axis group or buffer of that name."""
+    """There is no op, axis group or buffer of that name."""
 
 
 class UnsupportedError(NntileError, NotImplementedError):
-    """Not in this build, or no row for this call."""
+    """This build has no such function, or the device has no kernel for this call."""
 
 
 class OutOfMemoryError(NntileError, torch.OutOfMemoryError):
-    """Does not fit the memory budget."""
+    """Data does not fit in the memory budget."""
 
 
 class TaskError(NntileError, RuntimeError):
@@ -52,11 +52,11 @@ class TaskError(NntileError, RuntimeError):
 
 
 class InternalError(NntileError, RuntimeError):
-    """A mistake of ours: please report it with `python -m torch_nntile.diagnose`."""
+    """A bug in torch_nntile: please report it with the output of `python -m torch_nntile.diagnose`."""
 
 
 class WaitInterruptedError(NntileError, RuntimeError):
-    """A wait was ended from outside. Of Python's signals the handler's own exception is raised."""
+    """Something ended a wait. For Python's signals the handler's own exception is raised instead."""
 
 
 class IndexRangeError(NntileError, IndexError):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Will a step fit, and how long would it take: on workers, memory and disks that are not here."""
+"""Will a step fit, and how long would it take, on workers, memory and disks you do not have?"""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SHOWN = 5  # holders in a text
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Memory that one call of the program has made, all of its tensors and temporaries."""
+    """The memory that one call of the program holds: its tensors and temporaries."""
 
     op: str
     line: str  # "model.py:14"; "" where it is not known
@@ -35,9 +35,9 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What playing a step's tasks gave; times in seconds. Prints as a short text.
+    """The result of `estimate()`; times are in seconds. It prints as a short text.
 
-    Bytes are known in `estimate_only()`, and are 0 elsewhere.
+    Numbers of bytes are known in `estimate_only()`, and are 0 elsewhere.
     """
 
     workers: int  # the largest number asked for; seconds, idle and bytes are about it
@@ -92,21 +92,21 @@ _budgets: list[int] = []  # of the open estimate_only(); 0: it has none
 
 @contextmanager
 def estimate_only(memory: int | str | None = None) -> Iterator[None]:
-    """Tensors on the device have no data: ops are recorded and do not run, nothing is allocated.
+    """Record ops on the device without running them; tensors have no data and take no memory.
 
-    For models that this machine could not hold. Make model, optimizer and batches inside, on
-    device="nntile", and call `estimate(step, memory=...)`. A model that was made on "meta" comes by
-    `to_empty(device="nntile")`; one on the CPU by `to("nntile")`. What was made inside has no data
-    afterwards either. It is of the whole process, like the mode.
+    Use it for models that this machine cannot hold. Make model, optimizer and batches inside, on
+    device="nntile", and call `estimate(step, memory=...)`. To bring in a model made on "meta", call
+    `to_empty(device="nntile")`; to bring in one from the CPU, call `to("nntile")`. Tensors made
+    inside have no data afterwards either. The setting applies to the whole process, like the mode.
 
     Args:
-        memory: the budget that estimates have unless they name another. Data of half a budget and
-            more is cut as it is made, so say here what a run would have.
+        memory: the default budget of estimates. The device cuts a tensor of half of the budget or
+            more when you make it, so give the budget that a run would have.
 
     Raises:
-        ValueError: no such budget.
-        RuntimeError: inside of another one. Inside: an op on a tensor that was made before, and
-            whatever looks at numbers, such as `item()`; after it, an op on what was made inside.
+        ValueError: the budget is not valid.
+        RuntimeError: you are inside another `estimate_only()`. Inside: an op uses a tensor made
+            before, or reads numbers, such as `item()`. Afterwards: an op uses a tensor made inside.
     """
     if _budgets:
         raise InvalidStateError("estimate_only: another one has begun and has not ended")
@@ -137,29 +137,29 @@ def estimate(
     memory: int | str | None = None,
     swap_gbps: float = 1.0,
 ) -> Estimate:
-    """Tell how long the tasks of `step` would take on `workers` equal workers, and what they hold.
+    """Estimate the time of `step` on `workers` equal workers, and the memory that it holds.
 
-    Outside of `estimate_only()` it runs `step` once. Call `step` once or twice before: a first call
-    makes optimizer states and settles cuts. Inside, it records `step` four times, the last but one
-    counts, and nothing runs.
+    Outside `estimate_only()`, this runs `step` once. Call `step` once or twice before, because the
+    first call makes optimizer states and settles cuts. Inside `estimate_only()`, this records
+    `step` five times, reports the fourth, and runs nothing.
 
-    The tasks, in the mode that is set, get the seconds of the cost module (`load_cost`), and are
-    played in the order of the scheduler. The time of Python between the ops is not in the estimate.
-    Without a budget there is memory for everything. A read of the host inside of `step` holds back
-    what follows it.
+    The estimate takes the seconds of each task from the cost module (`load_cost`) and plays the
+    tasks of the current mode in the order of the scheduler. It leaves out the time of Python
+    between the ops. Without a budget it assumes memory for everything. A host read inside `step`
+    delays the tasks that follow it.
 
     Args:
-        step: called without arguments.
-        workers: a number of workers, or several.
-        memory: a budget for data in main memory, such as "8GiB"; what has no room in it goes to a
-            disk. Only inside of `estimate_only()`; by default that of it.
-        swap_gbps: what that disk reads and writes, in 1e9 bytes a second.
+        step: a function without arguments.
+        workers: a number of workers, or several numbers.
+        memory: a budget for data in main memory, such as "8GiB"; data that does not fit goes to a
+            disk. Only inside `estimate_only()`, whose budget is the default.
+        swap_gbps: the speed of that disk, in 1e9 bytes a second.
 
     Raises:
-        ValueError: a number of workers outside [1, 65536], no such budget or disk, or a step that
-            submits nothing.
-        RuntimeError: inside of another estimate; a budget outside of `estimate_only()`; a step that
-            looks at numbers inside of it. Exceptions of `step` go on.
+        ValueError: a number of workers is outside [1, 65536], the budget or the disk is not valid,
+            or `step` submits nothing.
+        RuntimeError: you are inside another estimate; you gave a budget outside `estimate_only()`;
+            or `step` reads numbers inside it. Exceptions of `step` pass through.
         torch.OutOfMemoryError: one task needs more than the budget.
     """
     counts = _counts_of(workers)

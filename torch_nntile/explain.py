@@ -18,22 +18,23 @@ _COMMENT = re.compile(r" {2,}# [^\"\n]*$", re.MULTILINE)
 def explain(
     stage: Stage = "all", *, lines: bool = False, summary: bool = False, why: bool = False
 ) -> str:
-    """Text of a stage of the last lowering: "graph", "tiles", "plan", or all three.
+    """Return the text of a stage of the last lowering: "graph", "tiles", "plan", or all three.
 
-    "pending" is what was recorded in graph mode and has not run yet. "cuts" lists the axes that are
-    cut, and for each automatic cut the estimated time and tasks before and after it. "passes" is the
-    graph as recorded and after each pass.
+    A lowering cuts a recorded graph into tiles (parts of its tensors) and makes a plan, the list
+    of tasks on tiles. "pending" shows the ops recorded in graph mode that have not run yet.
+    "cuts" lists the axes that are cut, and for each automatic cut the estimated time and tasks
+    before and after it. "passes" shows the graph as recorded and after each pass.
 
     Args:
-        stage: as above; not asked for with `summary` or `why`.
-        lines: beside each op of a graph, the line of the program that recorded it.
-        summary: instead, one screen about the last profile: time by module and op, counters,
-            memory. Without a profile, counters since the start.
-        why: instead, in words: why graphs were planned again, what was copied, what ran on the host
-            and from which line.
+        stage: as above; leave it out with `summary` or `why`.
+        lines: show next to each op of a graph the line of your program that recorded it.
+        summary: return instead one screen about the last profile: time by module and op,
+            counters, memory. Without a profile, return counters since the start.
+        why: return instead an explanation: why the device made new plans, what it copied, and
+            what ran on the host and from which line.
 
     Raises:
-        ValueError: `stage` is unknown, or is given with `summary` or `why`.
+        ValueError: `stage` is unknown, or you gave it with `summary` or `why`.
     """
     if summary or why:
         answers.check_alone(stage, summary, why)

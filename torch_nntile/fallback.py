@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Ops that run on the host, on PyTorch's CPU kernel: whether they may, and which did."""
+"""Fallbacks: ops that run on PyTorch's CPU kernel; whether they may, and which did."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def cpu_fallback() -> bool:
 
 
 def set_cpu_fallback(allowed: bool) -> None:
-    """Allow it (a warning for each overload), or make it an error."""
+    """Allow fallbacks (each overload warns once), or make them errors."""
     global _allowed
     _allowed = bool(allowed)
     _c.get("nntile_stub_fallback_mode", _WARN if allowed else _ERROR)
@@ -42,7 +42,10 @@ class Fallback:
 
 
 def fallback_report() -> list[Fallback]:
-    """Overloads that had no row and ran on the host, slowest first; empty if there was none."""
+    """Return the overloads that ran on PyTorch's CPU kernel, the slowest first.
+
+    The list is empty if the device ran every op itself.
+    """
     size = _c.get("nntile_stub_fallback_report", _c.ffi.NULL, 0)
     out = _c.new(f"char[{size + 4096}]")  # room for ops that are met in between
     _c.get("nntile_stub_fallback_report", out, size + 4096)
@@ -54,5 +57,5 @@ def fallback_report() -> list[Fallback]:
 
 
 def reset_fallback_report() -> None:
-    """Start counting anew."""
+    """Reset the counters of `fallback_report()`."""
     _c.get("nntile_stub_fallback_reset")

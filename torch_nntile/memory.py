@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Memory of the device, part of `torch.nntile`: of tensors, and of the tiles behind them."""
+"""Memory of the device, part of `torch.nntile`: of tensors, and of the tiles that hold their data."""
 
 from __future__ import annotations
 
@@ -62,42 +62,46 @@ def _context_stats() -> dict[str, int]:
 
 
 def memory_allocated(device: Any = None) -> int:
-    """Bytes of the storages of live tensors. Their tiles exist only once something was written."""
+    """Return the bytes of the storages (PyTorch's memory objects) of live tensors.
+
+    Tiles, the parts that hold a tensor's data, exist only after the first write.
+    """
     return _totals()[1]
 
 
 def max_memory_allocated(device: Any = None) -> int:
-    """Highest `memory_allocated()` since the last reset."""
+    """Return the highest `memory_allocated()` since the last reset."""
     return _totals()[2]
 
 
 def reset_peak_memory_stats(device: Any = None) -> None:
+    """Reset the peaks."""
     _c.get("nntile_buffer_reset_peak", _c.record())
     _c.get("nntile_context_reset_peaks")
 
 
 def reset_accumulated_memory_stats(device: Any = None) -> None:
-    """Nothing accumulates."""
+    """Do nothing: no counter accumulates."""
 
 
 def memory_reserved(device: Any = None) -> int:
-    """Bytes of all tiles, with temporaries and the pool."""
+    """Return the bytes of all tiles, with temporaries and the pool of free tiles."""
     return _context_stats()["tile_bytes"]
 
 
 def max_memory_reserved(device: Any = None) -> int:
-    """Highest `memory_reserved()` since the last reset."""
+    """Return the highest `memory_reserved()` since the last reset."""
     return _context_stats()["reserved_peak_bytes"]
 
 
 def memory_stats(device: Any = None) -> dict[str, int]:
-    """Counters by the names of torch.cuda, then those of tiles, pools, the disk and plans.
+    """Return counters under the names of torch.cuda, and those of tiles, pools, the disk and plans.
 
-    Of the bytes of data, `tensor_bytes` are held by tensors, `run_bytes` by runs in flight, and
-    `idle_bytes` are kept for reuse. `swap_bytes` is the limit on the disk, 0 without one;
-    `swap_used_bytes` and `swap_used_peak_bytes` are what data takes there. `evictions` counts tiles
-    that left memory, `dropped` those of them that needed no write. `device_tasks` of the `tasks`
-    ran on GPUs, all others on cores.
+    Tensors hold `tensor_bytes` of the data and running plans hold `run_bytes`; `idle_bytes` are kept
+    for reuse. `swap_bytes` is the limit on the disk, 0 without a disk; `swap_used_bytes` and
+    `swap_used_peak_bytes` are the bytes there. `evictions` counts tiles that left memory, and
+    `dropped` counts those of them that needed no write. Of the `tasks`, `device_tasks` ran on GPUs
+    and all others on cores.
     """
     count, nbytes, peak = _totals()
     runtime = _context_stats()
@@ -119,16 +123,16 @@ def memory_stats(device: Any = None) -> dict[str, int]:
 
 
 def mem_get_info(device: Any = None) -> tuple[int, int]:
-    """Free and total bytes. The total is the memory budget, free is what tiles in use leave of it.
+    """Return free and total bytes: the memory budget without the tiles in use, and the budget.
 
-    Before a runtime has started, the budget is the one that a start with defaults would take now.
+    Before a runtime has started, the budget is that of a start with defaults.
     """
     free, total = torch.accelerator.get_memory_info(0)
     return int(free), int(total)
 
 
 def memory_summary(device: Any = None, abbreviated: bool = False) -> str:
-    """`memory_stats()` and `mem_get_info()` as a table; abbreviated: bytes only."""
+    """Return `memory_stats()` and `mem_get_info()` as a table; `abbreviated` leaves only bytes."""
     free, total = mem_get_info(device)
     rows = {"budget_bytes": total, "free_bytes": free, **memory_stats(device)}
     if abbreviated:
@@ -139,7 +143,7 @@ def memory_summary(device: Any = None, abbreviated: bool = False) -> str:
 
 
 def memory_snapshot() -> list[dict[str, Any]]:
-    """What torch.cuda calls segments. Here there is one: all tiles, of which some are in the pool."""
+    """Return the segments, as torch.cuda calls them. There is one: tiles in use and in the pool."""
     runtime = _context_stats()
     used = runtime["tensor_bytes"] + runtime["run_bytes"]
     return [
@@ -158,9 +162,9 @@ def memory_snapshot() -> list[dict[str, Any]]:
 
 
 def empty_cache() -> None:
-    """Give memory that no tensor and no task holds back to the system.
+    """Give back to the system the memory that no tensor and no task holds.
 
-    Only for others on the machine: tensors take memory out of the pool before they ask for more,
-    and the pool is bounded by the memory budget.
+    This helps only other programs on the machine. Tensors take memory from the pool before they ask
+    for more, and the memory budget bounds the pool.
     """
     _c.get("nntile_record_trim", _c.record())

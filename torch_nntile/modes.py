@@ -15,7 +15,12 @@ _MODES = ("eager", "graph")  # by number of nntile_mode
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """Counters since the start of the process (nntile_record_stats)."""
+    """Counters since the start of the process (nntile_record_stats).
+
+    A lowering turns a recorded graph into a plan, the list of its tasks. A plan hit reuses one.
+    `waiting` counts ops that are recorded but not submitted; of the other counters only `ops`
+    includes them.
+    """
 
     ops: int
     graphs: int
@@ -25,35 +30,33 @@ class Stats:
     tasks: int
     copies: int
     host_calls: int
-    waiting: int = (
-        0  # ops that were recorded and not submitted yet; not counted in the others but `ops`
-    )
+    waiting: int = 0
 
 
 def compile_graph() -> None:
-    """Lower what was recorded to tasks, or find its plan, without running it."""
+    """Turn the recorded ops into a plan (a list of tasks), or find their plan; do not run it."""
     _c.call("nntile_record_compile", _c.record())
 
 
 def run() -> None:
-    """Submit what was recorded. Does not wait: a host read or `wait()` does."""
+    """Submit the recorded ops. This does not wait; a host read or `wait()` does."""
     _c.call("nntile_record_run", _c.record())
 
 
 def has_pending_graph() -> bool:
-    """True if ops were recorded that have not been submitted; in eager mode they soon are."""
+    """True if some recorded ops are not submitted yet; eager mode submits them soon."""
     return bool(_c.get("nntile_record_pending", _c.record()))
 
 
 def runtime_mode() -> str:
-    """ "eager" or "graph"."""
+    """Return "eager" or "graph"."""
     return _MODES[_c.get("nntile_record_mode", _c.record())]
 
 
 def stats() -> Stats:
-    """How many ops, graphs, lowerings and tasks there were. A repeated step adds no lowering.
+    """Return counters of ops, graphs, lowerings and tasks. A repeated step adds no lowering.
 
-    Ops that wait in eager mode go on waiting: `wait()` first, to count them all.
+    This does not submit ops that eager mode has buffered. To count them all, call `wait()` first.
     """
     counters = _c.new_struct("nntile_record_stats")
     _c.call("nntile_record_stats_get", _c.record(), counters)

@@ -83,49 +83,49 @@ def make_parser() -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     add("--data", choices=mnist_data.NAMES, default="mnist", help="data set (default: %(default)s)")
-    add("--data-dir", help="folder with the IDX files, or where to download them to")
-    add("--epochs", type=positive, default=5, help="rounds over the images (default: %(default)s)")
-    add("--optimizer", choices=OPTIMIZERS, default="sgd", help="PyTorch's (default: %(default)s)")
-    add("--lr", type=float, help="default: 0.1 of sgd, 0.001 of the others")
-    add("--seed", type=int, default=42, help="of the weights (default: %(default)s)")
-    add("--hidden-dim", type=positive, default=256, help="their width (default: %(default)s)")
-    add("--depth", type=positive, default=4, help="number of hidden layers")
-    add("--batch-size", type=positive, help="images a step (default: all); a remainder is left out")
+    add("--data-dir", help="folder that has the IDX files, or that they are downloaded to")
+    add("--epochs", type=positive, default=5, help="passes over the images (default: %(default)s)")
+    add("--optimizer", choices=OPTIMIZERS, default="sgd", help="optimizer (default: %(default)s)")
+    add("--lr", type=float, help="learning rate (default: 0.1 for sgd, 0.001 for the others)")
+    add("--seed", type=int, default=42, help="seed of the weights (default: %(default)s)")
+    add("--hidden-dim", type=positive, default=256, help="width of a layer (default: %(default)s)")
+    add("--depth", type=positive, default=4, help="hidden layers (default: %(default)s)")
+    add("--batch-size", type=positive, help="images in a step (default: all); leaves out the rest")
     add(
         "--batch-epochs",
         type=int,
         default=4,
-        help="then train anew in batches of 250 by Adam, captured: how many epochs; 0: do not (default: "
-        "%(default)s; not with --batch-size or --resume)",
+        help="after that, train a new model for this many epochs in batches of 250, with Adam and a "
+        "captured step; 0: do not (default: %(default)s; not with --batch-size or --resume)",
     )
     add(
         "--runtime-mode",
         choices=("eager", "graph"),
         default="eager",
-        help="run each op at once, or a step as one graph (default: %(default)s)",
+        help="submit ops soon after they are called, or a step as one graph (default: %(default)s)",
     )
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--capture", action="store_true", help="record a step, then replay it")
     how.add_argument("--compile", action="store_true", help="torch.compile the model")
-    add("--ncpu", type=int, default=-1, help="CPU workers (default: STARPU_NCPU, else one a core)")
-    add("--ncuda", type=int, default=-1, help="CUDA workers (default: STARPU_NCUDA, else none)")
+    add("--ncpu", type=int, default=-1, help="CPU workers (default: STARPU_NCPU or one per core)")
+    add("--ncuda", type=int, default=-1, help="CUDA workers (default: STARPU_NCUDA or none)")
     add(
         "--memory",
         type=size,
         metavar="SIZE",
-        help="budget for data in main memory, such as 200MiB (default: NNTILE_MEMORY, else 90 %% of the "
+        help="budget for data in main memory, such as 200MiB (default: NNTILE_MEMORY or 90 %% of the "
         "machine)",
     )
     add(
         "--swap",
         metavar="DIR",
-        help="folder on a disk for data that memory has no room for (default: NNTILE_SWAP, else none)",
+        help="folder on a disk for data that does not fit in memory (default: NNTILE_SWAP or none)",
     )
     add(
         "--swap-size",
         type=size,
         metavar="SIZE",
-        help="how much goes there at most, such as 2GiB (default: NNTILE_SWAP_SIZE, else what is free)",
+        help="the most bytes on that disk, such as 2GiB (default: NNTILE_SWAP_SIZE or the free space)",
     )
     add(
         "--axis-tiling",
@@ -136,8 +136,8 @@ def make_parser() -> argparse.ArgumentParser:
         help="cut of batch, features, hidden or classes: 15000 or 7000,53000 or auto; repeatable",
     )
     add("--print-axis-groups", action="store_true", help="print named axes and their cuts")
-    add("--restrict-cuda", action="store_true", help="run kernels on CUDA workers only")
-    add("--compare-torch", action="store_true", help="train on device 'cpu' too and compare")
+    add("--restrict-cuda", action="store_true", help="fail if there are no CUDA workers")
+    add("--compare-torch", action="store_true", help="train on device 'cpu' too, and compare")
     add("--output-dir", help="where to write losses.png and run.json")
     add(
         "--profile",
@@ -147,12 +147,12 @@ def make_parser() -> argparse.ArgumentParser:
     add(
         "--resume",
         metavar="FILE",
-        help="checkpoint that is written after each epoch, and gone on from if it is there",
+        help="write this checkpoint after each epoch; continue from it if it exists",
     )
     add(
         "--verbose",
         action="store_true",
-        help="say when the runtime starts and stops; errors with a traceback",
+        help="print a line when the runtime starts and stops; show tracebacks of errors",
     )
     return parser
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The recorder: ops on buffers, as a library such as PyTorch makes them. Three steps of gradient
- * descent on loss = sum((w - target)^2) / 2, with w updated in place; at once (eager) and as one
+ * descent on loss = sum((w - target)^2) / 2, with w updated in place; in eager mode and as one
  * graph per step. */
 #include "check.h"
 

@@ -23,14 +23,16 @@ def main() -> int:
         prog="python -m torch_nntile.conformance", description=(__doc__ or "").partition(":")[0]
     )
     parser.add_argument("--ops", default="", help="names of entries, separated by commas")
-    parser.add_argument("--dtypes", default="", help="instead of those of the page")
+    parser.add_argument("--dtypes", default="", help="dtypes (default: those of the page)")
     parser.add_argument("--shard", default="1/1", help="i/n: the i-th of n parts of the entries")
-    parser.add_argument("--samples", type=int, default=2, help="of each entry and dtype")
-    parser.add_argument("--jobs", type=int, default=2, help="processes at a time")
-    parser.add_argument("--resume", type=Path, metavar="FILE", help="a log; go on where it ends")
-    parser.add_argument("--write", type=Path, metavar="FILE", help="a page to renew")
-    parser.add_argument("--check", type=Path, metavar="FILE", help="a page to compare with")
-    parser.add_argument("--verdicts", type=Path, metavar="LOG", help="all forms, as the tests do")
+    parser.add_argument("--samples", type=int, default=2, help="samples of each entry and dtype")
+    parser.add_argument("--jobs", type=int, default=2, help="processes that run at a time")
+    parser.add_argument("--resume", type=Path, metavar="FILE", help="continue the run of this log")
+    parser.add_argument("--write", type=Path, metavar="FILE", help="write this page")
+    parser.add_argument("--check", type=Path, metavar="FILE", help="compare with this page")
+    parser.add_argument(
+        "--verdicts", type=Path, metavar="LOG", help="run all forms, as the tests do"
+    )
     parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if importlib.util.find_spec("expecttest") is None:

@@ -229,13 +229,13 @@ def main() -> int:
         prog="python -m torch_nntile.conformance.device_tests",
         description=(__doc__ or "").partition(":")[0],
     )
-    parser.add_argument("folder", type=Path, help="the folder test of PyTorch's source")
-    parser.add_argument("files", nargs="*", default=FILES, help="names without .py")
-    parser.add_argument("--logs", type=Path, help="a folder for the logs; go on where they end")
+    parser.add_argument("folder", type=Path, help="the folder `test` of PyTorch's source")
+    parser.add_argument("files", nargs="*", default=FILES, help="names of test files without .py")
+    parser.add_argument("--logs", type=Path, help="folder for logs; continue from logs in it")
     parser.add_argument(
-        "--every", type=int, default=1, help="run one of n tests only, drawn by name"
+        "--every", type=int, default=1, help="run only one of n tests, drawn by name"
     )
-    parser.add_argument("--seconds", type=int, default=120, help="after which a test has died")
+    parser.add_argument("--seconds", type=int, default=120, help="time limit of a test")
     given = parser.parse_args()
     folder = given.folder.resolve()
     counts, bad = [], []

@@ -31,9 +31,9 @@ __all__ = ["MARKS", "NONE", "NOT_RUN", "marks", "worse"]
 # From good to bad.
 MARKS = {
     "R": "every overload that reaches the device has a row: tasks on tiles",
-    "C": "one of them is a composition of others that have rows: tasks on tiles",
-    "H": "PyTorch's CPU kernel computes some of it, as a task or at once",
-    "U": "raises an error where the CPU computes",
+    "C": "one of them is a composition of ops that have rows: tasks on tiles",
+    "H": "PyTorch's CPU kernel computes some of it, as a task or directly",
+    "U": "raises an error, but the CPU computes it",
     "X": "computes something else than the CPU, or crashes",
 }
 NONE = "·"  # the CPU does not take the dtype, or has no gradient

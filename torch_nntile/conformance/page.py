@@ -71,9 +71,9 @@ _HEAD = """\
 
 # PyTorch's ops
 
-Entries of op_db, the table that PyTorch tests its own backends with: samples of each are run on the device
-and compared with the CPU. A cell has a mark for the call and one for its gradient; of all samples the worst
-counts.
+op_db is the table of ops and samples that PyTorch tests its own backends with. We run samples of each entry
+on the device and compare them with the CPU. A cell has one mark for the call and one for its gradient: the
+worst mark of all samples. A row is an entry in the device's own table of ops; a tile is a part of a tensor.
 
 | mark | |
 |---|---|
@@ -105,7 +105,7 @@ def _row(*cells: str) -> str:
 def _totals(table: Table) -> Iterator[str]:
     without = {d: _counts(table, "float32", d) for d in DIRECTIONS}
     shares = [f"{_share(c)} ({_on_tiles(c)} of {c.total()}) {d}" for d, c in without.items()]
-    yield f"{len(table)} entries. Of those that the CPU computes in float32, without the host: "
+    yield f"{len(table)} entries. Of those that the CPU computes in float32, these run without the host: "
     yield f"**{', '.join(shares)}**.\n\n"
     yield _row("", "entries", *MARKS, "without the host")
     yield "|---" * (len(MARKS) + 3) + "|\n"

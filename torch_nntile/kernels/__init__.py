@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Ops of one's own: formulas, and kernels in Python that Numba compiles."""
+"""Your own ops: formulas, and kernels in Python that Numba compiles."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the parameters of a kernel are annotated with, and the rules of their shapes."""
+"""Annotations for the parameters of a kernel, and the rules of their shapes."""
 
 from __future__ import annotations
 
@@ -48,10 +48,14 @@ def dtype_of(dtype: Any) -> torch.dtype:
 
 @dataclass(frozen=True)
 class _Tensor:
-    """dtype: what `dtype_of` takes. shape: the name of another tensor parameter, or one entry for
-    each dim: an extent, an expression of parameters ("a.size(0) + 1"; the name of a tensor alone is
-    its same dim), or None: any. axes: the axis of each dim along which it may be cut, or None; of
-    a tensor whose shape is that of another one, without axes: those of that one."""
+    """dtype: a name such as "f32", or a type of PyTorch, NumPy or Python.
+
+    shape: the name of another tensor parameter, or one entry for each dim: an extent, None (any
+    extent), or an expression of parameters, such as "a.size(0) + 1". The name of a tensor alone
+    means the same dim of that tensor.
+
+    axes: for each dim the axis along which it may be cut, or None. If the shape is that of another
+    tensor and you leave out axes, the axes are those of that tensor too."""
 
     dtype: Any
     shape: Any
@@ -67,14 +71,14 @@ class In(_Tensor):
 
 @dataclass(frozen=True)
 class InMut(_Tensor):
-    """An input tensor that the kernel may change in place. As `In`."""
+    """An input tensor that the kernel may change in place. The arguments are those of `In`."""
 
 
 @dataclass(frozen=True)
 class Out(_Tensor):
-    """A result, made for each call. As `In`, without None in shape.
+    """A result, created for each call. The arguments are those of `In`, without None in shape.
 
-    init: number that it is filled with before the kernel runs; without it the kernel must write
+    init: a number that fills the result before the kernel runs. Without it the kernel must write
     every element.
     """
 
@@ -83,13 +87,13 @@ class Out(_Tensor):
 
 @dataclass(frozen=True)
 class Scalar:
-    """A number. It may differ from call to call at no cost."""
+    """A number. You may pass another value in each call, at no cost."""
 
     dtype: Any
 
 
 class Unused:
-    """A parameter that this kernel does without: it is None in it, and not an argument."""
+    """A parameter that is not an argument of the call. It is None in the function."""
 
 
 class Shaped:

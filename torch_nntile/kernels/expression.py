@@ -96,19 +96,20 @@ class _Checked(ast.NodeTransformer):
 
 
 def expression(text: str, parameters: Sequence[str] | None = None) -> Callable[..., torch.Tensor]:
-    """An element-wise formula as a function of tensors.
+    """Make a function of tensors from an element-wise formula.
 
     Args:
-        text: a formula of one line in Python's syntax: names, numbers, + - * / // % **, one
-            comparison each, & | ~ of booleans, `x if c else y`, and the names of `FUNCTIONS`.
-        parameters: names of the arguments in order; without it, in order of appearance.
+        text: a formula of one line in Python's syntax: names, numbers, + - * / // % **, single
+            comparisons, & | ~ of booleans, `x if c else y`, and the names of `FUNCTIONS`.
+        parameters: names of the arguments in order; by default in order of appearance.
 
     Returns:
-        A function that takes tensors, or numbers beside at least one tensor, of shapes that
-        broadcast, by position or name. Result: their broadcast shape, dtypes as of PyTorch's ops.
+        A function. It takes tensors, and also numbers if at least one argument is a tensor, by
+        position or by name; shapes must broadcast. The result has the broadcast shape, and the
+        dtype that PyTorch's ops give.
 
     Raises:
-        ValueError: names the formula and the place in it.
+        ValueError: the formula is not valid. The message has the formula and the place in it.
     """
     try:
         tree = ast.parse(text, mode="eval")

@@ -72,12 +72,12 @@ def _annotations(function: Callable[..., Any], scope: Mapping[str, Any]) -> dict
 
 
 class Kernel:
-    """An operator made from a function; call it as one. `op` is it in torch.ops.
+    """An operator made from a function. Call it like a function; `op` is the operator in torch.ops.
 
-    backward: set it, once, to another kernel or a function that gives its gradients. Its parameters
-    are found by name: parameters and results of this kernel, and `grad_` and the name of a result.
-    A kernel's results are `grad_` and the name of an input; a function gives one tensor, or None,
-    for each floating `In` in order.
+    backward: set it once, to another kernel or to a function that computes the gradients. Its
+    parameters are matched by name: parameters and results of this kernel, and `grad_` with the name
+    of a result. A kernel names its results `grad_` with the name of an input. A function returns one
+    tensor, or None, for each floating `In`, in order.
     """
 
     def __init__(
@@ -314,24 +314,26 @@ def kernel(
     cut: Mapping[str, int] | None = None,
     debug: bool = False,
 ) -> Callable[[Callable[..., None]], Kernel]:
-    """Make an operator of a function that computes one point of its results.
+    """Make an operator from a function that computes one point of its results.
 
-    The function is compiled by Numba at its first call, and kept on disk. Its parameters are
-    annotated by `In`, `InMut`, `Out`, `Scalar` or `Unused`; the operator takes the inputs and
-    numbers in order and gives the `Out`s. In it, `index()` is the point.
+    Numba compiles the function at its first call and keeps the result on disk. Annotate each
+    parameter with `In`, `InMut`, `Out`, `Scalar` or `Unused`. The operator takes the inputs and
+    numbers in order and returns the `Out`s. In the function, `index()` returns the point.
 
     Args:
-        points: what is computed: "a.shape" of a tensor parameter, or one expression for each dim.
-        n_threads: instead, as in Numba-CUDA: one to three expressions in the order x, y, z, for
-            `cuda.grid()`. Exactly these points are computed.
-        cut: axes along which the call may be cut into tiles: name, and its dim of points. What is
-            written must have them all in its `axes`, and an element with index i along an axis
-            may be used only by points with this i.
-        debug: check each index of a tensor: IndexError with the line.
+        points: the points to compute: "a.shape" of a tensor parameter, or an expression for each
+            dim.
+        n_threads: the same as in Numba-CUDA, instead of `points`: one to three expressions in the
+            order x, y, z, for `cuda.grid()`. The kernel computes exactly these points.
+        cut: axes along which the device may cut the call into tiles: a name, and its dim of points.
+            Every tensor that the kernel writes must have all these axes in its `axes`. Only points
+            with index i along an axis may use an element with index i.
+        debug: check each index of a tensor; a wrong one raises an IndexError with the line.
 
     Raises:
         ImportError: Numba is not installed.
-        TypeError, ValueError: an annotation or the function, by name and line.
+        TypeError, ValueError: an annotation or the function is not valid. The message has the name
+            and the line.
     """
     if function is not None:
         raise DtypeError(
@@ -350,16 +352,17 @@ def jit(
     threads_per_block: int | Sequence[int] | None = None,
     max_registers: int | None = None,
 ) -> Callable[[Callable[..., None]], Kernel]:
-    """`kernel(n_threads=...)` under the name that `pytorch_numba_extension_jit` has for it.
+    """`kernel(n_threads=...)` under the name and with the options of `pytorch_numba_extension_jit`.
 
     Args:
         n_threads: as for `kernel`.
-        to_extension, cache_id: nothing changes. Every call is compiled, without Python, and kept on disk.
+        to_extension, cache_id: have no effect. Numba compiles every kernel and keeps it on disk.
         verbose: print the loops that Numba compiles.
-        threads_per_block, max_registers: nothing changes. They are of GPUs; exactly the points run.
+        threads_per_block, max_registers: have no effect. They are for GPUs.
 
     Raises:
-        As `kernel`. Kernels have no shared memory, no blocks and no atomics: the error says what to write.
+        The errors of `kernel`. Kernels have no shared memory, blocks or atomics: the error says what
+        to write instead.
     """
     return _decorator(_points_of(None, n_threads), {}, False, verbose)
 

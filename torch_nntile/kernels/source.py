@@ -22,16 +22,16 @@ __all__ = ["Operand", "Program", "build", "cuda", "index"]
 
 
 def index() -> Any:
-    """In a kernel: the point that is computed, an integer or one for each dim of `points`."""
+    """Return, inside a kernel, the current point: one integer, or one for each dim of `points`."""
     raise RuntimeError("index() is of kernels: call it inside of one")
 
 
 class cuda:  # noqa: N801
-    """For kernels in the style of Numba-CUDA: `cuda.grid(ndim)` is (x, y, z) of `n_threads`."""
+    """For kernels in the style of Numba-CUDA: `cuda.grid(ndim)` returns (x, y, z) of `n_threads`."""
 
     @staticmethod
     def grid(ndim: int) -> Any:
-        """In a kernel: the thread, an integer or a tuple of ndim of them."""
+        """Return, inside a kernel, the thread: an integer, or a tuple of ndim integers."""
         raise RuntimeError("cuda.grid() is of kernels: call it inside of one")
 
 

@@ -12,17 +12,17 @@ __all__ = ["DeepReLU"]
 
 
 class DeepReLU(nn.Module):
-    """`depth` hidden layers of equal width with ReLU, then a linear classifier; no bias anywhere.
+    """`depth` hidden layers of equal width with ReLU, then a linear classifier, without bias.
 
-    Weights are uniform in ±sqrt(1 / fan_in), drawn on the CPU from one generator: the same seed
-    gives the same model on every device.
+    The weights are uniform in ±sqrt(1 / fan_in). One generator draws them on the CPU, so the same
+    seed gives the same model on every device.
 
     Args:
         features: width of the input (batch, features).
         hidden: width of each hidden layer.
         classes: width of the result (batch, classes).
         depth: number of hidden layers, at least one.
-        generator: source of the weights; None: PyTorch's default one.
+        generator: generator of the weights; None: PyTorch's default generator.
     """
 
     def __init__(

@@ -43,26 +43,27 @@ def _difference(before: modes.Stats, after: modes.Stats) -> modes.Stats:
 
 
 class profile:  # noqa: N801 (it reads as a verb)
-    """Notes each task that the block launches, and each call that records one.
+    """Note each task that the block launches, and each call that records one.
 
-    The block's end waits for what it launched; in graph mode that is what `run()` or a read of the
-    host has submitted. In eager mode each op is a graph of its own meanwhile: nothing is fused
-    across ops, and the first profile of a step makes the plans of these graphs, so look at a
-    later one. Results can be used once the block has ended.
+    The block waits at its end for the tasks that it launched; in graph mode these are the tasks
+    that `run()` or a host read has submitted. In eager mode the device submits each op as a graph
+    of its own during the block, so it fuses nothing across ops. The first profile of a step makes
+    the plans of these graphs (lists of tasks that it reuses), so look at a later profile. You can
+    use the results once the block has ended.
 
     Raises:
-        RuntimeError: at the begin of a block inside of another one; also a task's error, at the
-            end (at the begin: of a task that was launched before).
+        RuntimeError: at the beginning, if another profile is on. Also an error of a task: at the
+            end, or at the beginning if the task was launched before.
 
     Attributes:
         tasks: `Task`s in the order of their starts.
-        calls: `Call`s of the host that recorded, and its waits.
-        transfers: `Task`s that went on beside the workers: collectives, which include the wait for
-            other processes.
-        moves: `Move`s of data between memory and the disk, where the context has one.
+        calls: `Call`s of the host that recorded ops, and its waits.
+        transfers: `Task`s that run outside the workers: collectives, with their wait for other
+            processes.
+        moves: `Move`s of data between memory and the disk, if there is a disk.
         storages: `Storage`s of tensors that lived in the block, each with its kind and module.
         seconds: how long the block took, with the wait at its end.
-        workers: how many there are.
+        workers: the number of workers.
         stats: counters of `torch_nntile.stats()` for the block alone.
     """
 
@@ -196,7 +197,7 @@ class profile:  # noqa: N801 (it reads as a verb)
         return ["", "between memory and the disk:", *lines] if lines else []
 
     def idle_line(self) -> str:
-        """How long workers had nothing to do, and why: the last line of `summary()`."""
+        """How long workers were idle, and why: the last line of `summary()`."""
         total = self.workers * self.seconds
         share = self.idle_seconds / total if total > 0 else 0.0
         nothing = max(0.0, self.seconds - table.covered((t.start, t.end) for t in self.tasks))
@@ -213,7 +214,7 @@ class profile:  # noqa: N801 (it reads as a verb)
         Path(path).write_text(json.dumps(trace), encoding="utf-8")
 
     def html(self, path: str | os.PathLike[str]) -> None:
-        """Write one page: tasks by worker, the tables, memory. It needs nothing else."""
+        """Write one page: tasks by worker, the tables, memory. It loads no other files."""
         Path(path).write_text(report.page(self), encoding="utf-8")
 
     def _repr_html_(self) -> str:

@@ -67,12 +67,12 @@ class _Last:
 
 
 class Captured:
-    """What `capture` gives: call it as the function.
+    """The result of `capture`: call it like the function.
 
     Attributes:
-        recordings: calls up to now that ran the function's code.
-        replays: calls that did not.
-        why: in what the latest of those recordings differed from the one before; empty: in nothing.
+        recordings: number of calls so far that ran the function's code.
+        replays: number of calls that did not.
+        why: how the latest recording differed from the one before; empty if it did not.
     """
 
     def __init__(self, function: Callable[..., Any], *, signatures: int | None = None) -> None:
@@ -99,7 +99,7 @@ class Captured:
         return self if instance is None else functools.partial(self, instance)
 
     def reset(self) -> None:
-        """Forget what was recorded."""
+        """Forget all recordings."""
         self._entries.clear()
         self._last.clear()
         self._kept.clear()
@@ -313,7 +313,7 @@ def capture(
 
 
 def capture(function: Any = None, *, signatures: int | None = None) -> Any:
-    """Make a step that runs its Python code a few times and is then replayed from its recorded graph.
+    """Record a step while its Python code runs a few times, then replay the recorded graph.
 
     >>> @torch_nntile.capture
     ... def step(x, y):
@@ -323,34 +323,33 @@ def capture(function: Any = None, *, signatures: int | None = None) -> Any:
     ...     optimizer.step()
     ...     return loss
 
-    The first calls run as they are written, each as one graph; two that did the same make the
-    recording that later calls replay. A replay copies nothing and runs no Python code of the step:
-    it reads the arguments, and all other tensors as they are then; makes learning rates, step
-    counts, bias corrections and offsets of the generator anew; gives new tensors as results,
-    without a graph of autograd, and puts gradients into `.grad`. The numbers are the same, bit by
-    bit, as without capture in graph mode, and in eager mode where the cuts are: eager mode sees a
-    call at a time, and may choose automatic ones elsewhere, so that sums are rounded otherwise.
+    The first calls run as written, each as one graph. Once two of these recordings match, later
+    calls replay the graph. A replay copies nothing and runs no Python code of the step. It reads
+    the arguments and all other tensors with their current data. It computes learning rates, step
+    counts, bias corrections and offsets of the generator anew. It returns new tensors, without an
+    autograd graph, and puts gradients into `.grad`. It gives the same bits as graph mode without
+    capture, and as eager mode if the cuts are the same. Eager mode sees a few calls at a time and
+    may choose other automatic cuts, so that sums round differently.
 
-    Recorded anew, beside what is there: other shapes, dtypes, layouts or Python values among the
-    arguments, other training flags, `requires_grad`, parameters or modules, gradients that are
-    there or not, grad mode, autocast, hyperparameters that are not floats, and other numbers in the
-    Python state that the function's code reads. Axis cuts may change.
+    A call makes another recording, next to the first, if any of these differ: shapes, dtypes,
+    layouts or Python values of arguments; training flags; `requires_grad`; parameters or modules;
+    whether there are gradients; grad mode; autocast; hyperparameters that are not floats; and
+    numbers in the Python state that the function's code reads. You may change axis cuts.
 
-    Not possible inside, and an error at its line: reading data (`.item()`, `print`, `if loss > 0`).
-    Refused as well: Python state that the function changes, since a replay would not. So what counts
-    calls and an LR scheduler step between two calls, and numbers that change each time are
-    arguments, as tensors.
+    Reading data inside (`.item()`, `print`, `if loss > 0`) is an error at its line. Changing Python
+    state inside is an error too, because a replay would not change it. So count calls and step an LR
+    scheduler between two calls, and pass numbers that change each time as tensors.
 
     Args:
-        function: any arguments; tensors on the CPU are moved to the device first.
-        signatures: how many kinds of arguments are kept, those used last; None: as many as fit, up
-            to 512. A warning says so once when recordings are dropped.
+        function: a function of any arguments. Tensors on the CPU are moved to the device first.
+        signatures: for how many kinds of arguments to keep recordings, the latest ones; None: as
+            many as fit, up to 512. A warning says once that recordings are dropped.
 
     Raises:
-        RuntimeError: at a call, after five recordings of which no two in a row are the same, or
-            five in a row for other numbers; says in what they differ, and where. Inside of the
-            function: a read of data.
-        ValueError: no function, or `signatures` below 1.
+        RuntimeError: at a call, after five recordings of which no two in a row match, or five in a
+            row with other numbers. The message says what differs, and where. Inside the
+            function: your code reads data.
+        ValueError: `function` is not callable, or `signatures` is below 1.
     """
     if function is None:
         return functools.partial(capture, signatures=signatures)

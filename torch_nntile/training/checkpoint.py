@@ -34,19 +34,18 @@ OF_NAME = {name: dtype for dtype, name in DTYPES.items()}
 
 
 def save_checkpoint(path: str | os.PathLike[str], **objects: Any) -> None:
-    """Write objects into one file, which is replaced when all is written, or stays as it was.
+    """Write objects into one file. It replaces an old file only when everything is written.
 
-    Tensors are read in pieces of 16 MiB, so that the host needs no memory for copies of them.
-    Tensors that share their data, such as tied weights, are written once. How data is cut does
-    not show in the file.
+    It reads tensors in pieces of 16 MiB, so the host needs no memory for copies of them. It
+    writes tensors that share their data, such as tied weights, once. The file stores no cuts.
 
     Args:
-        path: `safetensors.safe_open` reads it too.
-        objects: what has a `state_dict()` (models, optimizers, schedulers), tensors, numbers,
+        path: the file; `safetensors.safe_open` can read it too.
+        objects: objects with a `state_dict()` (models, optimizers, schedulers), tensors, numbers,
             strings, None, and lists, tuples and dicts of these.
 
     Raises:
-        TypeError: names what cannot be written, before anything is.
+        TypeError: an object cannot be written. The message names it, and nothing is written.
     """
     writer = _Tree()
     tree = {name: writer.plain(name, _state_of(value)) for name, value in objects.items()}
@@ -73,24 +72,24 @@ def save_checkpoint(path: str | os.PathLike[str], **objects: Any) -> None:
 
 
 def load_checkpoint(path: str | os.PathLike[str], **objects: Any) -> dict[str, Any]:
-    """Load states into objects, in place; returns what else is in the file, by name.
+    """Load states into objects, in place, and return everything else in the file by name.
 
-    Parameters stay on their devices, with the cuts that they have now. All is looked at before the
-    first model is written to.
+    Parameters stay on their devices, with their current cuts. It checks everything before it
+    changes the first model.
 
     Args:
-        path: a file of `save_checkpoint`.
-        objects: what has a `load_state_dict()`, by the names they were saved under.
+        path: a file that `save_checkpoint` wrote.
+        objects: objects with a `load_state_dict()`, under the names that you saved them with.
 
     Returns:
-        The rest of the file. Its tensors are on the CPU and read from the file when they are used.
+        The rest of the file. Its tensors are on the CPU, and are read when you use them.
 
     Raises:
         FileNotFoundError: there is no such file.
-        RuntimeError: the file is no checkpoint, is cut short or of another version; it lacks an
-            object; a model has other names or shapes.
+        RuntimeError: the file is not a checkpoint, is cut short or of another version; it lacks an
+            object; or a model has other names or shapes.
         TypeError: an object has no `load_state_dict()`.
-        ValueError: of an optimizer, whose groups have other sizes.
+        ValueError: an optimizer has groups of other sizes.
     """
     states = _read(Path(path))
     for name, value in objects.items():

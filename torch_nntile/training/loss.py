@@ -16,11 +16,11 @@ def cross_entropy(
     ignore_index: int = -100,
     reduction: str = "mean",
 ) -> Tensor:
-    """Cross-entropy of logits (..., classes) and labels (...): PyTorch's, but classes last.
+    """Compute PyTorch's cross-entropy, but with the classes in the last dim of the logits.
 
     Args:
         logits: (..., classes), floating.
-        labels: (...), int64; `ignore_index` takes no part.
+        labels: (...), int64. Labels equal to `ignore_index` do not count.
         weight: (classes,) or None.
         reduction: "mean", "sum" or "none".
 

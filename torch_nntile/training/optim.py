@@ -39,7 +39,7 @@ def _tensors(entry: Any) -> list[torch.Tensor]:
 
 
 class SGD(torch.optim.SGD):
-    """torch.optim.SGD; one kernel per parameter on the device."""
+    """torch.optim.SGD, fused by default: on the device one kernel updates a parameter."""
 
     def __init__(self, params: Any, lr: float | torch.Tensor = 1e-3, **options: Any) -> None:
         params, options = _prefer_fused(options, params)
@@ -47,7 +47,7 @@ class SGD(torch.optim.SGD):
 
 
 class Adam(torch.optim.Adam):
-    """torch.optim.Adam; one kernel per parameter on the device."""
+    """torch.optim.Adam, fused by default: on the device one kernel updates a parameter."""
 
     def __init__(self, params: Any, lr: float | torch.Tensor = 1e-3, **options: Any) -> None:
         params, options = _prefer_fused(options, params)
@@ -55,7 +55,7 @@ class Adam(torch.optim.Adam):
 
 
 class AdamW(torch.optim.AdamW):
-    """torch.optim.AdamW; one kernel per parameter on the device."""
+    """torch.optim.AdamW, fused by default: on the device one kernel updates a parameter."""
 
     def __init__(self, params: Any, lr: float | torch.Tensor = 1e-3, **options: Any) -> None:
         params, options = _prefer_fused(options, params)

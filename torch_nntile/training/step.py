@@ -37,12 +37,16 @@ def train_full_batch_step(
     loss_fn: Callable[[Tensor, Tensor], Tensor] = cross_entropy,
     name_axes: Callable[[nn.Module, Tensor, Tensor], None] | None = None,
 ) -> float:
-    """Forward, backward and optimizer step; returns the loss before the step.
+    """Run forward, backward and the optimizer's step, and return the loss before the step.
 
-    In graph mode the step is one graph, compiled and run here.
+    In graph mode the step is one graph, which this compiles and runs.
 
     Args:
-        x: (batch, ...); y: (batch,); both on the model's device.
+        model: the model to train.
+        optimizer: the optimizer of its parameters.
+        x: inputs (batch, ...), on the model's device.
+        y: labels (batch,), on the model's device.
+        loss_fn: called as loss_fn(model(x), y).
         name_axes: called as name_axes(model, x, y) before the forward pass, to name axis groups.
     """
     if name_axes is not None:

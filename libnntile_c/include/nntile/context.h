@@ -93,7 +93,10 @@ void nntile_wait_interrupted(int (*interrupted)(void));
  * after. All NULL: none. Since 0.1. */
 void nntile_wait_outside(int (*held)(void), void* (*leave)(void), void (*back)(void* state));
 
-/** Restricts kernels to a kind of worker: "cpu", "cuda" or "any". Since 0.1. */
+/** Restricts kernels to a kind of worker. "cpu": all tasks run on CPU workers, from now on. "any"
+ * and "cuda" undo this: a task runs on a CUDA worker where its kernel and its size allow it, all
+ * others on CPU workers. "cuda" also returns UNSUPPORTED if this build has no CUDA kernels, and
+ * INVALID_STATE if the context has no CUDA workers. Since 0.1. */
 nntile_status nntile_context_restrict(const char* where, nntile_error** error);
 
 /** Reads the counters; stats->struct_size must be set. Since 0.1. */

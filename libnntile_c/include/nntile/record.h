@@ -17,7 +17,8 @@ NNTILE_BEGIN
 /* CFFI-BEGIN */
 /** How recorded ops run. Since 0.1. */
 typedef enum nntile_mode {
-    NNTILE_EAGER = 0, /**< each call is lowered and submitted at once, asynchronously */
+    NNTILE_EAGER = 0, /**< calls wait briefly for those behind them, then are lowered and submitted
+                         as one graph, asynchronously: see nntile_record_submit() */
     NNTILE_GRAPH = 1  /**< nothing runs until nntile_record_run() or a host read */
 } nntile_mode;
 
