@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 import torch
 
 import torch_nntile
 from torch_nntile.errors import InvalidArgumentError, InvalidStateError
-from torch_nntile.profiling import events, lines, links
+from torch_nntile.profiling import events, lines, links, page, report
 
 
 class _Net(torch.nn.Module):
@@ -428,6 +429,7 @@ def test_steps(runtime: None) -> None:
     assert len(p.steps) == 3
     assert all(a[1] <= b[0] for a, b in pairwise(p.steps))
     assert all(0 <= start < end <= p.seconds for start, end in p.steps)
+    assert page.data(p)["steps"] == [[round(s * 1e9), round(e * 1e9)] for s, e in p.steps]
     calls = [_call("aten::add", k, k + 0.5) for k in range(6)]
     assert events.steps_of(calls, [2.6, 2.7, 4.6], 6) == [(0, 2.7), (3, 4.6)], "two optimizers"
     assert events.steps_of(calls, [], 6) == []
@@ -444,6 +446,24 @@ def test_short_lines(tmp_path: Path) -> None:
     assert f"{Path.cwd()}/" in lines.known_folders()
 
 
+def test_colors_are_far_from_each_other() -> None:
+    """In OKLab, where 0.02 is a difference that one just sees; so that a page tells 13 modules apart."""
+
+    def oklab(color: str) -> Any:
+        rgb = np.array([int(color[k : k + 2], 16) / 255 for k in (1, 3, 5)])
+        linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
+        cones = np.array(
+            [[0.4122, 0.5363, 0.0514], [0.2119, 0.6807, 0.1074], [0.0883, 0.2817, 0.63]]
+        )
+        to_lab = [[0.2105, 0.7936, -0.0041], [1.978, -2.4286, 0.4506], [0.0259, 0.7828, -0.8087]]
+        return np.array(to_lab) @ np.cbrt(cones @ linear)
+
+    colors = [oklab(color) for color in (*report.PALETTE, "#ffffff", "#16181c", "#b4b4b4")]
+    assert len(set(report.PALETTE)) >= 13
+    for k, color in enumerate(colors):
+        assert all(np.linalg.norm(color - other) > 0.09 for other in colors[:k]), k
+
+
 class _Page(HTMLParser):
     """Balanced tags, and no resource from outside."""
 
@@ -456,7 +476,7 @@ class _Page(HTMLParser):
         self.seen.append(tag)
         for name, value in attrs:
             assert name not in {"src", "href"}, (tag, value)
-        if tag != "meta":
+        if tag not in {"meta", "input"}:
             self.open.append(tag)
 
     def handle_endtag(self, tag: str) -> None:
@@ -466,10 +486,8 @@ class _Page(HTMLParser):
         self.seen.append(tag)
 
 
-def test_page(profiled: Any, tmp_path: Path) -> None:
-    path = tmp_path / "report.html"
-    profiled.html(path)
-    text = path.read_text()
+def test_what_a_notebook_shows(profiled: Any) -> None:
+    text = profiled._repr_html_()
     page = _Page()
     page.feed(text)
     assert page.open == []
@@ -481,11 +499,48 @@ def test_page(profiled: Any, tmp_path: Path) -> None:
     bars = [e for e in gantt.iter() if e.tag.endswith("rect")]
     assert len(bars) == len(profiled.tasks) + len(profiled.calls)
     assert all(90 <= float(bar.get("x", "0")) <= 960 for bar in bars)
-    assert profiled._repr_html_() in text
-    keys = dict(re.findall(r'background: (hsl[^"]*)"></i>([^<]*)', text))
+    keys = dict(re.findall(r'background: (#[^"]*)"></i>([^<]*)', text))
     longest = profiled.rows("module")[0].name
-    assert keys["hsl(210, 60%, 52%)"] == longest
+    assert keys[report.PALETTE[0]] == longest
     assert {bar.get("fill") for bar in bars} <= {*keys, "#ccc", "#678", "#bbb"}
+
+
+def _data_of(text: str) -> Any:
+    (found,) = re.findall(r'<script type="application/json" id="data">(.*?)</script>', text)
+    return json.loads(found)
+
+
+def test_page(profiled: Any, tmp_path: Path) -> None:
+    path = tmp_path / "report.html"
+    profiled.html(path)
+    text = path.read_text()
+    page = _Page()
+    page.feed(text)
+    assert page.open == []
+    assert page.seen.count("table") == 4
+    assert page.seen.count("canvas") == 2
+    assert "{{" not in text.partition("<script>")[0]
+    assert "PyTorch " + torch.__version__ in text
+    assert f"{profiled.began:%Y-%m-%d %H:%M}" in text
+    data = _data_of(text)
+    bars, kinds = data["bars"], data["kinds"]
+    assert {len(column) for column in bars.values()} == {len(profiled.tasks + profiled.calls)}
+    assert data["rows"][: profiled.workers] == [f"worker {k}" for k in range(profiled.workers)]
+    tasks = [b for b, k in enumerate(bars["kind"]) if kinds[k]["class"] == "task"]
+    assert len(tasks) == len(profiled.tasks)
+    for b, task in zip(tasks, profiled.tasks, strict=True):
+        kind = kinds[bars["kind"][b]]
+        assert (kind["op"], kind["module"], kind["bytes"]) == (task.op, task.module, task.bytes)
+        assert bars["start"][b] == pytest.approx(task.start * 1e9, abs=1)
+        assert bars["length"][b] == pytest.approx(task.seconds * 1e9, abs=2)
+        assert 1 <= bars["part"][b] <= kind["parts"]
+        call = bars["call"][b]
+        assert kinds[bars["kind"][call]]["class"] == "record"
+        assert bars["start"][call] <= bars["start"][b]
+    path_of_page = [profiled.tasks[b - tasks[0]] for b in data["path"]]
+    assert path_of_page == profiled.critical_path
+    assert sum(data["memory"]["bytes"]) == 0, "what comes goes"
+    assert not [kind["line"] for kind in kinds if kind["line"].startswith("/")]
 
 
 def test_names_are_escaped_in_the_page() -> None:
@@ -493,8 +548,11 @@ def test_names_are_escaped_in_the_page() -> None:
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return torch.sinh(x)
 
-    Odd.__name__ = "<b>&"
+    Odd.__name__ = "</script><b>&"
     with torch_nntile.profile() as p:
         Odd()(torch.ones(3, device="nntile"))
     assert "<b>&" not in p._repr_html_()
     assert "&lt;b&gt;&amp;" in p._repr_html_()
+    text = page.page(p)
+    assert "<b>" not in text
+    assert Odd.__name__ in {kind["module"] for kind in _data_of(text)["kinds"]}

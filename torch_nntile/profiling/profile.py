@@ -16,7 +16,7 @@ import torch
 
 from torch_nntile import _c, modes, places
 from torch_nntile.errors import InvalidStateError
-from torch_nntile.profiling import chrome, links, report, shapes, table
+from torch_nntile.profiling import chrome, links, page, report, shapes, table
 from torch_nntile.profiling.events import Call, Events, Move, Task, collect, steps_of
 from torch_nntile.profiling.storages import Storage, Watch
 
@@ -266,7 +266,7 @@ class profile:  # noqa: N801 (it reads as a verb)
 
     def html(self, path: str | os.PathLike[str]) -> None:
         """Write one page: tasks by worker, the tables, memory. It needs nothing else."""
-        Path(path).write_text(report.page(self), encoding="utf-8")
+        Path(path).write_text(page.page(self), encoding="utf-8")
 
     def __repr__(self) -> str:
         if self._events is None:
