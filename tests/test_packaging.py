@@ -129,8 +129,9 @@ def test_wheel_holds_the_libraries_and_their_notices(contents: Path) -> None:
         "oneDNN.txt",
         "scipy-openblas32.txt",
     } <= notices
-    sources = {path.name for path in (ROOT / "torch_nntile").rglob("*.py")}
-    assert sources <= {path.name for path in contents.rglob("*.py")}
+    for kind in ("*.py", "page.*"):
+        sources = {path.name for path in (ROOT / "torch_nntile").rglob(kind)}
+        assert sources <= {path.name for path in contents.rglob(kind)}
 
 
 @pytest.mark.slow

@@ -20,6 +20,7 @@ ALL = [
     "torch_nntile/csrc/**/*.cc",
     "torch_nntile/**/*.py",
     "torch_nntile/**/*.pyi",
+    "torch_nntile/profiling/page.*",
     "tests/**/test_*.cc",
     "tests/**/test_*.c",
     "examples/c/*.c",

@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 import torch
 
 import torch_nntile
 from torch_nntile.errors import InvalidArgumentError, InvalidStateError
+from torch_nntile.profiling import events, lines, links, page, report
 
 
 class _Net(torch.nn.Module):
@@ -237,7 +239,7 @@ def test_chrome_trace(profiled: Any, tmp_path: Path) -> None:
         assert isinstance(event["pid"], int)
         assert isinstance(event["tid"], int)
         assert isinstance(event["ts"], (int, float))
-        assert event["ph"] in {"M", "X", "C"}
+        assert event["ph"] in {"M", "X", "C", "s", "f"}
     timed = [e for e in events if e["ph"] != "M"]
     assert [e["ts"] for e in timed] == sorted(e["ts"] for e in timed)
     assert events[: len(events) - len(timed)] == [e for e in events if e["ph"] == "M"]
@@ -264,6 +266,204 @@ def test_saving_where_nothing_can_be_written(profiled: Any, tmp_path: Path) -> N
         profiled.save(tmp_path / "no" / "trace.json")
 
 
+def test_flows_of_the_trace(profiled: Any, tmp_path: Path) -> None:
+    """Each begins in the slice of a call and ends in the slice of its task."""
+    profiled.save(tmp_path / "trace.json")
+    found = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    slices = [e for e in found if e["ph"] == "X"]
+
+    def around(flow: dict[str, Any]) -> list[dict[str, Any]]:
+        own = [e for e in slices if (e["pid"], e["tid"]) == (flow["pid"], flow["tid"])]
+        return [e for e in own if e["ts"] <= flow["ts"] <= e["ts"] + e["dur"]]
+
+    starts = {e["id"]: e for e in found if e["ph"] == "s"}
+    ends = {e["id"]: e for e in found if e["ph"] == "f"}
+    assert starts.keys() == ends.keys()
+    assert len(ends) == len(profiled.tasks)
+    for number, end in ends.items():
+        start = starts[number]
+        assert end["bp"] == "e"
+        assert (start["name"], start["cat"]) == (end["name"], end["cat"])
+        assert start["ts"] <= end["ts"]
+        (task,) = (e for e in around(end) if e["ts"] == end["ts"])
+        call = around(start)[-1]
+        assert (task["cat"], call["cat"]) == ("task", "record")
+        assert task["args"]["module"] == call["args"]["module"]
+        if task["name"] == "tanh":
+            assert call["name"] == "aten::tanh"
+    parts = [e["args"]["part"] for e in slices if e["name"] == "tanh"]
+    assert all(re.fullmatch(r"\d+ of \d+", part) for part in parts)
+
+
+def test_repr(profiled: Any) -> None:
+    assert repr(torch_nntile.profile()) == "<torch_nntile.profile, not ended>"
+    text = repr(profiled)
+    assert "\n" not in text
+    most = profiled.rows("module")[0]
+    assert f"{len(profiled.tasks)} tasks in " in text
+    assert f"most: {most.name} {most.share:.0%}" in text
+
+
+def test_shapes_and_the_data_that_calls_share(runtime: None, tmp_path: Path) -> None:
+    x, other = torch.rand(24, 24, device="nntile"), torch.rand(24, 24, device="nntile")
+
+    def chain() -> torch.Tensor:
+        y = x @ x
+        for _ in range(3):
+            other.sin()
+            y = y @ x
+        torch_nntile.wait()  # so that no sin ends last
+        return y @ x
+
+    chain()
+    with torch_nntile.profile(record_shapes=True) as p:
+        y = chain()
+    assert y.shape == (24, 24)
+    assert [t.op for t in p.critical_path] == ["matmul"] * 5, "none waited for sin"
+    assert [t.start for t in p.critical_path] == sorted(t.start for t in p.critical_path)
+    assert p.path().known
+    assert {c.shapes for c in p.calls if c.op == "aten::mm"} == {"(24, 24) (24, 24)"}
+    p.save(tmp_path / "trace.json")
+    found = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    assert {e["args"]["shapes"] for e in found if e["name"] == "sin"} == {"(24, 24)"}
+    with torch_nntile.profile() as plain:
+        chain()
+    assert not plain.path().known
+    assert not any(c.shapes for c in plain.calls)
+    assert plain.critical_path[-1] == max(plain.tasks, key=lambda t: t.end)
+
+
+def test_what_is_compiled_stays_compiled_beside_shapes(runtime: None) -> None:
+    x = torch.rand(8, 8, device="nntile")
+    compiled = torch.compile(lambda x: (x @ x).sinh().tanh(), backend="nntile")
+    compiled(x)
+    for record in (True, False):
+        with torch_nntile.profile(record_shapes=record) as p:
+            compiled(x)
+        assert not [c.op for c in p.calls if not c.waits], "it ran as Python"
+
+
+def _task(worker: int, start: float, end: float, run: int, **more: Any) -> events.Task:
+    values: dict[str, Any] = {
+        "op": "op",
+        "kernel": "map",
+        "line": "",
+        "backward": False,
+        "module": "",
+    }
+    values |= {"node": 0, "task": 0, "bytes": 0, "flops": 0} | more
+    return events.Task(worker=worker, start=start, end=end, run=run, **values)
+
+
+def _call(op: str, start: float, end: float, **more: Any) -> events.Call:
+    values: dict[str, Any] = {"line": "", "backward": False, "module": "", "waits": False} | more
+    return events.Call(op=op, thread=0, start=start, end=end, **values)
+
+
+def test_critical_path_of_a_known_chain() -> None:
+    calls = [_call(f"aten::{k}", k * 1.0, k + 0.5) for k in range(5)]
+    tasks = [
+        _task(0, 1, 3, 0),
+        _task(1, 2, 5.5, 1),  # nobody needs it but the last
+        _task(0, 3, 4, 2),
+        _task(0, 6, 8, 3),
+        _task(1, 9, 10, 4),
+    ]
+    owners = [0, 1, 2, 3, 4]
+    path = links.critical_path(tasks, calls, owners, {2: {0}, 3: {2}, 4: {1, 3}})
+    assert path.tasks == [0, 2, 3, 4]
+    assert path.known
+    assert path.busy == 2 + 1 + 2 + 1
+    # Of the gap from 4 to 6 no task and no call is the reason, nor of that from 8 to 9.
+    assert (path.host, path.worker, path.other) == (0, 0, 3)
+    by_time = links.critical_path(tasks, calls, owners, None)
+    assert by_time.tasks == [1, 3, 4]
+    assert not by_time.known
+    late = [*calls[:4], _call("aten::4", 8.0, 8.75)]
+    assert links.critical_path(tasks, late, owners, {4: {3}}).host == 0.75
+    busy = [*tasks[:4], _task(0, 4, 5.5, 9)]
+    path = links.critical_path(busy, calls, [0, 1, 2, 3, -1], {2: {0}, 3: {2}})
+    assert (path.tasks, path.worker, path.other) == ([0, 2, 3], 1.5, 0.5)
+    assert links.critical_path([], [], [], None).tasks == []
+
+
+def test_parts_of_a_call_come_before_their_sum() -> None:
+    tasks = [
+        _task(0, 0, 2, 0, kernel="reduce", task=0),
+        _task(1, 0, 3, 0, kernel="reduce", task=1),
+        _task(0, 4, 5, 0, task=2),
+    ]
+    calls = [_call("aten::sum", 0, 1)]
+    assert links.critical_path(tasks, calls, [0, 0, 0], {0: set()}).tasks == [1, 2]
+    assert links.parts_of(tasks) == [(1, 3), (2, 3), (3, 3)]
+
+
+def test_which_call_a_task_is_of() -> None:
+    calls = [
+        _call("aten::add.Tensor", 0, 1),
+        _call("aten::mul.Tensor", 1, 2),
+        _call("wait", 2, 3, waits=True),
+        _call("aten::add.Tensor", 3, 4),
+        _call("aten::sin", 4, 5, line="a.py:1"),
+    ]
+    add, mul, more = _task(0, 5, 6, 0, op="add"), _task(0, 6, 7, 1, op="mul"), _task(0, 7, 8, 2)
+    assert links.calls_of([add, mul, more], calls) == [0, 1, 3], "as many as calls: in their order"
+    twice = _task(0, 8, 9, 2, op="mul", node=1)
+    assert links.calls_of([mul, twice], calls) == [1, 1], "the only one of that name"
+    assert links.calls_of([add, mul], calls) == [-1, 1], "one of two is not guessed"
+    fused = [_task(0, 8, 9, 7, op="add+mul+add")]
+    assert links.calls_of(fused, calls) == [0]
+    assert links.calls_of([_task(0, 8, 9, 7, line="a.py:1")], calls) == [4]
+    assert links.calls_of([_task(0, 3, 4, 7, line="a.py:1")], calls) == [-1], "before its call"
+
+
+def test_steps(runtime: None) -> None:
+    net = _Net().to("nntile")
+    optimizer = torch.optim.Adam(net.parameters())
+    x = torch.randn(16, 48, device="nntile")
+    with torch_nntile.profile() as p:
+        for _ in range(3):
+            _step(net, x)
+            optimizer.step()
+        x.sum()  # nobody steps after it
+    assert len(p.steps) == 3
+    assert all(a[1] <= b[0] for a, b in pairwise(p.steps))
+    assert all(0 <= start < end <= p.seconds for start, end in p.steps)
+    assert page.data(p)["steps"] == [[round(s * 1e9), round(e * 1e9)] for s, e in p.steps]
+    calls = [_call("aten::add", k, k + 0.5) for k in range(6)]
+    assert events.steps_of(calls, [2.6, 2.7, 4.6], 6) == [(0, 2.7), (3, 4.6)], "two optimizers"
+    assert events.steps_of(calls, [], 6) == []
+
+
+def test_short_lines(tmp_path: Path) -> None:
+    folders = ["/lib/python/site-packages/", "/home/user/"]
+    assert lines.short_line("/home/user/gpt/model.py:14", folders) == "gpt/model.py:14"
+    assert lines.short_line("/lib/python/site-packages/a/b.py:3", folders) == "a/b.py:3"
+    assert lines.short_line("/else/where/far/away.py:3", folders) == "far/away.py:3"
+    assert lines.short_line("model.py:14", folders) == "model.py:14"
+    assert lines.short_line("<string>:1", folders) == "<string>:1"
+    assert lines.short_line("", folders) == ""
+    assert f"{Path.cwd()}/" in lines.known_folders()
+
+
+def test_colors_are_far_from_each_other() -> None:
+    """In OKLab, where 0.02 is a difference that one just sees; so that a page tells 13 modules apart."""
+
+    def oklab(color: str) -> Any:
+        rgb = np.array([int(color[k : k + 2], 16) / 255 for k in (1, 3, 5)])
+        linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
+        cones = np.array(
+            [[0.4122, 0.5363, 0.0514], [0.2119, 0.6807, 0.1074], [0.0883, 0.2817, 0.63]]
+        )
+        to_lab = [[0.2105, 0.7936, -0.0041], [1.978, -2.4286, 0.4506], [0.0259, 0.7828, -0.8087]]
+        return np.array(to_lab) @ np.cbrt(cones @ linear)
+
+    colors = [oklab(color) for color in (*report.PALETTE, "#ffffff", "#16181c", "#b4b4b4")]
+    assert len(set(report.PALETTE)) >= 13
+    for k, color in enumerate(colors):
+        assert all(np.linalg.norm(color - other) > 0.09 for other in colors[:k]), k
+
+
 class _Page(HTMLParser):
     """Balanced tags, and no resource from outside."""
 
@@ -276,7 +476,7 @@ class _Page(HTMLParser):
         self.seen.append(tag)
         for name, value in attrs:
             assert name not in {"src", "href"}, (tag, value)
-        if tag != "meta":
+        if tag not in {"meta", "input"}:
             self.open.append(tag)
 
     def handle_endtag(self, tag: str) -> None:
@@ -286,10 +486,8 @@ class _Page(HTMLParser):
         self.seen.append(tag)
 
 
-def test_page(profiled: Any, tmp_path: Path) -> None:
-    path = tmp_path / "report.html"
-    profiled.html(path)
-    text = path.read_text()
+def test_what_a_notebook_shows(profiled: Any) -> None:
+    text = profiled._repr_html_()
     page = _Page()
     page.feed(text)
     assert page.open == []
@@ -301,11 +499,48 @@ def test_page(profiled: Any, tmp_path: Path) -> None:
     bars = [e for e in gantt.iter() if e.tag.endswith("rect")]
     assert len(bars) == len(profiled.tasks) + len(profiled.calls)
     assert all(90 <= float(bar.get("x", "0")) <= 960 for bar in bars)
-    assert profiled._repr_html_() in text
-    keys = dict(re.findall(r'background: (hsl[^"]*)"></i>([^<]*)', text))
+    keys = dict(re.findall(r'background: (#[^"]*)"></i>([^<]*)', text))
     longest = profiled.rows("module")[0].name
-    assert keys["hsl(210, 60%, 52%)"] == longest
+    assert keys[report.PALETTE[0]] == longest
     assert {bar.get("fill") for bar in bars} <= {*keys, "#ccc", "#678", "#bbb"}
+
+
+def _data_of(text: str) -> Any:
+    (found,) = re.findall(r'<script type="application/json" id="data">(.*?)</script>', text)
+    return json.loads(found)
+
+
+def test_page(profiled: Any, tmp_path: Path) -> None:
+    path = tmp_path / "report.html"
+    profiled.html(path)
+    text = path.read_text()
+    page = _Page()
+    page.feed(text)
+    assert page.open == []
+    assert page.seen.count("table") == 4
+    assert page.seen.count("canvas") == 2
+    assert "{{" not in text.partition("<script>")[0]
+    assert "PyTorch " + torch.__version__ in text
+    assert f"{profiled.began:%Y-%m-%d %H:%M}" in text
+    data = _data_of(text)
+    bars, kinds = data["bars"], data["kinds"]
+    assert {len(column) for column in bars.values()} == {len(profiled.tasks + profiled.calls)}
+    assert data["rows"][: profiled.workers] == [f"worker {k}" for k in range(profiled.workers)]
+    tasks = [b for b, k in enumerate(bars["kind"]) if kinds[k]["class"] == "task"]
+    assert len(tasks) == len(profiled.tasks)
+    for b, task in zip(tasks, profiled.tasks, strict=True):
+        kind = kinds[bars["kind"][b]]
+        assert (kind["op"], kind["module"], kind["bytes"]) == (task.op, task.module, task.bytes)
+        assert bars["start"][b] == pytest.approx(task.start * 1e9, abs=1)
+        assert bars["length"][b] == pytest.approx(task.seconds * 1e9, abs=2)
+        assert 1 <= bars["part"][b] <= kind["parts"]
+        call = bars["call"][b]
+        assert kinds[bars["kind"][call]]["class"] == "record"
+        assert bars["start"][call] <= bars["start"][b]
+    path_of_page = [profiled.tasks[b - tasks[0]] for b in data["path"]]
+    assert path_of_page == profiled.critical_path
+    assert sum(data["memory"]["bytes"]) == 0, "what comes goes"
+    assert not [kind["line"] for kind in kinds if kind["line"].startswith("/")]
 
 
 def test_names_are_escaped_in_the_page() -> None:
@@ -313,8 +548,11 @@ def test_names_are_escaped_in_the_page() -> None:
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return torch.sinh(x)
 
-    Odd.__name__ = "<b>&"
+    Odd.__name__ = "</script><b>&"
     with torch_nntile.profile() as p:
         Odd()(torch.ones(3, device="nntile"))
     assert "<b>&" not in p._repr_html_()
     assert "&lt;b&gt;&amp;" in p._repr_html_()
+    text = page.page(p)
+    assert "<b>" not in text
+    assert Odd.__name__ in {kind["module"] for kind in _data_of(text)["kinds"]}

@@ -9,12 +9,13 @@ from typing import Any
 
 import torch.distributed as dist
 
-from torch_nntile.profiling.events import Events
+from torch_nntile.profiling.events import Call, Events, Task
+from torch_nntile.profiling.links import parts_of
 from torch_nntile.profiling.storages import KINDS, Storage, changes
 
 __all__ = ["chrome_trace"]
 
-_TRANSFERS, _DISK, _HOST = 900, 950, 1000  # rows; workers have their numbers
+_TRANSFERS, _DISK, _STEPS, _HOST = 900, 950, 990, 1000  # rows; workers have their numbers
 
 
 def _micro(seconds: float) -> float:
@@ -46,11 +47,25 @@ def _memory(storages: Sequence[Storage]) -> list[dict[str, Any]]:
     return [{**event, "ts": at, "args": values} for at, values in found.items()]
 
 
-def chrome_trace(events: Events, workers: int) -> dict[str, Any]:
+def _flow(number: int, call: Call, task: Task) -> list[dict[str, Any]]:
+    """An arrow from the begin of a call to the begin of its task; each binds to the slice it is in."""
+    common = {"name": "recorded", "cat": "flow", "id": number, "pid": 0}
+    start, end = {"ph": "s", "tid": _HOST + call.thread}, {"ph": "f", "bp": "e", "tid": task.worker}
+    return [
+        {**common, **start, "ts": _micro(call.start)},
+        {**common, **end, "ts": _micro(task.start)},
+    ]
+
+
+def chrome_trace(events: Events, workers: int, owners: Sequence[int]) -> dict[str, Any]:
     """Times in microseconds since the profile began, in their order.
 
     A row for each worker, and for transfers; for each thread of the host one of what it recorded,
-    with its waits; the bytes of storages by kind. A process of a group has its rank as its number.
+    with its waits; the bytes of storages by kind; steps, where optimizers stepped. Arrows go from
+    calls to their tasks. A process of a group has its rank as its number.
+
+    Args:
+        owners: for each task the index of its call, or -1.
     """
     rank, processes = _rank()
     title = "nntile" if processes == 1 else f"nntile, rank {rank} of {processes}"
@@ -63,10 +78,15 @@ def chrome_trace(events: Events, workers: int) -> dict[str, Any]:
         first += _row(_TRANSFERS, "transfers")
     if events.moves:
         first += _row(_DISK, "memory and disk")
+    if events.steps:
+        first += _row(_STEPS, "steps")
     for thread in sorted({call.thread for call in events.calls}):
         first += _row(_HOST + thread, f"host: recording, thread {thread}")
     timed: list[dict[str, Any]] = []
-    for task in [*events.tasks, *events.transfers]:
+    parts = [*parts_of(events.tasks), *parts_of(events.transfers)]
+    callers = [*owners, *(-1 for _ in events.transfers)]
+    for task, part, caller in zip([*events.tasks, *events.transfers], parts, callers, strict=True):
+        shapes = events.calls[caller].shapes if caller >= 0 else ""
         timed.append(
             {
                 "name": task.op,
@@ -83,13 +103,16 @@ def chrome_trace(events: Events, workers: int) -> dict[str, Any]:
                     "module": task.module,
                     "run": task.run,
                     "node": task.node,
+                    "part": "{} of {}".format(*part),
                     "bytes": task.bytes,
                     "flops": task.flops,
+                    **({"shapes": shapes} if shapes else {}),
                 },
             }
         )
     for move in events.moves:
-        args: dict[str, Any] = {"bytes": move.bytes, "for": move.line, "module": move.module}
+        args: dict[str, Any] = {"bytes": move.bytes, "tile": move.tile}
+        args |= {"for": move.line, "module": move.module}
         if move.again < math.inf:
             args["used again in ms"] = round(move.again * 1e3, 3)
         timed.append(
@@ -112,11 +135,21 @@ def chrome_trace(events: Events, workers: int) -> dict[str, Any]:
                 "ph": "X",
                 "ts": _micro(call.start),
                 "dur": _micro(call.end - call.start),
-                "args": {"line": call.line, "module": call.module},
+                "args": {
+                    "line": call.line,
+                    "module": call.module,
+                    **({"shapes": call.shapes} if call.shapes else {}),
+                },
                 "pid": 0,
                 "tid": _HOST + call.thread,
             }
         )
+    for k, (start, end) in enumerate(events.steps):
+        step = {"name": f"step {k + 1}", "cat": "step", "ph": "X", "pid": 0, "tid": _STEPS}
+        timed.append({**step, "ts": _micro(start), "dur": _micro(end - start)})
+    for k, caller in enumerate(owners):
+        if caller >= 0:
+            timed += _flow(k + 1, events.calls[caller], events.tasks[k])
     timed += _memory(events.storages)
     timed.sort(key=lambda event: event["ts"])
     for event in first + timed:

@@ -4,12 +4,15 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 from torch_nntile import _c, places
+from torch_nntile.profiling.lines import known_folders, short_line
 from torch_nntile.profiling.storages import OTHERS, Storage
 
-__all__ = ["Call", "Events", "Move", "Task", "collect"]
+__all__ = ["Call", "Events", "Move", "Task", "collect", "steps_of"]
 
 _RECORDED, _WAITED, _TRANSFER, _STORAGE = -1, -2, -3, -4  # nntile_stub_event.row
 
@@ -49,6 +52,7 @@ class Move:
     line: str  #: that a read is for; "" where nobody waited for it yet
     module: str
     again: float  #: of what leaves: seconds until it was read back; inf: it was not
+    tile: int  #: by number, in the order in which they moved first
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +67,7 @@ class Call:
     backward: bool
     module: str
     waits: bool
+    shapes: str = ""  #: of tensors given, "(64, 48) (48,)"; only of profile(record_shapes=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +79,9 @@ class Events:
     transfers: list[Task]  #: what no worker ran: collectives
     moves: list[Move]  #: of data between memory and the disk
     storages: list[Storage]
+    #: By call the calls that wrote what it uses; only of profile(record_shapes=True).
+    needs: dict[int, set[int]] | None = None
+    steps: list[tuple[float, float]] = field(default_factory=list)  #: start and end of each
 
 
 _BACKWARD = 1 << 31
@@ -86,10 +94,12 @@ def collect(begin_ns: int, end_ns: int) -> Events:
     count = int(_c.get("nntile_stub_profile_events", slot))
     texts: dict[int, tuple[str, str]] = {}
     names: dict[bytes, str] = {}
+    folders = known_folders()
 
     def place(number: int) -> tuple[str, str]:
         if number not in texts:
-            texts[number] = (places.line_of(number), places.module_of(number))
+            line = short_line(places.line_of(number), folders)
+            texts[number] = (line, places.module_of(number))
         return texts[number]
 
     def name(pointer: object) -> str:
@@ -123,7 +133,7 @@ def collect(begin_ns: int, end_ns: int) -> Events:
             continue
         if e.row == _TRANSFER and name(e.kernel) == "disk":
             kind, what = name(e.name).split(" ", 1)
-            moves.append((e.task, Move(kind, what, start, end, e.bytes, line, module, math.inf)))
+            moves.append((e.task, Move(kind, what, start, end, e.bytes, line, module, math.inf, 0)))
             continue
         numbers = (e.run, e.node, e.task, e.bytes, e.flops)
         where = (line, backward, module)
@@ -148,5 +158,30 @@ def _with_next_use(moves: list[tuple[int, Move]]) -> list[Move]:
             read[tile] = move.start
         elif move.kind == "evict" and tile in read:
             move = replace(move, again=read.pop(tile) - move.start)
-        found.append(move)
-    return found[::-1]
+        found.append((tile, move))
+    numbers: dict[int, int] = {}
+    return [replace(m, tile=numbers.setdefault(t, len(numbers))) for t, m in reversed(found)]
+
+
+def steps_of(
+    calls: Sequence[Call], ends: Sequence[float], seconds: float
+) -> list[tuple[float, float]]:
+    """From the first call after an optimizer's step to the end of the next one.
+
+    Optimizers that step one after the other, with no call between them, end one step.
+
+    Args:
+        ends: of the optimizers' steps, in their order.
+        seconds: of the block.
+    """
+    recorded = [call.start for call in calls if not call.waits]
+    found: list[tuple[float, float]] = []
+    since = 0.0
+    for end in ends:
+        k = bisect_left(recorded, since)
+        if k < len(recorded) and recorded[k] < end:
+            found.append((recorded[k], min(end, seconds)))
+        elif found:
+            found[-1] = (found[-1][0], min(end, seconds))
+        since = end
+    return found

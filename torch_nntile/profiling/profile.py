@@ -7,6 +7,8 @@ import json
 import os
 import time
 from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 
@@ -14,8 +16,8 @@ import torch
 
 from torch_nntile import _c, modes, places
 from torch_nntile.errors import InvalidStateError
-from torch_nntile.profiling import chrome, report, table
-from torch_nntile.profiling.events import Call, Events, Move, Task, collect
+from torch_nntile.profiling import chrome, links, page, report, shapes, table
+from torch_nntile.profiling.events import Call, Events, Move, Task, collect, steps_of
 from torch_nntile.profiling.storages import Storage, Watch
 
 __all__ = ["last", "profile"]
@@ -51,6 +53,10 @@ class profile:  # noqa: N801 (it reads as a verb)
     the plans of these graphs (lists of tasks that it reuses), so look at a later profile. You can
     use the results once the block has ended.
 
+    Args:
+        record_shapes: note the shapes of each call's tensors, and which calls share data, for
+            traces, pages and `critical_path`. Each call then passes through Python: about 20 us.
+
     Raises:
         RuntimeError: at the beginning, if another profile is on. Also an error of a task: at the
             end, or at the beginning if the task was launched before.
@@ -62,12 +68,19 @@ class profile:  # noqa: N801 (it reads as a verb)
             processes.
         moves: `Move`s of data between memory and the disk, if there is a disk.
         storages: `Storage`s of tensors that lived in the block, each with its kind and module.
+        steps: start and end of each step of the program, where optimizers stepped in the block.
+        critical_path: `Task`s that the end waited for, each for the one before it.
         seconds: how long the block took, with the wait at its end.
+        began: the date and time of the beginning.
         workers: the number of workers.
         stats: counters of `torch_nntile.stats()` for the block alone.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, record_shapes: bool = False) -> None:
+        self._record_shapes = record_shapes
+        self._shapes: shapes.Shapes | None = None
+        self._path: links.Path | None = None
+        self._owners: list[int] | None = None
         self._events: Events | None = None
         self._begin = self._end = 0
         self._workers = 0
@@ -79,11 +92,12 @@ class profile:  # noqa: N801 (it reads as a verb)
         torch.nntile.synchronize()  # type: ignore[attr-defined]
         if not _c.get("nntile_stub_profile_begin"):
             raise InvalidStateError("profile: a profile is on already, and there can be only one")
-        self._events = None
+        self._events = self._path = self._owners = None
         self._stats = modes.stats()
         self._stop_watching = places.watch_modules()
         self._watch = Watch(places.module_now)
         self._begin = time.time_ns()
+        self._shapes = shapes.begun(self._record_shapes)
         return self
 
     def __exit__(
@@ -93,6 +107,8 @@ class profile:  # noqa: N801 (it reads as a verb)
         traceback: TracebackType | None,
     ) -> None:
         global _last
+        if self._shapes is not None:
+            self._shapes.__exit__(kind, error, traceback)  # type: ignore[no-untyped-call]
         try:
             torch.nntile.synchronize()  # type: ignore[attr-defined]
         except Exception:
@@ -108,9 +124,19 @@ class profile:  # noqa: N801 (it reads as a verb)
             self._stats = _difference(self._stats, modes.stats())
             self._events = collect(self._begin, self._end)
             if self._watch is not None:
-                self._events.storages[:] = self._watch.named(self._events.storages, self._begin)
+                self._name(self._events, self._watch)
             self._workers = _workers(self._events.tasks)
             _last = self
+
+    def _name(self, events: Events, watch: Watch) -> None:
+        """Adds what Python alone has seen."""
+        events.storages[:] = watch.named(events.storages, self._begin)
+        ends = [(end - self._begin) * 1e-9 for _, end in watch.optimizer_steps]
+        steps = steps_of(events.calls, ends, (self._end - self._begin) * 1e-9)
+        self._events = replace(events, steps=steps)
+        if self._shapes is not None:
+            calls, needs = shapes.with_shapes(events.calls, self._shapes.notes, self._begin)
+            self._events = replace(self._events, calls=calls, needs=needs)
 
     def _seen(self) -> Events:
         if self._events is None:
@@ -136,6 +162,32 @@ class profile:  # noqa: N801 (it reads as a verb)
     @property
     def storages(self) -> list[Storage]:
         return self._seen().storages
+
+    @property
+    def steps(self) -> list[tuple[float, float]]:
+        return self._seen().steps
+
+    @property
+    def critical_path(self) -> list[Task]:
+        return [self.tasks[k] for k in self.path().tasks]
+
+    @property
+    def began(self) -> datetime:
+        self._seen()
+        return datetime.fromtimestamp(self._begin * 1e-9).astimezone()
+
+    def owners(self) -> list[int]:
+        """For each task the index of the call that recorded it; -1: not known."""
+        if self._owners is None:
+            self._owners = links.calls_of(self.tasks, self.calls)
+        return self._owners
+
+    def path(self) -> links.Path:
+        """The critical path, with what it waited for."""
+        if self._path is None:
+            needs = self._seen().needs
+            self._path = links.critical_path(self.tasks, self.calls, self.owners(), needs)
+        return self._path
 
     @property
     def workers(self) -> int:
@@ -210,12 +262,24 @@ class profile:  # noqa: N801 (it reads as a verb)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a trace that Perfetto and chrome://tracing open."""
-        trace = chrome.chrome_trace(self._seen(), self.workers)
-        Path(path).write_text(json.dumps(trace), encoding="utf-8")
+        trace = chrome.chrome_trace(self._seen(), self.workers, self.owners())
+        Path(path).write_text(json.dumps(trace, separators=(",", ":")), encoding="utf-8")
 
     def html(self, path: str | os.PathLike[str]) -> None:
         """Write one page: tasks by worker, the tables, memory. It loads no other files."""
-        Path(path).write_text(report.page(self), encoding="utf-8")
+        Path(path).write_text(page.page(self), encoding="utf-8")
+
+    def __repr__(self) -> str:
+        if self._events is None:
+            return "<torch_nntile.profile, not ended>"
+        total = self.workers * self.seconds
+        idle = f", {self.idle_seconds / total:.0%} idle" if total > 0 else ""
+        rows = self.rows("module" if any(task.module for task in self.tasks) else "op")
+        most = f"; most: {rows[0].name} {rows[0].share:.0%}" if rows else ""
+        return (
+            f"<torch_nntile.profile of {len(self.tasks)} tasks in {self.seconds * 1e3:.3f} ms "
+            f"on {self.workers} workers{idle}{most}>"
+        )
 
     def _repr_html_(self) -> str:
         return report.body(self)

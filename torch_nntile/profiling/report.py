@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A profile as one page of HTML that needs nothing else: drawings, tables."""
+"""A profile in a notebook, where no script may run: drawings, tables."""
 
 from __future__ import annotations
 
@@ -15,13 +15,17 @@ if TYPE_CHECKING:
     from torch_nntile.profiling.events import Move, Task
     from torch_nntile.profiling.profile import profile
 
-__all__ = ["body", "page"]
+__all__ = ["KIND_COLORS", "PALETTE", "body", "html_table"]
 
 _WIDTH, _LEFT, _ROW = 960, 90, 22  # pixels
 _MOST = 4000  # bars that a browser still draws at once
-_COLORS = 12  # more than one can tell apart
+# Far from each other as eyes see colors (0.1 and more in OKLab), on white and on dark paper, and not gray.
+PALETTE = (
+    "#3078cc", "#fc7800", "#00a83c", "#cc60cc", "#b4180c", "#00c0fc", "#c0c000", "#783cb4", "#006c30",
+    "#fc9cd8", "#9c7800", "#3ccca8", "#a82478", "#a89cfc", "#78543c", "#c06c78", "#009c90", "#846ce4",
+)  # fmt: skip
 _MOVES = {"write": "#b80", "read": "#284", "evict": "#b34"}
-_KINDS = dict(zip(KINDS, ("#37a", "#a53", "#284", "#c94", "#86a", "#aaa"), strict=True))
+KIND_COLORS = dict(zip(KINDS, ("#37a", "#a53", "#284", "#c94", "#86a", "#aaa"), strict=True))
 _OTHERS, _RECORDING, _WAITING, _TRANSFER = "#ccc", "#678", "#bbb", "#b58"
 # A notebook has a style of its own, perhaps light on dark: all that is needed is said here.
 _STYLE = """
@@ -50,13 +54,8 @@ def _colors(tasks: Sequence[Task], owner: Callable[[Task], str]) -> dict[str, st
     seconds: dict[str, float] = {}
     for task in tasks:
         seconds[owner(task)] = seconds.get(owner(task), 0.0) + task.seconds
-    longest = sorted(seconds, key=lambda name: (-seconds[name], name))[:_COLORS]
-    return {name: _hue(k) for k, name in enumerate(longest)}
-
-
-def _hue(k: int) -> str:
-    """Hues go by the golden angle: six are far apart, six more are darker."""
-    return f"hsl({(210 + k * 137.508) % 360:.0f}, 60%, {52 if k < 6 else 28}%)"
+    longest = sorted(seconds, key=lambda name: (-seconds[name], name))
+    return dict(zip(longest, PALETTE, strict=False))
 
 
 def _keys(keys: Sequence[tuple[str, str]]) -> str:
@@ -121,8 +120,12 @@ def _task_title(t: Task) -> str:
 def _move_title(m: Move) -> str:
     if m.kind == "evict":
         soon = f"used again in {m.again * 1e3:.3g} ms" if m.again < math.inf else "not used again"
-        return f"{m.what} leaves memory, {m.bytes / 1e6:.2f} MB, {soon}"
-    parts = [f"{m.kind} {m.what}", f"{m.bytes / 1e6:.2f} MB", f"{(m.end - m.start) * 1e6:.1f} us"]
+        return f"tile {m.tile} of {m.what} leaves memory, {m.bytes / 1e6:.2f} MB, {soon}"
+    parts = [
+        f"{m.kind} tile {m.tile} of {m.what}",
+        f"{m.bytes / 1e6:.2f} MB",
+        f"{(m.end - m.start) * 1e6:.1f} us",
+    ]
     return ", ".join([*parts, *([f"for {m.line}"] if m.line else [])])
 
 
@@ -192,7 +195,7 @@ def _memory(
     key = {"kind": lambda s: s.kind, "module": lambda s: s.module or "(no module)"}[by]
     rows, most = curves(storages, seconds, key, columns)
     if by == "kind":
-        colors = {kind: _KINDS[kind] for kind in KINDS if kind in rows}
+        colors = {kind: KIND_COLORS[kind] for kind in KINDS if kind in rows}
     else:
         colors = {name: modules[name] for name in rows if name in modules}
     others = [
@@ -224,11 +227,11 @@ def _memory(
     return _drawing(height, parts) + _keys([(name, color) for name, color, _ in areas])
 
 
-def _table(p: profile, by: str) -> str:
+def html_table(p: profile, by: str) -> str:
     cells = "".join(
         f"<th>{name}</th>" for name in (by, "calls", "tasks", "ms", "share", "GFLOP/s", "GB/s")
     )
-    lines = [f"<tr>{cells}</tr>"]
+    lines = []
     for row in p.rows(by):
         values = (
             escape(row.name),
@@ -240,7 +243,7 @@ def _table(p: profile, by: str) -> str:
             f"{row.bytes / row.seconds * 1e-9:.1f}" if row.bytes and row.seconds > 0 else "",
         )
         lines.append("<tr>" + "".join(f"<td>{value}</td>" for value in values) + "</tr>")
-    return f"<table>{''.join(lines)}</table>"
+    return f"<table><thead><tr>{cells}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
 
 
 def body(p: profile) -> str:
@@ -258,13 +261,5 @@ def body(p: profile) -> str:
         drawing = _memory(p.storages, p.seconds, by, modules)
         parts.append(f"<h3>Memory of tensors by {by}</h3>{drawing}")
     parts.append('<div class="tables">')
-    parts += [f"<div><h3>Time by {by}</h3>{_table(p, by)}</div>" for by in table.KEYS]
+    parts += [f"<div><h3>Time by {by}</h3>{html_table(p, by)}</div>" for by in table.KEYS]
     return "".join(parts) + "</div></div>"
-
-
-def page(p: profile) -> str:
-    """The same as a page of its own."""
-    return (
-        '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">'
-        f"<title>Profile of nntile</title></head><body>{body(p)}</body></html>\n"
-    )

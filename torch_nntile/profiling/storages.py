@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.nn.modules import module as hooks
 from torch.optim import optimizer as optimizers
 
-__all__ = ["KINDS", "Storage", "Watch", "changes", "curves"]
+__all__ = ["KINDS", "Storage", "Watch", "address_of", "changes", "curves"]
 
 PARAMETERS, GRADIENTS, STATE = "parameters", "gradients", "optimizer state"
 ACTIVATIONS, TEMPORARIES, OTHERS = "activations", "temporaries", "others"
@@ -47,7 +47,7 @@ class _Note:
     module: str
 
 
-def _address(tensor: object) -> int:
+def address_of(tensor: object) -> int:
     """0: it has no storage on the device."""
     if not isinstance(tensor, Tensor) or tensor.device.type != "nntile":
         return 0
@@ -74,7 +74,7 @@ class Watch:
             handle.remove()
 
     def _note(self, tensor: object, kind: str, module: str) -> None:
-        address = _address(tensor)
+        address = address_of(tensor)
         if not address:
             return
         notes = self._notes.setdefault(address, [])
@@ -111,6 +111,11 @@ class Watch:
     def _of(optimizer: torch.optim.Optimizer) -> Iterator[Tensor]:
         for group in optimizer.param_groups:
             yield from group["params"]
+
+    @property
+    def optimizer_steps(self) -> list[tuple[int, int]]:
+        """When each optimizer's step began and ended, in ns."""
+        return sorted(self._steps)
 
     def named(self, storages: Iterable[Storage], begin_ns: int) -> list[Storage]:
         """With what is known of each: its kind, and the module of its parameter."""
