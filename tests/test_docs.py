@@ -129,6 +129,19 @@ def test_layout_shows_the_floors_of_the_lint_step(house: check_layers.House) -> 
     assert f"\n{floors}\n" in (ROOT / "docs/develop/layout.md").read_text()
 
 
+def test_files_of_the_layout_page_exist() -> None:
+    core = ROOT / "libnntile_c/src"
+    package = ROOT / "torch_nntile"
+    inside = (package / "replay", package / "compositions", package / "csrc/contract")
+    folders = (ROOT, ROOT / "tools", core, *core.iterdir(), package, *inside)
+    named = re.findall(
+        r"`([\w/]+\.(?:cc|hh|h|py|def|md|sh|toml))`", (ROOT / "docs/develop/layout.md").read_text()
+    )
+    assert len(named) > 60
+    for name in named:
+        assert any((folder / name).exists() for folder in folders), name
+
+
 def test_readme_shows_make_targets_that_exist() -> None:
     makefile = (ROOT / "Makefile").read_text()
     for page in PAGES:
