@@ -298,7 +298,9 @@ TEST(test_softmax) {
         for (int round = 0; round < cases_of_a_row / 2; ++round) {
             const RowCase c;
             Tensor dy = c.rows(), y = c.rows(), dx = c.rows();
-            compare(name, c.sizes, {&dy.random(), &y.random(-1, 1), &dx}, 1, {}, c.tolerance());
+            // A result may be much smaller than the sum of its row that is taken from it.
+            const double tolerance = 4 * c.tolerance();
+            compare(name, c.sizes, {&dy.random(), &y.random(-1, 1), &dx}, 1, {}, tolerance);
         }
 }
 
