@@ -299,3 +299,41 @@ def test_a_mask_that_is_written_through_is_compiled() -> None:
     compiled = torch.compile(call, backend="nntile")
     found = compiled(*(t.to("nntile") for t in (x, mask, w)))
     torch.testing.assert_close(found.cpu(), expected)
+
+
+# ---- a temporary in two places of a call
+
+
+def base_and_source(kind: str, a: Tensor, index: Tensor, swap: Tensor) -> Tensor:
+    """The result may take the memory of the first operand, but the second one reads it elsewhere."""
+    a = a * 2
+    calls: dict[str, Callable[[], Tensor]] = {
+        "scatter": lambda: a.scatter(1, index, a),
+        "scatter_add": lambda: a.scatter_add(1, index, a),
+        "scatter_reduce": lambda: a.scatter_reduce(1, index, a, "amax"),
+        "index_add": lambda: a.index_add(0, swap, a),
+        "index_copy": lambda: a.index_copy(0, swap, a),
+        "index_put": lambda: a.index_put((swap,), a),
+        "accumulate": lambda: a.index_put((swap,), a, accumulate=True),
+        "baddbmm": lambda: torch.baddbmm(a[None], a[None], a[None])[0],
+        "masked_scatter": lambda: a.masked_scatter(a > 20, a),
+        "host": lambda: torch.put(a, index.flatten(), a.flatten()),
+    }
+    return calls[kind]()
+
+
+KINDS = (
+    *("scatter", "scatter_add", "scatter_reduce", "index_add", "index_copy", "index_put"),
+    *("accumulate", "baddbmm", "masked_scatter", "host"),
+)
+
+
+@pytest.mark.parametrize("mode", ["eager", "graph"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_temporary_is_base_and_source(kind: str, mode: str) -> None:
+    a = numbers(8, 8)
+    index = torch.rand(8, 8, generator=torch.Generator().manual_seed(1)).argsort(1)
+    swap = torch.tensor([3, 1, 7, 0, 2, 6, 5, 4])
+    with runtime_mode(mode):
+        found = base_and_source(kind, *(t.to("nntile") for t in (a, index, swap))).cpu()
+    assert torch.equal(found, base_and_source(kind, a, index, swap))
