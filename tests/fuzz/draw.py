@@ -287,4 +287,8 @@ def draw_program(seed: str) -> Program:
         except NoTensorError:
             continue
         draw.call(row.name, row.call, args)
+    if draw.chance(0.5):  # what nobody holds when a graph runs may give its memory away
+        for number in list(draw.machine.tensors)[:-1]:
+            if draw.chance(0.7):
+                draw.call("del", "del", (Var(number),))
     return Program(tuple(draw.steps))

@@ -215,6 +215,8 @@ def indexed_once(d: Draw) -> tuple[Any, ...]:
 def index_source(d: Draw, twice: bool) -> tuple[Any, ...]:
     x, dim, index = indexed(d) if twice else indexed_once(d)
     shape = list(d.value(x).shape)
+    if d.chance(0.3):  # of all of a dim, and of x itself
+        return x, dim, d.indices(shape[dim], shape[dim]), x
     shape[dim] = d.value(index).numel()
     return x, dim, index, d.like(x, tuple(shape))
 
