@@ -240,7 +240,7 @@ bool Row::record_node(const View& view, const Inputs& in, const Results& out) co
         nntile_error_destroy(error);
         return false;
     }
-    check(status, error);
+    if (status != NNTILE_OK) raise(status, error);
     for (size_t o = 0; o < out.size(); ++o)
         if (rounded[o].defined()) out[o].copy_(rounded[o]);
     return true;
