@@ -22,10 +22,7 @@ def lstm_cell(
     input_bias: Tensor | None = None,
     hidden_bias: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    y: tuple[Tensor, Tensor, Tensor] = torch.ops.nntile.lstm_cell(
-        input_gates, hidden_gates, cx, input_bias, hidden_bias
-    )
-    return y
+    return torch.ops.nntile.lstm_cell(input_gates, hidden_gates, cx, input_bias, hidden_bias)
 
 
 @composition("_thnn_fused_lstm_cell_backward_impl")
@@ -51,10 +48,7 @@ def gru_cell(
     input_bias: Tensor | None = None,
     hidden_bias: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    y: tuple[Tensor, Tensor] = torch.ops.nntile.gru_cell(
-        input_gates, hidden_gates, hx, input_bias, hidden_bias
-    )
-    return y
+    return torch.ops.nntile.gru_cell(input_gates, hidden_gates, hx, input_bias, hidden_bias)
 
 
 @composition("_thnn_fused_gru_cell_backward")

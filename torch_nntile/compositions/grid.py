@@ -37,8 +37,9 @@ def grid_sampler(
         return input.new_zeros(shape)
     _check(input, grid)
     words = _MODES[interpolation_mode], _PADDINGS[padding_mode]
-    y: Tensor = torch.ops.nntile.grid_sample(input, grid.flatten(1, -2), *words, align_corners)
-    return y.view(shape)
+    return torch.ops.nntile.grid_sample(input, grid.flatten(1, -2), *words, align_corners).view(
+        shape
+    )
 
 
 def grid_sampler_backward(

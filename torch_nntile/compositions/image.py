@@ -109,7 +109,7 @@ def _blended(
     if last:  # then the row has the channels as its last dim
         a, b = a.movedim(1, -1), None if b is None else b.movedim(1, -1)
     kept = [*range(p.dim() - 1), a.dim() - 1 if last else 1]
-    y: Tensor = torch.ops.nntile.channel_blend(a, b, p, q, s, r, kept)
+    y = torch.ops.nntile.channel_blend(a, b, p, q, s, r, kept)
     return y.movedim(-1, 1) if last else y
 
 

@@ -169,7 +169,7 @@ def binary_cross_entropy_backward(
     count = float(self.numel()) if reduction == _MEAN else 1.0
     if weight is None:
         return backward(grad_output, self, target, count)  # type: ignore[no-any-return]
-    result: Tensor = backward(wide(grad_output), wide(self), wide(target), 1.0) * weight / count
+    result = backward(wide(grad_output), wide(self), wide(target), 1.0) * weight / count
     return result.to(self.dtype)
 
 

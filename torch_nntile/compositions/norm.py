@@ -41,8 +41,7 @@ def rms_norm(
     )
     if not fast:
         formula = torch.ops.aten.rms_norm.default.decompose
-        result: Tensor = formula(input, normalized_shape, weight, eps)
-        return result
+        return formula(input, normalized_shape, weight, eps)
     if eps is None:
         eps = torch.finfo(wide(input).dtype).eps
     result, _ = torch.ops.nntile.rms_norm(input, normalized_shape, weight, eps)

@@ -104,10 +104,9 @@ def multinomial(
         raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
     if num_samples == 1 or not replacement:
         score = self / torch.empty_like(self).exponential_(1, generator=generator)
-        found: Tensor = (
+        return (
             score.argmax(-1, keepdim=True) if num_samples == 1 else score.topk(num_samples, -1)[1]
         )
-        return found
     total = self.double().cumsum(-1)
     total = total / total[..., -1:]
     drawn = torch.empty((*self.shape[:-1], num_samples), dtype=torch.float64, device=self.device)
@@ -166,8 +165,7 @@ def polygamma(n: int, self: Tensor) -> Tensor:
     if n == 0:
         return torch.digamma(self)
     if n == 1:
-        result: Tensor = torch.ops.nntile.trigamma(self)
-        return result
+        return torch.ops.nntile.trigamma(self)
     x = self if self.is_floating_point() else self.to(torch.get_default_dtype())
     sign = 1.0 if n % 2 else -1.0
     series: Tensor = torch.ops.nntile.zeta(torch.full_like(x, n + 1), x)
@@ -180,8 +178,7 @@ def _of_wide_numbers(name: str) -> Callable[..., Tensor]:
     def checked(self: Tensor, *others: Tensor) -> Tensor:
         if any(x.dtype in (torch.float16, torch.bfloat16) for x in (self, *others)):
             raise NotImplementedError(f"{name} is not implemented for {self.dtype}")
-        result: Tensor = getattr(torch.ops.nntile, name)(self, *others)
-        return result
+        return getattr(torch.ops.nntile, name)(self, *others)
 
     return checked
 

@@ -38,10 +38,9 @@ def searchsorted(
         raise RuntimeError(
             f"torch.searchsorted(): sorter must be a tensor of long dtype but got dtype {sorter.dtype}"
         )
-    result: Tensor = torch.ops.nntile.searchsorted(
+    return torch.ops.nntile.searchsorted(
         sorted_sequence, self, out_int32, right or side == "right", sorter
     )
-    return result
 
 
 @composition("searchsorted.Scalar")

@@ -40,10 +40,7 @@ def elu_backward(
             "please call out-of-place version instead."
         )
     by = "result" if is_result else "operand"
-    result: Tensor = torch.ops.nntile.elu_backward(
-        grad_output, self_or_result, by, alpha, scale, input_scale
-    )
-    return result
+    return torch.ops.nntile.elu_backward(grad_output, self_or_result, by, alpha, scale, input_scale)
 
 
 @composition("softshrink")
@@ -53,8 +50,7 @@ def softshrink(self: Tensor, lambd: Number = 0.5) -> Tensor:
             f"lambda must be in range [0, {torch.finfo(self.dtype).max:g}] for input dtype "
             f"{self.dtype}, but found {lambd}"
         )
-    result: Tensor = torch.ops.nntile.softshrink(self, lambd)
-    return result
+    return torch.ops.nntile.softshrink(self, lambd)
 
 
 @composition("logit")
@@ -68,8 +64,7 @@ def logit(self: Tensor, eps: Number | None = None) -> Tensor:
         high = torch.tensor(1 - low, dtype=self.dtype).item()
     else:
         low, high = float(eps), 1.0 - eps
-    result: Tensor = torch.ops.nntile.logit(self, low, high)
-    return result
+    return torch.ops.nntile.logit(self, low, high)
 
 
 @composition("smooth_l1_loss")
@@ -86,8 +81,7 @@ def smooth_l1_loss_backward(
     grad_output: Tensor, self: Tensor, target: Tensor, reduction: int, beta: float
 ) -> Tensor:
     norm = norm_of(self, reduction)
-    result: Tensor = torch.ops.nntile.smooth_l1_backward(grad_output, self, target, norm, beta)
-    return result
+    return torch.ops.nntile.smooth_l1_backward(grad_output, self, target, norm, beta)
 
 
 @composition("huber_loss")
@@ -102,8 +96,7 @@ def huber_loss_backward(
     grad_output: Tensor, self: Tensor, target: Tensor, reduction: int, delta: float
 ) -> Tensor:
     norm = norm_of(self, reduction)
-    result: Tensor = torch.ops.nntile.huber_backward(grad_output, self, target, norm, delta)
-    return result
+    return torch.ops.nntile.huber_backward(grad_output, self, target, norm, delta)
 
 
 @composition("mse_loss")
@@ -114,8 +107,7 @@ def mse_loss(self: Tensor, target: Tensor, reduction: int = MEAN) -> Tensor:
 @composition("mse_loss_backward")
 def mse_loss_backward(grad_output: Tensor, self: Tensor, target: Tensor, reduction: int) -> Tensor:
     norm = 2 * norm_of(self, reduction)
-    result: Tensor = torch.ops.nntile.mse_backward(grad_output, self, target, norm)
-    return result
+    return torch.ops.nntile.mse_backward(grad_output, self, target, norm)
 
 
 def _halves(self: Tensor, dim: int) -> tuple[Tensor, Tensor]:
@@ -131,8 +123,7 @@ def _halves(self: Tensor, dim: int) -> tuple[Tensor, Tensor]:
 
 @composition("glu")
 def glu(self: Tensor, dim: int = -1) -> Tensor:
-    result: Tensor = torch.ops.nntile.glu(*_halves(self, dim))
-    return result
+    return torch.ops.nntile.glu(*_halves(self, dim))
 
 
 @composition("glu_backward")

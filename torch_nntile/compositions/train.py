@@ -45,8 +45,7 @@ def nll_loss2d_forward(
         labels = torch.zeros(1, 1, 1, dtype=target.dtype, device="cpu")
         one = torch.zeros(1, 1, 1, 1, device="cpu")
         torch.ops.aten.nll_loss2d_forward(one, labels, None, 0, -100)  # PyTorch's error
-    loss, total = torch.ops.nntile.nll_loss(x, target, weight, reduction, ignore_index)
-    return loss, total
+    return torch.ops.nntile.nll_loss(x, target, weight, reduction, ignore_index)
 
 
 @composition("nll_loss2d_backward")
@@ -60,10 +59,9 @@ def nll_loss2d_backward(
     total_weight: Tensor,
 ) -> Tensor:
     x = _classes_last(self, target)
-    dx: Tensor = torch.ops.nntile.nll_loss_backward(
+    return torch.ops.nntile.nll_loss_backward(
         grad_output, x, target, weight, reduction, ignore_index, total_weight
-    )
-    return dx.permute(0, 3, 1, 2)
+    ).permute(0, 3, 1, 2)
 
 
 @own_op(
@@ -93,8 +91,7 @@ def native_dropout(input: Tensor, p: float, train: bool | None) -> tuple[Tensor,
         raise RuntimeError(f"dropout probability has to be between 0 and 1, but got {p}")
     if train is False:
         return input.clone(), torch.ones_like(input, dtype=torch.bool)
-    y, mask = torch.ops.nntile.dropout(input, p)
-    return y, mask
+    return torch.ops.nntile.dropout(input, p)
 
 
 @own_op("dropout(Tensor self, float p) -> (Tensor, Tensor)")

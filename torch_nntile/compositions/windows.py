@@ -47,8 +47,7 @@ def _adaptive_max_pool(spatial: int) -> Callable[..., tuple[Tensor, Tensor]]:
     def forward(self: Tensor, output_size: Sequence[int]) -> tuple[Tensor, Tensor]:
         likes = _like(op, (self,), tuple(output_size))
         if not likes[0].numel():
-            values, places = (torch.empty_like(x, device=self.device) for x in likes)
-            return values, places
+            return tuple(torch.empty_like(x, device=self.device) for x in likes)
         values, places = torch.ops.nntile.adaptive_max_pool(self, spatial, output_size)
         return _laid_as(values, likes[0]), _laid_as(places, likes[1])
 
@@ -169,8 +168,7 @@ for n in (2, 3):
 @own_op("adaptive_max_pool(Tensor self, int spatial, int[] output_size) -> (Tensor, Tensor)")
 def _pooled(self: Tensor, spatial: int, output_size: Sequence[int]) -> tuple[Tensor, Tensor]:
     op = getattr(torch.ops.aten, f"adaptive_max_pool{spatial}d").default
-    y, places = op(self, output_size)
-    return y, places
+    return op(self, output_size)
 
 
 @own_op(
@@ -179,5 +177,4 @@ def _pooled(self: Tensor, spatial: int, output_size: Sequence[int]) -> tuple[Ten
 )
 def _unpooled(grad_output: Tensor, self: Tensor, indices: Tensor, spatial: int) -> Tensor:
     op = getattr(torch.ops.aten, f"adaptive_max_pool{spatial}d_backward").default
-    dx: Tensor = op(grad_output, self, indices)
-    return dx
+    return op(grad_output, self, indices)
