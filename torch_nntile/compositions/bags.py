@@ -156,15 +156,8 @@ def _summed(rows: Tensor, bag_of: Tensor, bags: int) -> Tensor:
     return torch.ops.aten.embedding_dense_backward(rows, bag_of, bags, _NO_PADDING, False)
 
 
-def _bags(
-    weight: Tensor,
-    indices: Tensor,
-    offsets: Tensor,
-    per_sample_weights: Tensor | None,
-    mode: int,
-    include_last_offset: bool,
-    padding_idx: int,
-) -> Tensor:
+def _bags(weight: Tensor, indices: Tensor, offsets: Tensor, *rest: Any) -> Tensor:
+    *_, include_last_offset, _padding_idx = rest
     return weight.new_empty(offsets.shape[0] - include_last_offset, weight.shape[1])
 
 

@@ -76,16 +76,11 @@ def cross_entropy_loss(
 
 
 def _cross_entropy_meta(
-    self: Tensor,
-    target: Tensor,
-    weight: Tensor | None,
-    reduction: int,
-    ignore_index: int,
-    label_smoothing: float,
+    x: Tensor, target: Tensor, weight: Tensor | None, reduction: int, *_: Any
 ) -> tuple[Tensor, Tensor, Tensor]:
-    logsumexp = self.new_empty(target.shape, dtype=torch.float64)
-    y = self.new_empty(target.shape if reduction == _NONE else ())
-    return y, logsumexp, self.new_empty((), dtype=wide(self).dtype)
+    y = x.new_empty(target.shape if reduction == _NONE else ())
+    logsumexp = x.new_empty(target.shape, dtype=torch.float64)
+    return y, logsumexp, x.new_empty((), dtype=wide(x).dtype)
 
 
 def _cross_entropy_setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
@@ -182,7 +177,7 @@ own_op(
 own_op(
     "cross_entropy_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight, "
     f"Tensor logsumexp, Tensor total_weight, {_OPTIONS}) -> Tensor",
-    lambda grad_output, self, *_: self.new_empty(self.shape),
+    "self",
 )
 own_op(
     "binary_cross_entropy_backward(Tensor grad_output, Tensor self, Tensor target, float count)"

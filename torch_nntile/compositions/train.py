@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -64,22 +63,19 @@ def nll_loss2d_backward(
     ).permute(0, 3, 1, 2)
 
 
-@own_op(
+own_op(
     "nll_loss(Tensor self, Tensor target, Tensor? weight, int reduction, int ignore_index)"
-    " -> (Tensor, Tensor)"
+    " -> (Tensor, Tensor)",
+    lambda x, target, _, reduction, __: (
+        x.new_empty(() if reduction else target.shape),
+        x.new_empty(()),
+    ),
 )
-def _nll_loss_meta(
-    self: Tensor, target: Tensor, weight: Tensor | None, reduction: int, ignore_index: int
-) -> tuple[Tensor, Tensor]:
-    return self.new_empty(target.shape if reduction == 0 else ()), self.new_empty(())
-
-
-@own_op(
+own_op(
     "nll_loss_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight, "
-    "int reduction, int ignore_index, Tensor total_weight) -> Tensor"
+    "int reduction, int ignore_index, Tensor total_weight) -> Tensor",
+    "self",
 )
-def _nll_loss_backward_meta(grad_output: Tensor, self: Tensor, *_: Any) -> Tensor:
-    return self.new_empty(self.shape)
 
 
 # ---- dropout
@@ -94,9 +90,10 @@ def native_dropout(input: Tensor, p: float, train: bool | None) -> tuple[Tensor,
     return torch.ops.nntile.dropout(input, p)
 
 
-@own_op("dropout(Tensor self, float p) -> (Tensor, Tensor)")
-def _dropout_meta(self: Tensor, p: float) -> tuple[Tensor, Tensor]:
-    return torch.empty_like(self), torch.empty_like(self, dtype=torch.bool)
+own_op(
+    "dropout(Tensor self, float p) -> (Tensor, Tensor)",
+    lambda x, _: (torch.empty_like(x), torch.empty_like(x, dtype=torch.bool)),
+)
 
 
 # ---- optimizers
