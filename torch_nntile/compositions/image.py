@@ -104,31 +104,17 @@ own_op(
 
 @composition("_native_batch_norm_legit.no_stats")
 def batch_norm_without_running(
-    input: Tensor,
-    weight: Tensor | None,
-    bias: Tensor | None,
-    training: bool,
-    momentum: float,
-    eps: float,
+    input: Tensor, weight: Tensor | None, bias: Tensor | None, *settings: Any
 ) -> tuple[Tensor, Tensor, Tensor]:
-    return native_batch_norm(input, weight, bias, None, None, training, momentum, eps)
+    return native_batch_norm(input, weight, bias, None, None, *settings)
 
 
 @composition("_batch_norm_with_update", "_batch_norm_with_update.out")
-def batch_norm_with_update(
-    input: Tensor,
-    weight: Tensor | None,
-    bias: Tensor | None,
-    running_mean: Tensor,
-    running_var: Tensor,
-    momentum: float,
-    eps: float,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def batch_norm_with_update(*args: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """The last result is what cuDNN keeps: nothing."""
-    y, mean, rstd = native_batch_norm(
-        input, weight, bias, running_mean, running_var, True, momentum, eps
-    )
-    return y, mean, rstd, input.new_empty(0, dtype=torch.uint8)
+    input, weight, bias, mean, var, momentum, eps = args
+    found = native_batch_norm(input, weight, bias, mean, var, True, momentum, eps)
+    return *found, input.new_empty(0, dtype=torch.uint8)
 
 
 @composition("batch_norm_backward")
