@@ -9,9 +9,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd import forward_ad
 
-from torch_nntile.compositions.attention import is_batched
+from torch_nntile.compositions.attention import is_usual
 from torch_nntile.compositions.registry import composition, gradients, own_op
 from torch_nntile.compositions.train import wide
 
@@ -27,7 +26,6 @@ def rms_norm(
 
     Operands of two dtypes, layouts that the result takes over, and what PyTorch refuses take its formula.
     """
-    tensors = (input, *(() if weight is None else (weight,)))
     dims = len(normalized_shape)
     fast = (
         input.is_floating_point()
@@ -36,8 +34,7 @@ def rms_norm(
         and input.shape[-dims:] == tuple(normalized_shape)
         and input.is_contiguous()
         and (weight is None or (weight.dtype, weight.shape) == (input.dtype, input.shape[-dims:]))
-        and forward_ad._current_level < 0
-        and all(x.device == input.device and not is_batched(x) for x in tensors)
+        and is_usual(input, weight)
     )
     if not fast:
         formula = torch.ops.aten.rms_norm.default.decompose
