@@ -64,7 +64,6 @@ def grid_sampler_backward(
 
 for n in (2, 3):
     composition(f"grid_sampler_{n}d")(grid_sampler)
-for n in (2, 3):
     composition(f"grid_sampler_{n}d_backward")(grid_sampler_backward)
 
 _OPTIONS = "str mode, str padding, bool align_corners"

@@ -204,13 +204,8 @@ def put_(self: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
         )
     if not self.numel() and index.numel():
         raise IndexError("put_(): Expected self to be non-empty")
-    if self.is_complex():
-        flat = self.reshape(-1)
-        index_put_impl_(flat, [index.reshape(-1)], source.reshape(-1), accumulate)
-        return self if self.is_contiguous() else self.copy_(flat.view(self.shape))
     flat = self.reshape(-1)
-    mode = "sum" if accumulate else "put"
-    torch.ops.nntile.index_put_(flat, source.reshape(-1), [index.reshape(-1)], [0], mode)
+    index_put_impl_(flat, [index.reshape(-1)], source.reshape(-1), accumulate)
     return self if self.is_contiguous() else self.copy_(flat.view(self.shape))
 
 

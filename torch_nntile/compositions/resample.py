@@ -187,13 +187,11 @@ _PADS = {
 
 for op, (mode, spatial, aligns, options) in _OPS.items():
     composition(op)(_interpolation(op, mode, spatial, aligns=aligns, **options))
-for op, (mode, spatial, aligns, options) in _OPS.items():
     composition(f"{op}_backward")(
         _interpolation_backward(op, mode, spatial, aligns=aligns, **options)
     )
-for op, (forward, _) in _PADS.items():
+for op, (forward, backward) in _PADS.items():
     composition(op)(forward)
-for op, (_, backward) in _PADS.items():
     composition(f"{op}_backward")(backward)
 
 
