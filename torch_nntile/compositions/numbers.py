@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from torch_nntile.compositions.distances import only_wide_floats
 from torch_nntile.compositions.registry import composition, own_op
 
 Number = float | int | bool
@@ -172,29 +173,10 @@ def polygamma(n: int, self: Tensor) -> Tensor:
     return series * (sign * math.gamma(n + 1))
 
 
-def _of_wide_numbers(name: str) -> Callable[..., Tensor]:
-    """A row whose kernel of the CPU takes no floats of 16 bits."""
-
-    def checked(self: Tensor, *others: Tensor) -> Tensor:
-        if any(x.dtype in (torch.float16, torch.bfloat16) for x in (self, *others)):
-            raise NotImplementedError(f"{name} is not implemented for {self.dtype}")
-        return getattr(torch.ops.nntile, name)(self, *others)
-
-    return checked
-
-
-@composition("special_zeta")
-def zeta(self: Tensor, other: Tensor) -> Tensor:
-    return _of_wide_numbers("zeta")(self, other)
-
-
 @composition("special_spherical_bessel_j0")
 def spherical_bessel_j0(self: Tensor) -> Tensor:
-    if self.dtype in (torch.float16, torch.bfloat16):
-        raise NotImplementedError(
-            f"special_spherical_bessel_j0 is not implemented for {self.dtype}"
-        )
     x = self if self.is_floating_point() else self.to(torch.get_default_dtype())
+    only_wide_floats("special_spherical_bessel_j0", x)
     y = torch.where(x == 0, 1, x.sin() / x)
     return y.masked_fill(x.isinf(), 0)
 
@@ -292,14 +274,7 @@ def histc(self: Tensor, bins: int = 100, min: Number = 0, max: Number = 0) -> Te
     return x.new_zeros(bins).index_add(0, place, inside.to(x.dtype)).to(self.dtype)
 
 
-composition("special_modified_bessel_i0")(_of_wide_numbers("bessel_i0"))
-composition("special_modified_bessel_i1")(_of_wide_numbers("bessel_i1"))
 own_op(
     "zeta(Tensor self, Tensor other) -> Tensor", lambda self, other: torch.special.zeta(self, other)
 )
-for n in (0, 1):
-    own_op(
-        f"bessel_i{n}(Tensor self) -> Tensor",
-        lambda self, n=n: getattr(torch.special, f"modified_bessel_i{n}")(self),
-    )
 own_op("trigamma(Tensor self) -> Tensor", lambda self: torch.polygamma(1, self))
