@@ -30,6 +30,7 @@ MADE_OF_ROWS = (
     *("index_put", "take", "put", "masked_scatter", "scatter_reduce", "isin", "roll"),
     *("cummax", "cummin", "logcumsumexp", "median", "kthvalue", "argsort", "searchsorted"),
     *("polygamma", "nansum", "aminmax", "addbmm"),
+    *(f"special.modified_bessel_i{n}" for n in (0, 1)),
     *("cross", "histc", "dist", "quantile", "bucketize"),
     *("cdist", "renorm", "grid_sampler_2d", "max_unpool2d"),
     *("channel_shuffle", "multi_margin_loss", "multilabel_margin_loss", "linspace"),
@@ -59,6 +60,9 @@ ELSEWHERE = {
         "gradient of an op with an entry, and test_compositions.py",
     ),
     "prelu_kernel": "called by prelu",
+    **dict.fromkeys(
+        (f"special_modified_bessel_i{n}" for n in (0, 1)), "an entry has a dot in its name"
+    ),
     "masked_scale": "gradient of dropout: test_random.py",
     **dict.fromkeys(
         (

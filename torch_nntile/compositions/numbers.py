@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from torch_nntile.compositions.distances import only_wide_floats
+from torch_nntile.compositions.formats import like_on_meta
 from torch_nntile.compositions.registry import composition, own_op
 
 Number = float | int | bool
@@ -183,16 +184,7 @@ def spherical_bessel_j0(self: Tensor) -> Tensor:
 
 @composition("linalg_cross")
 def linalg_cross(self: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
-    if self.dim() != other.dim():
-        raise RuntimeError(
-            "linalg.cross: inputs must have the same number of dimensions, but got "
-            f"{self.dim()} and {other.dim()}"
-        )
-    if self.size(dim) != 3 or other.size(dim) != 3:
-        raise RuntimeError(
-            f"linalg.cross: inputs dimension {dim} must have length 3. Got {self.size(dim)} "
-            f"and {other.size(dim)}"
-        )
+    like_on_meta(torch.ops.aten.linalg_cross.default, (self, other), dim=dim)  # PyTorch's errors
     a, b = torch.broadcast_tensors(self, other)
     (a0, a1, a2), (b0, b1, b2) = a.unbind(dim), b.unbind(dim)
     return torch.stack((a1 * b2 - a2 * b1, a2 * b0 - a0 * b2, a0 * b1 - a1 * b0), dim)

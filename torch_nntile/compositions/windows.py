@@ -14,22 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torch_nntile.compositions.formats import suggest_memory_format
+from torch_nntile.compositions.formats import like_on_meta, suggest_memory_format
 from torch_nntile.compositions.registry import composition
-
-Form = tuple[tuple[int, ...], tuple[int, ...], torch.dtype]
-
-
-def _like(op: Callable[..., Any], operands: Sequence[Tensor], *settings: tuple[int, ...]) -> Any:
-    """Results without data, with PyTorch's shapes and strides; or its error."""
-    return _like_forms(op, tuple((x.shape, x.stride(), x.dtype) for x in operands), *settings)
-
-
-@functools.lru_cache(maxsize=1024)
-def _like_forms(op: Callable[..., Any], forms: tuple[Form, ...], *settings: tuple[int, ...]) -> Any:
-    metas = (torch.empty_strided(n, s, dtype=dtype, device="meta") for n, s, dtype in forms)
-    return op(*metas, *settings)
-
 
 # ---- windows as columns
 
@@ -110,7 +96,7 @@ def _max_unpool(spatial: int) -> Callable[..., Tensor]:
 
     def forward(self: Tensor, indices: Tensor, output_size: Sequence[int], *rest: Any) -> Tensor:
         """An index that is outside is an error of the task."""
-        _like(op, (self, indices), tuple(output_size), *map(tuple, rest))  # PyTorch's errors
+        like_on_meta(op, (self, indices), tuple(output_size), *map(tuple, rest))  # PyTorch's errors
         shape = (*self.shape[:-spatial], *output_size)
         flat = self.new_zeros((*self.shape[:-spatial], math.prod(output_size)))
         if flat.numel():
