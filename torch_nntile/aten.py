@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from torch_nntile import versions
 
-__all__ = ["ANY_ORDER", "FOREACH", "RANDOM", "ROWS", "SATURATES", "UNIFORM", "Row"]
+__all__ = ["ANY_ORDER", "FOREACH", "RANDOM", "ROWS", "SATURATES", "UNIFORM", "WIDE", "Row"]
 
 # Numbers of nntile_stub_row_flag.
 FOREACH = 1  # lists are walked in parallel: one node for each element
@@ -32,6 +32,7 @@ ANY_ORDER = (
 SATURATES = (
     16  # bounds `lo` and `hi` that the dtype does not hold become the nearest ones; else wrapped
 )
+WIDE = 32  # floats of 16 bits are refused, as PyTorch does
 
 BOUNDS = SATURATES if versions.BOUNDS_SATURATE else 0
 
@@ -102,11 +103,9 @@ FUNCTIONS = (
     Row("sgn", "sign", "self:x"),
     *_same("erfinv lgamma digamma angle i0 nntile::trigamma hardswish hardsigmoid mish", "self:x"),
     *(Row(f"special_{name}", name, "self:x") for name in ("i1", "i0e", "i1e")),
-    *(
-        Row(f"nntile::bessel_i{n}", f"i{n}", "self:x")  # what the CPU refuses for short floats
-        for n in (0, 1)
-    ),
-    _own("zeta", "self:a other:b"),
+    *(Row(f"special_modified_bessel_i{n}", f"i{n}", "self:x", WIDE) for n in (0, 1)),
+    Row("special_zeta", "zeta", "self:a other:b", WIDE),
+    _own("zeta", "self:a other:b"),  # of polygamma, which is of short floats too
     *_same("gelu", "self:x approximate"),
     *_same("leaky_relu", "self:x negative_slope"),
     *_same("softplus", "self:x beta threshold"),
@@ -267,6 +266,12 @@ NETWORKS = (
                 "avg_pool_backward",
                 f"grad_output:dy self:x {_MEAN} spatial={n}",
             ),
+            Row(f"adaptive_max_pool{n}d", "max_pool", f"self:x output_size spatial={n}"),
+            Row(
+                f"adaptive_max_pool{n}d_backward",
+                "max_pool_backward",
+                f"grad_output:dy self:x indices adaptive=1 spatial={n}",
+            ),
             Row(f"_adaptive_avg_pool{n}d", "avg_pool", f"self:x output_size spatial={n}"),
             Row(
                 f"_adaptive_avg_pool{n}d_backward",
@@ -294,12 +299,6 @@ NETWORKS = (
     _own("gru_sequence_backward", "grad_y:dy weight:w hx y kept reverse"),
     _own("rnn_sequence", "self:x weight:w hx reverse nonlinearity"),
     _own("rnn_sequence_backward", "grad_y:dy weight:w y reverse nonlinearity"),
-    Row("nntile::adaptive_max_pool", "max_pool", "self:x spatial output_size"),
-    Row(
-        "nntile::adaptive_max_pool_backward",
-        "max_pool_backward",
-        "grad_output:dy self:x indices spatial adaptive=1",
-    ),
     _own(
         "batch_norm",
         "input:x weight bias running_mean running_var dim training momentum eps",

@@ -29,9 +29,10 @@ MADE_OF_ROWS = (
     *("tril", "triu", "prelu", "softshrink"),
     *("index_put", "take", "put", "masked_scatter", "scatter_reduce", "isin", "roll"),
     *("cummax", "cummin", "logcumsumexp", "median", "kthvalue", "argsort", "searchsorted"),
-    *("polygamma", "special.zeta", "special.modified_bessel_i0", "nansum", "aminmax", "addbmm"),
+    *("polygamma", "nansum", "aminmax", "addbmm"),
+    *(f"special.modified_bessel_i{n}" for n in (0, 1)),
     *("cross", "histc", "dist", "quantile", "bucketize"),
-    *("cdist", "renorm", "grid_sampler_2d", "adaptive_max_pool2d", "max_unpool2d"),
+    *("cdist", "renorm", "grid_sampler_2d", "max_unpool2d"),
     *("channel_shuffle", "multi_margin_loss", "multilabel_margin_loss", "linspace"),
 )
 
@@ -59,6 +60,9 @@ ELSEWHERE = {
         "gradient of an op with an entry, and test_compositions.py",
     ),
     "prelu_kernel": "called by prelu",
+    **dict.fromkeys(
+        (f"special_modified_bessel_i{n}" for n in (0, 1)), "an entry has a dot in its name"
+    ),
     "masked_scale": "gradient of dropout: test_random.py",
     **dict.fromkeys(
         (
@@ -75,6 +79,7 @@ ELSEWHERE = {
             *(f"max_pool{n}d_with_indices" for n in (2, 3)),
             "max_pool3d_with_indices_backward",
             *(f"{kind}avg_pool{n}d_backward" for n in (2, 3) for kind in ("", "adaptive_")),
+            *(f"adaptive_max_pool{n}d_backward" for n in (2, 3)),
         ),
         "called by max_pool2d and others, and gradients: test_pooling.py",
     ),

@@ -22,7 +22,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from torch_nntile import versions
 from torch_nntile.compositions.registry import composition, derivative, of_nested
 
-__all__ = ["is_batched"]
+__all__ = ["is_usual"]
 
 _SRC, _PADDING, _FULL = range(3)  # kinds of masks: (T, T), (batch, T), as the scores
 _PARAMETERS = 17  # of encoder_layer(), between src and mask
@@ -56,11 +56,9 @@ def scaled_dot_product_attention(
         )
         return of_one.squeeze(0)
     operands = (query, key, value, *(() if attn_mask is None else (attn_mask,)))
-    learned = attn_mask is not None and attn_mask.requires_grad
-    # The kernel has no derivative in forward mode, and vmap() would call it for each element.
-    fast = not learned and forward_ad._current_level < 0
+    fast = attn_mask is None or not attn_mask.requires_grad
     fast = fast and (attn_mask is None or not is_causal or versions.CAUSAL_TAKES_A_MASK)
-    fast = fast and all(x.device == query.device and not is_batched(x) for x in operands)
+    fast = fast and is_usual(*operands)
     fast = fast and _cpu_has_kernel(
         _signatures(operands),
         dropout_p,
@@ -90,7 +88,18 @@ def _repeated(x: Tensor, repeats: int) -> Tensor:
     return x.repeat_interleave(repeats, 1)
 
 
-def is_batched(x: Tensor) -> bool:
+def is_usual(*tensors: Tensor | None) -> bool:
+    """On one device, outside of forward mode and vmap(): a row with gradients of its own can take them.
+
+    Rows have no derivative in forward mode, and vmap() would call them for each element.
+    """
+    given = [x for x in tensors if x is not None]
+    return forward_ad._current_level < 0 and all(
+        x.device == given[0].device and not _is_batched(x) for x in given
+    )
+
+
+def _is_batched(x: Tensor) -> bool:
     """Whether vmap() is among the transforms that wrap it."""
     functorch = torch._C._functorch
     while functorch.is_functorch_wrapped_tensor(x):

@@ -149,24 +149,15 @@ def _bag_of(indices: Tensor, offsets: Tensor, offset2bag: Tensor) -> Tensor:
     """For each index its bag, made anew where the forward gave none."""
     if offset2bag.numel() or not indices.numel():
         return offset2bag
-    found: Tensor = torch.ops.nntile.bag_of(offsets, indices.shape[0])[0]
-    return found
+    return torch.ops.nntile.bag_of(offsets, indices.shape[0])[0]
 
 
 def _summed(rows: Tensor, bag_of: Tensor, bags: int) -> Tensor:
-    found: Tensor = torch.ops.aten.embedding_dense_backward(rows, bag_of, bags, _NO_PADDING, False)
-    return found
+    return torch.ops.aten.embedding_dense_backward(rows, bag_of, bags, _NO_PADDING, False)
 
 
-def _bags(
-    weight: Tensor,
-    indices: Tensor,
-    offsets: Tensor,
-    per_sample_weights: Tensor | None,
-    mode: int,
-    include_last_offset: bool,
-    padding_idx: int,
-) -> Tensor:
+def _bags(weight: Tensor, indices: Tensor, offsets: Tensor, *rest: Any) -> Tensor:
+    *_, include_last_offset, _padding_idx = rest
     return weight.new_empty(offsets.shape[0] - include_last_offset, weight.shape[1])
 
 

@@ -30,8 +30,7 @@ def clamp(self: Tensor, min: Any = None, max: Any = None) -> Tensor:
     if not isinstance(min, Tensor) and not self.is_floating_point():
         torch.clamp(torch.empty(0, dtype=self.dtype), min, max)  # errors: bounds that do not fit
     op = torch.ops.nntile.clamp
-    result: Tensor = (op.default if isinstance(min, Tensor) else op.Scalar)(self, min, max)
-    return result
+    return (op.default if isinstance(min, Tensor) else op.Scalar)(self, min, max)
 
 
 @composition("hardtanh")
@@ -58,8 +57,7 @@ def div_mode(self: Tensor, other: Any, *, rounding_mode: str | None) -> Tensor:
     if rounding_mode == "floor":
         return torch.floor_divide(self, other)
     if rounding_mode == "trunc":
-        result: Tensor = torch.ops.nntile.div_trunc(self, other)
-        return result
+        return torch.ops.nntile.div_trunc(self, other)
     raise RuntimeError(
         "div expected rounding_mode to be one of None, 'trunc', or 'floor' but found "
         f"'{rounding_mode}'"

@@ -22,10 +22,7 @@ def lstm_cell(
     input_bias: Tensor | None = None,
     hidden_bias: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    y: tuple[Tensor, Tensor, Tensor] = torch.ops.nntile.lstm_cell(
-        input_gates, hidden_gates, cx, input_bias, hidden_bias
-    )
-    return y
+    return torch.ops.nntile.lstm_cell(input_gates, hidden_gates, cx, input_bias, hidden_bias)
 
 
 @composition("_thnn_fused_lstm_cell_backward_impl")
@@ -51,10 +48,7 @@ def gru_cell(
     input_bias: Tensor | None = None,
     hidden_bias: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    y: tuple[Tensor, Tensor] = torch.ops.nntile.gru_cell(
-        input_gates, hidden_gates, hx, input_bias, hidden_bias
-    )
-    return y
+    return torch.ops.nntile.gru_cell(input_gates, hidden_gates, hx, input_bias, hidden_bias)
 
 
 @composition("_thnn_fused_gru_cell_backward")
@@ -66,39 +60,21 @@ def gru_cell_backward(
     return x, hidden, state, *biases
 
 
-def _lstm_meta(
-    input_gates: Tensor, hidden_gates: Tensor, cx: Tensor, *biases: Tensor | None
-) -> tuple[Tensor, Tensor, Tensor]:
-    return cx.new_empty(cx.shape), cx.new_empty(cx.shape), cx.new_empty(input_gates.shape)
-
-
-@own_op(
-    "lstm_cell_backward(Tensor? grad_hy, Tensor? grad_cy, Tensor cx, Tensor cy, Tensor workspace)"
-    " -> (Tensor, Tensor)"
-)
-def _lstm_backward_meta(
-    grad_hy: Tensor | None, grad_cy: Tensor | None, cx: Tensor, cy: Tensor, workspace: Tensor
-) -> tuple[Tensor, Tensor]:
-    return workspace.new_empty(workspace.shape), cx.new_empty(cx.shape)
-
-
-def _gru_meta(
-    input_gates: Tensor, hidden_gates: Tensor, hx: Tensor, *biases: Tensor | None
-) -> tuple[Tensor, Tensor]:
-    rows, states = hx.shape
-    return hx.new_empty(hx.shape), hx.new_empty(rows, 5 * states)
-
-
-@own_op("gru_cell_backward(Tensor grad_hy, Tensor workspace) -> (Tensor, Tensor, Tensor)")
-def _gru_backward_meta(grad_hy: Tensor, workspace: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    rows, states = grad_hy.shape
-    x, hidden = grad_hy.new_empty(rows, 3 * states), grad_hy.new_empty(rows, 3 * states)
-    return x, hidden, grad_hy.new_empty(grad_hy.shape)
-
-
 _OPERANDS = (
     "Tensor input_gates, Tensor hidden_gates, Tensor {}, Tensor? input_bias, Tensor? hidden_bias"
 )
 
-own_op(f"lstm_cell({_OPERANDS.format('cx')}) -> (Tensor, Tensor, Tensor)", _lstm_meta)
-own_op(f"gru_cell({_OPERANDS.format('hx')}) -> (Tensor, Tensor)", _gru_meta)
+own_op(f"lstm_cell({_OPERANDS.format('cx')}) -> (Tensor, Tensor, Tensor)", "cx cx input_gates")
+own_op(
+    "lstm_cell_backward(Tensor? grad_hy, Tensor? grad_cy, Tensor cx, Tensor cy, Tensor workspace)"
+    " -> (Tensor, Tensor)",
+    "workspace cx",
+)
+own_op(
+    f"gru_cell({_OPERANDS.format('hx')}) -> (Tensor, Tensor)",
+    lambda x, hidden, hx, *_: tuple(hx.new_empty(hx.shape[0], n * hx.shape[1]) for n in (1, 5)),
+)
+own_op(
+    "gru_cell_backward(Tensor grad_hy, Tensor workspace) -> (Tensor, Tensor, Tensor)",
+    lambda dhy, _: tuple(dhy.new_empty(dhy.shape[0], n * dhy.shape[1]) for n in (3, 3, 1)),
+)

@@ -32,8 +32,7 @@ def _norm(difference: Tensor, p: float) -> Tensor:
         return difference.abs().ceil().clamp_max(1).sum(-1)
     if not difference.shape[-1]:
         return difference.sum(-1)
-    found: Tensor = torch.linalg.vector_norm(difference, p, -1)
-    return found
+    return torch.linalg.vector_norm(difference, p, -1)
 
 
 def _sign(x: Tensor) -> Tensor:
@@ -75,10 +74,9 @@ def cdist_forward(x1: Tensor, x2: Tensor, p: float, compute_mode: int | None) ->
     many = max(x1.shape[-2], x2.shape[-2]) > 25
     if p == 2 and (compute_mode == 1 or (not compute_mode and many)) and x1.numel() and x2.numel():
         batch = torch.broadcast_shapes(x1.shape[:-2], x2.shape[:-2])
-        product: Tensor = torch._euclidean_dist(
+        return torch._euclidean_dist(
             x1.expand(*batch, *x1.shape[-2:]), x2.expand(*batch, *x2.shape[-2:])
         )
-        return product
     difference = x1.unsqueeze(-2) - x2.unsqueeze(-3)
     if difference.numel():  # else no kernel is asked
         only_wide_floats("cdist", x1, x2)

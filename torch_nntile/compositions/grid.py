@@ -37,8 +37,9 @@ def grid_sampler(
         return input.new_zeros(shape)
     _check(input, grid)
     words = _MODES[interpolation_mode], _PADDINGS[padding_mode]
-    y: Tensor = torch.ops.nntile.grid_sample(input, grid.flatten(1, -2), *words, align_corners)
-    return y.view(shape)
+    return torch.ops.nntile.grid_sample(input, grid.flatten(1, -2), *words, align_corners).view(
+        shape
+    )
 
 
 def grid_sampler_backward(
@@ -63,7 +64,6 @@ def grid_sampler_backward(
 
 for n in (2, 3):
     composition(f"grid_sampler_{n}d")(grid_sampler)
-for n in (2, 3):
     composition(f"grid_sampler_{n}d_backward")(grid_sampler_backward)
 
 _OPTIONS = "str mode, str padding, bool align_corners"
@@ -74,8 +74,5 @@ own_op(
 own_op(
     f"grid_sample_backward(Tensor grad_output, Tensor self, Tensor grid, {_OPTIONS})"
     " -> (Tensor, Tensor)",
-    lambda _, self, grid, *__: (
-        self.new_empty(self.shape),
-        grid.new_empty(grid.shape),
-    ),
+    "self grid",
 )

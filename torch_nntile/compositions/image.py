@@ -59,40 +59,21 @@ def _channels_at(input: Tensor) -> tuple[Tensor, int]:
     return input.movedim(1, -1), input.dim() - 1
 
 
-@own_op(
+def _norm_meta(x: Tensor, weight: Tensor | None, dim: int, *others: Tensor | None) -> Any:
+    stats = (x if weight is None else weight).new_empty(x.shape[dim])
+    return x.new_empty(x.shape), *(torch.empty_like(stats if t is None else t) for t in others)
+
+
+own_op(
     "batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, "
-    "int dim, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor, Tensor, Tensor)"
+    "int dim, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
+    lambda x, w, _, mean, var, dim, *__: _norm_meta(x, w, dim, None, None, mean, var),
 )
-def _batch_norm_meta(
-    input: Tensor,
-    weight: Tensor | None,
-    bias: Tensor | None,
-    running_mean: Tensor | None,
-    running_var: Tensor | None,
-    dim: int,
-    *_: Any,
-) -> tuple[Tensor, ...]:
-    stats = (input if weight is None else weight).new_empty(input.shape[dim])
-    others = (stats if x is None else x for x in (running_mean, running_var))
-    of_channels = (stats, stats, *others)
-    return input.new_empty(input.shape), *(torch.empty_like(x) for x in of_channels)
-
-
-@own_op(
+own_op(
     "batch_norm_backward(Tensor grad_out, Tensor input, Tensor? weight, Tensor mean, Tensor spread, "
-    "int dim, bool training, float eps) -> (Tensor, Tensor, Tensor)"
+    "int dim, bool training, float eps) -> (Tensor, Tensor, Tensor)",
+    lambda dy, x, w, mean, spread, dim, *_: _norm_meta(x, w, dim, None, None),
 )
-def _batch_norm_backward_meta(
-    grad_out: Tensor,
-    input: Tensor,
-    weight: Tensor | None,
-    mean: Tensor,
-    spread: Tensor,
-    dim: int,
-    *_: Any,
-) -> tuple[Tensor, ...]:
-    of_channels = (input if weight is None else weight).new_empty(input.shape[dim])
-    return input.new_empty(input.shape), of_channels, torch.empty_like(of_channels)
 
 
 def _blended(
@@ -109,45 +90,31 @@ def _blended(
     if last:  # then the row has the channels as its last dim
         a, b = a.movedim(1, -1), None if b is None else b.movedim(1, -1)
     kept = [*range(p.dim() - 1), a.dim() - 1 if last else 1]
-    y: Tensor = torch.ops.nntile.channel_blend(a, b, p, q, s, r, kept)
+    y = torch.ops.nntile.channel_blend(a, b, p, q, s, r, kept)
     return y.movedim(-1, 1) if last else y
 
 
-@own_op("channel_sums(Tensor self, Tensor other, Tensor? shift, int[] kept) -> (Tensor, Tensor)")
-def _channel_sums_meta(
-    self: Tensor, other: Tensor, shift: Tensor | None, kept: list[int]
-) -> tuple[Tensor, Tensor]:
-    first = self.new_empty([self.shape[d] for d in kept], dtype=torch.float64)
-    return first, torch.empty_like(first)
+own_op(
+    "channel_sums(Tensor self, Tensor other, Tensor? shift, int[] kept) -> (Tensor, Tensor)",
+    lambda x, _, __, kept: tuple(
+        x.new_empty([x.shape[d] for d in kept], dtype=torch.float64) for _ in range(2)
+    ),
+)
 
 
 @composition("_native_batch_norm_legit.no_stats")
 def batch_norm_without_running(
-    input: Tensor,
-    weight: Tensor | None,
-    bias: Tensor | None,
-    training: bool,
-    momentum: float,
-    eps: float,
+    input: Tensor, weight: Tensor | None, bias: Tensor | None, *settings: Any
 ) -> tuple[Tensor, Tensor, Tensor]:
-    return native_batch_norm(input, weight, bias, None, None, training, momentum, eps)
+    return native_batch_norm(input, weight, bias, None, None, *settings)
 
 
 @composition("_batch_norm_with_update", "_batch_norm_with_update.out")
-def batch_norm_with_update(
-    input: Tensor,
-    weight: Tensor | None,
-    bias: Tensor | None,
-    running_mean: Tensor,
-    running_var: Tensor,
-    momentum: float,
-    eps: float,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def batch_norm_with_update(*args: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """The last result is what cuDNN keeps: nothing."""
-    y, mean, rstd = native_batch_norm(
-        input, weight, bias, running_mean, running_var, True, momentum, eps
-    )
-    return y, mean, rstd, input.new_empty(0, dtype=torch.uint8)
+    input, weight, bias, mean, var, momentum, eps = args
+    found = native_batch_norm(input, weight, bias, mean, var, True, momentum, eps)
+    return *found, input.new_empty(0, dtype=torch.uint8)
 
 
 @composition("batch_norm_backward")
@@ -354,5 +321,5 @@ def _no_data(self: Tensor) -> Tensor:
 own_op(
     "channel_blend(Tensor self, Tensor? other, Tensor p, Tensor? q, Tensor? s, Tensor r, "
     "int[] kept) -> Tensor",
-    lambda self, *_: self.new_empty(self.shape),
+    "self",
 )

@@ -81,10 +81,8 @@ def index(self: Tensor, indices: Sequence[Tensor | None]) -> Tensor:
         if order[0] == 0 and laid is not table:  # rows in the order of the table, as on the CPU
             y = torch.ops.nntile.index(laid, found, dims)
             own = _in_place_of(order, 0, found[0].dim())
-            rows: Tensor = y.permute([own.index(k) for k in range(y.dim())])
-            return rows
-    result: Tensor = torch.ops.nntile.index(table, found, dims)
-    return result
+            return y.permute([own.index(k) for k in range(y.dim())])
+    return torch.ops.nntile.index(table, found, dims)
 
 
 def _laid(table: Tensor) -> tuple[Tensor, list[int]]:
@@ -189,8 +187,7 @@ def take(self: Tensor, index: Tensor) -> Tensor:
         raise RuntimeError(f"take(): Expected a long tensor for index, but got {index.dtype}")
     if not self.numel() and index.numel():
         raise IndexError("take(): tried to take from an empty tensor")
-    result: Tensor = torch.ops.nntile.index(self.reshape(-1), [index], [0])
-    return result.contiguous()
+    return torch.ops.nntile.index(self.reshape(-1), [index], [0]).contiguous()
 
 
 @composition("put_")
@@ -207,13 +204,8 @@ def put_(self: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
         )
     if not self.numel() and index.numel():
         raise IndexError("put_(): Expected self to be non-empty")
-    if self.is_complex():
-        flat = self.reshape(-1)
-        index_put_impl_(flat, [index.reshape(-1)], source.reshape(-1), accumulate)
-        return self if self.is_contiguous() else self.copy_(flat.view(self.shape))
     flat = self.reshape(-1)
-    mode = "sum" if accumulate else "put"
-    torch.ops.nntile.index_put_(flat, source.reshape(-1), [index.reshape(-1)], [0], mode)
+    index_put_impl_(flat, [index.reshape(-1)], source.reshape(-1), accumulate)
     return self if self.is_contiguous() else self.copy_(flat.view(self.shape))
 
 
@@ -244,10 +236,7 @@ def scatter_reduce(
     self: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
 ) -> Tensor:
     if reduce != "mean":
-        result: Tensor = torch.ops.nntile.scatter_reduce(
-            self, dim, index, src, reduce, include_self
-        )
-        return result
+        return torch.ops.nntile.scatter_reduce(self, dim, index, src, reduce, include_self)
     if self.dtype == torch.bool:
         raise NotImplementedError("scatter_reduce: the mean of bools is not implemented for 'Bool'")
     total = torch.ops.nntile.scatter_reduce(self, dim, index, src, "sum", include_self)
@@ -261,10 +250,7 @@ def index_reduce(
     self: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True
 ) -> Tensor:
     if reduce != "mean":
-        result: Tensor = torch.ops.nntile.index_reduce(
-            self, dim, index, source, reduce, include_self
-        )
-        return result
+        return torch.ops.nntile.index_reduce(self, dim, index, source, reduce, include_self)
     total = torch.ops.nntile.index_reduce(self, dim, index, source, "sum", include_self)
     begin = torch.ones_like(self) if include_self else torch.zeros_like(self)
     return _divided(total, begin.index_add(dim, index, torch.ones_like(source)))
@@ -280,8 +266,7 @@ def scatter_mode(self: Tensor, dim: int, index: Tensor, src: Tensor, *, reduce: 
     names = {"add": "sum", "multiply": "prod"}
     if reduce not in names:
         raise RuntimeError("reduce argument must be either add or multiply.")
-    result: Tensor = torch.ops.nntile.scatter_reduce(self, dim, index, src, names[reduce], True)
-    return result
+    return torch.ops.nntile.scatter_reduce(self, dim, index, src, names[reduce], True)
 
 
 @composition("scatter.value_reduce")
@@ -358,8 +343,7 @@ def _indices(name: str) -> Callable[..., Tensor]:
     def made(row: int, col: int, offset: int = 0, **options: Any) -> Tensor:
         device = options.pop("device", None)
         options = {k: v for k, v in options.items() if v is not None and k != "pin_memory"}
-        found: Tensor = getattr(torch, name)(row, col, offset, device="cpu", **options)
-        return found.to(device)
+        return getattr(torch, name)(row, col, offset, device="cpu", **options).to(device)
 
     return made
 
@@ -373,8 +357,7 @@ def _indexed(self: Tensor, indices: list[Tensor], dims: list[int]) -> Tensor:
     given: list[Tensor | None] = [None] * (max(dims) + 1)
     for dim, index in zip(dims, indices, strict=True):
         given[dim] = index
-    result: Tensor = torch.ops.aten.index.Tensor(self, given)
-    return result
+    return torch.ops.aten.index.Tensor(self, given)
 
 
 # In torch.compile a result that is an operand is refused, and an argument called mode of an op that writes.

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from torch_nntile import versions
+from torch_nntile.compositions.formats import like_on_meta
 from torch_nntile.compositions.registry import composition, own_op
 
 _SHORT = {torch.float16: "Half", torch.bfloat16: "BFloat16"}
@@ -76,16 +77,7 @@ def slogdet(A: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # noqa: N803
 @composition("_weight_int8pack_mm")
 def weight_int8pack_mm(self: Tensor, mat2: Tensor, scales: Tensor) -> Tensor:
     """Activations (m, k) by weights (n, k) of 8 bits with a scale for each row: weight-only quantisation."""
-    if self.dtype not in (torch.float32, *_SHORT) or mat2.dtype != torch.int8:
-        raise RuntimeError(
-            "_weight_int8pack_mm: expected activations of 16- or 32-bit floats and weights of int8, "
-            f"but got {self.dtype} and {mat2.dtype}"
-        )
-    if self.dim() != 2 or mat2.dim() != 2 or self.shape[1] != mat2.shape[1]:
-        raise RuntimeError(
-            "_weight_int8pack_mm: expected (m, k) and (n, k), "
-            f"but got {list(self.shape)} and {list(mat2.shape)}"
-        )
+    like_on_meta(torch.ops.aten._weight_int8pack_mm.default, (self, mat2, scales))
     if scales.shape != mat2.shape[:1] or scales.dtype != self.dtype:
         raise RuntimeError(
             f"_weight_int8pack_mm: expected {mat2.shape[0]} scales of {self.dtype}, "

@@ -11,10 +11,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd import forward_ad
 from torch.nn import functional as F
 
-from torch_nntile.compositions.attention import is_batched
+from torch_nntile.compositions.attention import is_usual
 from torch_nntile.compositions.piecewise import MEAN as _MEAN
 from torch_nntile.compositions.piecewise import NONE as _NONE
 from torch_nntile.compositions.piecewise import norm_of, reduced
@@ -50,7 +49,6 @@ def cross_entropy_loss(
         raise RuntimeError(
             f"cross_entropy: weight must have the dtype of input, {self.dtype}, got {weight.dtype}"
         )
-    tensors = (self, target, *(() if weight is None else (weight,)))
     classes = 1 if self.dim() > 1 else 0
     fast = (
         target.dtype == torch.int64
@@ -61,8 +59,7 @@ def cross_entropy_loss(
         and (weight is None or weight.shape == (self.shape[classes],))
         and (weight is None or not weight.requires_grad)
         and label_smoothing <= 1
-        and forward_ad._current_level < 0
-        and all(x.device == self.device and not is_batched(x) for x in tensors)
+        and is_usual(self, target, weight)
     )
     result: Tensor
     if not fast:
@@ -76,16 +73,11 @@ def cross_entropy_loss(
 
 
 def _cross_entropy_meta(
-    self: Tensor,
-    target: Tensor,
-    weight: Tensor | None,
-    reduction: int,
-    ignore_index: int,
-    label_smoothing: float,
+    x: Tensor, target: Tensor, weight: Tensor | None, reduction: int, *_: Any
 ) -> tuple[Tensor, Tensor, Tensor]:
-    logsumexp = self.new_empty(target.shape, dtype=torch.float64)
-    y = self.new_empty(target.shape if reduction == _NONE else ())
-    return y, logsumexp, self.new_empty((), dtype=wide(self).dtype)
+    y = x.new_empty(target.shape if reduction == _NONE else ())
+    logsumexp = x.new_empty(target.shape, dtype=torch.float64)
+    return y, logsumexp, x.new_empty((), dtype=wide(x).dtype)
 
 
 def _cross_entropy_setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
@@ -168,8 +160,8 @@ def binary_cross_entropy_backward(
     backward = torch.ops.nntile.binary_cross_entropy_backward
     count = float(self.numel()) if reduction == _MEAN else 1.0
     if weight is None:
-        return backward(grad_output, self, target, count)  # type: ignore[no-any-return]
-    result: Tensor = backward(wide(grad_output), wide(self), wide(target), 1.0) * weight / count
+        return backward(grad_output, self, target, count)
+    result = backward(wide(grad_output), wide(self), wide(target), 1.0) * weight / count
     return result.to(self.dtype)
 
 
@@ -182,7 +174,7 @@ own_op(
 own_op(
     "cross_entropy_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight, "
     f"Tensor logsumexp, Tensor total_weight, {_OPTIONS}) -> Tensor",
-    lambda grad_output, self, *_: self.new_empty(self.shape),
+    "self",
 )
 own_op(
     "binary_cross_entropy_backward(Tensor grad_output, Tensor self, Tensor target, float count)"

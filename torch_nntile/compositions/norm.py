@@ -9,9 +9,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd import forward_ad
 
-from torch_nntile.compositions.attention import is_batched
+from torch_nntile.compositions.attention import is_usual
 from torch_nntile.compositions.registry import composition, gradients, own_op
 from torch_nntile.compositions.train import wide
 
@@ -27,7 +26,6 @@ def rms_norm(
 
     Operands of two dtypes, layouts that the result takes over, and what PyTorch refuses take its formula.
     """
-    tensors = (input, *(() if weight is None else (weight,)))
     dims = len(normalized_shape)
     fast = (
         input.is_floating_point()
@@ -36,13 +34,11 @@ def rms_norm(
         and input.shape[-dims:] == tuple(normalized_shape)
         and input.is_contiguous()
         and (weight is None or (weight.dtype, weight.shape) == (input.dtype, input.shape[-dims:]))
-        and forward_ad._current_level < 0
-        and all(x.device == input.device and not is_batched(x) for x in tensors)
+        and is_usual(input, weight)
     )
     if not fast:
         formula = torch.ops.aten.rms_norm.default.decompose
-        result: Tensor = formula(input, normalized_shape, weight, eps)
-        return result
+        return formula(input, normalized_shape, weight, eps)
     if eps is None:
         eps = torch.finfo(wide(input).dtype).eps
     result, _ = torch.ops.nntile.rms_norm(input, normalized_shape, weight, eps)
@@ -52,26 +48,16 @@ def rms_norm(
 @own_op(
     "rms_norm(Tensor input, int[] normalized_shape, Tensor? weight, float eps) -> (Tensor, Tensor)"
 )
-def _meta(
-    input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None, eps: float
-) -> tuple[Tensor, Tensor]:
-    rows = input.dim() - len(normalized_shape)
-    shape = (*input.shape[:rows], *[1] * len(normalized_shape))
-    return input.new_empty(input.shape), input.new_empty(shape, dtype=wide(input).dtype)
+def _meta(x: Tensor, shape: Sequence[int], *_: Any) -> tuple[Tensor, Tensor]:
+    stats = (*x.shape[: x.dim() - len(shape)], *[1] * len(shape))
+    return x.new_empty(x.shape), x.new_empty(stats, dtype=wide(x).dtype)
 
 
-@own_op(
+own_op(
     "rms_norm_backward(Tensor grad_out, Tensor input, int[] normalized_shape, Tensor rstd, "
-    "Tensor? weight) -> (Tensor, Tensor)"
+    "Tensor? weight) -> (Tensor, Tensor)",
+    lambda _, x, shape, *__: (x.new_empty(x.shape), x.new_empty(shape)),
 )
-def _backward_meta(
-    grad_out: Tensor,
-    input: Tensor,
-    normalized_shape: Sequence[int],
-    rstd: Tensor,
-    weight: Tensor | None,
-) -> tuple[Tensor, Tensor]:
-    return input.new_empty(input.shape), input.new_empty(normalized_shape)
 
 
 def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
@@ -103,27 +89,20 @@ def _gradients(ctx: Any, grad: Tensor | None, _: Any) -> tuple[Tensor | None, ..
     return first, None, second, None
 
 
-@own_op(
-    "group_norm(Tensor input, Tensor? weight, Tensor? bias, float eps) -> (Tensor, Tensor, Tensor)"
+def _with_sums(x: Tensor, dims: int) -> tuple[Tensor, ...]:
+    sums = (x.new_empty(x.shape[:dims], dtype=wide(x).dtype) for _ in range(2))
+    return x.new_empty(x.shape), *sums
+
+
+own_op(
+    "group_norm(Tensor input, Tensor? weight, Tensor? bias, float eps) -> (Tensor, Tensor, Tensor)",
+    lambda x, *_: _with_sums(x, 2),
 )
-def _groups_meta(
-    input: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float
-) -> tuple[Tensor, Tensor, Tensor]:
-    mean = input.new_empty(input.shape[:2], dtype=wide(input).dtype)
-    return input.new_empty(input.shape), mean, torch.empty_like(mean)
-
-
-@own_op(
+own_op(
     "group_norm_backward(Tensor grad_out, Tensor input, Tensor mean, Tensor rstd, Tensor? weight)"
-    " -> (Tensor, Tensor, Tensor)"
+    " -> (Tensor, Tensor, Tensor)",
+    lambda _, x, *__: _with_sums(x, 3),
 )
-def _groups_backward_meta(
-    grad_out: Tensor, input: Tensor, mean: Tensor, rstd: Tensor, weight: Tensor | None
-) -> tuple[Tensor, Tensor, Tensor]:
-    sums = input.new_empty(input.shape[:3], dtype=wide(input).dtype)
-    return input.new_empty(input.shape), sums, torch.empty_like(sums)
-
-
 gradients("rms_norm", _gradients, _setup)
 
 

@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from torch_nntile.compositions.distances import only_wide_floats
+from torch_nntile.compositions.formats import like_on_meta
 from torch_nntile.compositions.registry import composition, own_op
 
 Number = float | int | bool
@@ -104,10 +106,9 @@ def multinomial(
         raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
     if num_samples == 1 or not replacement:
         score = self / torch.empty_like(self).exponential_(1, generator=generator)
-        found: Tensor = (
+        return (
             score.argmax(-1, keepdim=True) if num_samples == 1 else score.topk(num_samples, -1)[1]
         )
-        return found
     total = self.double().cumsum(-1)
     total = total / total[..., -1:]
     drawn = torch.empty((*self.shape[:-1], num_samples), dtype=torch.float64, device=self.device)
@@ -166,54 +167,24 @@ def polygamma(n: int, self: Tensor) -> Tensor:
     if n == 0:
         return torch.digamma(self)
     if n == 1:
-        result: Tensor = torch.ops.nntile.trigamma(self)
-        return result
+        return torch.ops.nntile.trigamma(self)
     x = self if self.is_floating_point() else self.to(torch.get_default_dtype())
     sign = 1.0 if n % 2 else -1.0
     series: Tensor = torch.ops.nntile.zeta(torch.full_like(x, n + 1), x)
     return series * (sign * math.gamma(n + 1))
 
 
-def _of_wide_numbers(name: str) -> Callable[..., Tensor]:
-    """A row whose kernel of the CPU takes no floats of 16 bits."""
-
-    def checked(self: Tensor, *others: Tensor) -> Tensor:
-        if any(x.dtype in (torch.float16, torch.bfloat16) for x in (self, *others)):
-            raise NotImplementedError(f"{name} is not implemented for {self.dtype}")
-        result: Tensor = getattr(torch.ops.nntile, name)(self, *others)
-        return result
-
-    return checked
-
-
-@composition("special_zeta")
-def zeta(self: Tensor, other: Tensor) -> Tensor:
-    return _of_wide_numbers("zeta")(self, other)
-
-
 @composition("special_spherical_bessel_j0")
 def spherical_bessel_j0(self: Tensor) -> Tensor:
-    if self.dtype in (torch.float16, torch.bfloat16):
-        raise NotImplementedError(
-            f"special_spherical_bessel_j0 is not implemented for {self.dtype}"
-        )
     x = self if self.is_floating_point() else self.to(torch.get_default_dtype())
+    only_wide_floats("special_spherical_bessel_j0", x)
     y = torch.where(x == 0, 1, x.sin() / x)
     return y.masked_fill(x.isinf(), 0)
 
 
 @composition("linalg_cross")
 def linalg_cross(self: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
-    if self.dim() != other.dim():
-        raise RuntimeError(
-            "linalg.cross: inputs must have the same number of dimensions, but got "
-            f"{self.dim()} and {other.dim()}"
-        )
-    if self.size(dim) != 3 or other.size(dim) != 3:
-        raise RuntimeError(
-            f"linalg.cross: inputs dimension {dim} must have length 3. Got {self.size(dim)} "
-            f"and {other.size(dim)}"
-        )
+    like_on_meta(torch.ops.aten.linalg_cross.default, (self, other), dim=dim)  # PyTorch's errors
     a, b = torch.broadcast_tensors(self, other)
     (a0, a1, a2), (b0, b1, b2) = a.unbind(dim), b.unbind(dim)
     return torch.stack((a1 * b2 - a2 * b1, a2 * b0 - a0 * b2, a0 * b1 - a1 * b0), dim)
@@ -295,14 +266,7 @@ def histc(self: Tensor, bins: int = 100, min: Number = 0, max: Number = 0) -> Te
     return x.new_zeros(bins).index_add(0, place, inside.to(x.dtype)).to(self.dtype)
 
 
-composition("special_modified_bessel_i0")(_of_wide_numbers("bessel_i0"))
-composition("special_modified_bessel_i1")(_of_wide_numbers("bessel_i1"))
 own_op(
     "zeta(Tensor self, Tensor other) -> Tensor", lambda self, other: torch.special.zeta(self, other)
 )
-for n in (0, 1):
-    own_op(
-        f"bessel_i{n}(Tensor self) -> Tensor",
-        lambda self, n=n: getattr(torch.special, f"modified_bessel_i{n}")(self),
-    )
 own_op("trigamma(Tensor self) -> Tensor", lambda self: torch.polygamma(1, self))

@@ -38,10 +38,9 @@ def searchsorted(
         raise RuntimeError(
             f"torch.searchsorted(): sorter must be a tensor of long dtype but got dtype {sorter.dtype}"
         )
-    result: Tensor = torch.ops.nntile.searchsorted(
+    return torch.ops.nntile.searchsorted(
         sorted_sequence, self, out_int32, right or side == "right", sorter
     )
-    return result
 
 
 @composition("searchsorted.Scalar")
@@ -195,25 +194,12 @@ composition("_cummax_helper")(_cumulative("cummax"))
 composition("_cummin_helper")(_cumulative("cummin"))
 
 
-@own_op(
+own_op(
     "searchsorted(Tensor sequence, Tensor self, bool out_int32, bool right, Tensor? sorter)"
-    " -> Tensor"
+    " -> Tensor",
+    lambda _, x, short, *__: x.new_empty(x.shape, dtype=torch.int32 if short else torch.int64),
 )
-def _searched(
-    sequence: Tensor, self: Tensor, out_int32: bool, right: bool, sorter: Tensor | None
-) -> Tensor:
-    return torch.empty_like(
-        self, dtype=torch.int32 if out_int32 else torch.int64, memory_format=torch.contiguous_format
-    )
-
-
-@own_op("logcumsumexp(Tensor self, int dim) -> Tensor")
-def _like(self: Tensor, dim: int) -> Tensor:
-    return torch.empty_like(self, memory_format=torch.contiguous_format)
-
-
-def _like_with_places(self: Tensor, dim: int) -> tuple[Tensor, Tensor]:
-    return _like(self, dim), self.new_empty(self.shape, dtype=torch.int64)
+own_op("logcumsumexp(Tensor self, int dim) -> Tensor", "self")
 
 
 @own_op("kthvalue(Tensor self, int k, int dim) -> (Tensor, Tensor)")
@@ -225,4 +211,7 @@ def _kth(self: Tensor, k: int, dim: int) -> tuple[Tensor, Tensor]:
 
 
 for name in ("cummax", "cummin"):
-    own_op(f"{name}(Tensor self, int dim) -> (Tensor, Tensor)", _like_with_places)
+    own_op(
+        f"{name}(Tensor self, int dim) -> (Tensor, Tensor)",
+        lambda x, _: (x.new_empty(x.shape), x.new_empty(x.shape, dtype=torch.int64)),
+    )

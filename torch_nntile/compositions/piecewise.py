@@ -40,10 +40,7 @@ def elu_backward(
             "please call out-of-place version instead."
         )
     by = "result" if is_result else "operand"
-    result: Tensor = torch.ops.nntile.elu_backward(
-        grad_output, self_or_result, by, alpha, scale, input_scale
-    )
-    return result
+    return torch.ops.nntile.elu_backward(grad_output, self_or_result, by, alpha, scale, input_scale)
 
 
 @composition("softshrink")
@@ -53,8 +50,7 @@ def softshrink(self: Tensor, lambd: Number = 0.5) -> Tensor:
             f"lambda must be in range [0, {torch.finfo(self.dtype).max:g}] for input dtype "
             f"{self.dtype}, but found {lambd}"
         )
-    result: Tensor = torch.ops.nntile.softshrink(self, lambd)
-    return result
+    return torch.ops.nntile.softshrink(self, lambd)
 
 
 @composition("logit")
@@ -68,54 +64,36 @@ def logit(self: Tensor, eps: Number | None = None) -> Tensor:
         high = torch.tensor(1 - low, dtype=self.dtype).item()
     else:
         low, high = float(eps), 1.0 - eps
-    result: Tensor = torch.ops.nntile.logit(self, low, high)
-    return result
+    return torch.ops.nntile.logit(self, low, high)
 
 
-@composition("smooth_l1_loss")
-def smooth_l1_loss(
-    self: Tensor, target: Tensor, reduction: int = MEAN, beta: float = 1.0
-) -> Tensor:
-    if beta < 0:
-        raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
-    return reduced(torch.ops.nntile.smooth_l1(self, target, beta), reduction)
+def _loss(name: str, *, width: bool = True) -> None:
+    """A loss of the difference and its gradient; `width` of the piece about 0, if it has one."""
 
+    def loss(self: Tensor, target: Tensor, reduction: int = MEAN, size: float = 1.0) -> Tensor:
+        if name == "smooth_l1" and size < 0:
+            raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
+        if name == "huber" and size <= 0:
+            raise RuntimeError("huber_loss does not support non-positive values for delta.")
+        numbers = (size,) if width else ()
+        return reduced(getattr(torch.ops.nntile, name)(self, target, *numbers), reduction)
 
-@composition("smooth_l1_loss_backward")
-def smooth_l1_loss_backward(
-    grad_output: Tensor, self: Tensor, target: Tensor, reduction: int, beta: float
-) -> Tensor:
-    norm = norm_of(self, reduction)
-    result: Tensor = torch.ops.nntile.smooth_l1_backward(grad_output, self, target, norm, beta)
-    return result
+    def backward(
+        grad_output: Tensor, self: Tensor, target: Tensor, reduction: int, *numbers: float
+    ) -> Tensor:
+        norm = norm_of(self, reduction) * (1 if width else 2)
+        row = getattr(torch.ops.nntile, f"{name}_backward")
+        return row(grad_output, self, target, norm, *numbers)
 
-
-@composition("huber_loss")
-def huber_loss(self: Tensor, target: Tensor, reduction: int = MEAN, delta: float = 1.0) -> Tensor:
-    if delta <= 0:
-        raise RuntimeError("huber_loss does not support non-positive values for delta.")
-    return reduced(torch.ops.nntile.huber(self, target, delta), reduction)
-
-
-@composition("huber_loss_backward")
-def huber_loss_backward(
-    grad_output: Tensor, self: Tensor, target: Tensor, reduction: int, delta: float
-) -> Tensor:
-    norm = norm_of(self, reduction)
-    result: Tensor = torch.ops.nntile.huber_backward(grad_output, self, target, norm, delta)
-    return result
-
-
-@composition("mse_loss")
-def mse_loss(self: Tensor, target: Tensor, reduction: int = MEAN) -> Tensor:
-    return reduced(torch.ops.nntile.mse(self, target), reduction)
-
-
-@composition("mse_loss_backward")
-def mse_loss_backward(grad_output: Tensor, self: Tensor, target: Tensor, reduction: int) -> Tensor:
-    norm = 2 * norm_of(self, reduction)
-    result: Tensor = torch.ops.nntile.mse_backward(grad_output, self, target, norm)
-    return result
+    composition(f"{name}_loss")(loss)
+    composition(f"{name}_loss_backward")(backward)
+    numbers = ", float width" if width else ""
+    own_op(f"{name}(Tensor self, Tensor target{numbers}) -> Tensor", lambda x, t, *_: x * t)
+    own_op(
+        f"{name}_backward(Tensor grad_output, Tensor self, Tensor target, float norm{numbers})"
+        " -> Tensor",
+        lambda dy, x, t, *_: dy * x * t,
+    )
 
 
 def _halves(self: Tensor, dim: int) -> tuple[Tensor, Tensor]:
@@ -131,8 +109,7 @@ def _halves(self: Tensor, dim: int) -> tuple[Tensor, Tensor]:
 
 @composition("glu")
 def glu(self: Tensor, dim: int = -1) -> Tensor:
-    result: Tensor = torch.ops.nntile.glu(*_halves(self, dim))
-    return result
+    return torch.ops.nntile.glu(*_halves(self, dim))
 
 
 @composition("glu_backward")
@@ -143,7 +120,6 @@ def glu_backward(grad_output: Tensor, self: Tensor, dim: int) -> Tensor:
     return torch.cat((da, torch.ops.nntile.glu_gate_backward(grad_output, a, gate)), dim)
 
 
-own_op("mse(Tensor self, Tensor target) -> Tensor", lambda self, target: self * target)
 own_op("glu(Tensor self, Tensor gate) -> Tensor", lambda self, gate: self * gate)
 own_op(
     "glu_gate_backward(Tensor grad_output, Tensor self, Tensor gate) -> Tensor",
@@ -156,17 +132,6 @@ own_op(
 )
 own_op("softshrink(Tensor self, Scalar lambd) -> Tensor", lambda self, _: self.abs())
 own_op("logit(Tensor self, float low, float high) -> Tensor", lambda self, *_: self.abs())
-for name in ("smooth_l1", "huber"):
-    own_op(
-        f"{name}(Tensor self, Tensor target, float width) -> Tensor",
-        lambda self, target, _: self * target,
-    )
-for name, numbers in (
-    ("smooth_l1", "float norm, float width"),
-    ("huber", "float norm, float width"),
-    ("mse", "float norm"),
-):
-    own_op(
-        f"{name}_backward(Tensor grad_output, Tensor self, Tensor target, {numbers}) -> Tensor",
-        lambda grad_output, self, target, *_: grad_output * self * target,
-    )
+_loss("mse", width=False)
+_loss("smooth_l1")
+_loss("huber")

@@ -13,10 +13,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd import forward_ad
 from torch.nn import functional as F
 
-from torch_nntile.compositions.attention import is_batched
+from torch_nntile.compositions.attention import is_usual
 from torch_nntile.compositions.registry import composition
 
 # Of one layer and direction: the product with the inputs, (steps, batch, gates); the states before the
@@ -140,12 +139,10 @@ def _is_plain(
         and len(states[0]) == layers
         and all(state.dim() == 3 and state.shape == states[0].shape for state in states)
         and len({t.dtype for t in tensors}) == 1
-        and len({t.device for t in tensors}) == 1
         and x.is_floating_point()
         and not torch.is_autocast_enabled(x.device.type)
         and x.numel() > 0
-        and forward_ad._current_level < 0
-        and not any(is_batched(t) for t in tensors)
+        and is_usual(*tensors)
     )
 
 
@@ -237,5 +234,4 @@ _KINDS: dict[str, tuple[Run, int]] = {
 }
 for name, kind in _KINDS.items():
     composition(f"{name}.input", above_autograd=True)(_of_input(name, *kind))
-for name, kind in _KINDS.items():
     composition(f"{name}.data", above_autograd=True)(_of_data(name, *kind))

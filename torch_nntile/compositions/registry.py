@@ -7,6 +7,7 @@ dispatch.py makes kernels of it. A file of this package is read at import; nothi
 from __future__ import annotations
 
 import functools
+import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -118,12 +119,12 @@ def _at(key: str, overloads: tuple[str, ...]) -> Callable[[F], F]:
 @overload
 def own_op(schema: str) -> Callable[[F], F]: ...
 @overload
-def own_op(schema: str, meta: Function) -> None: ...
-def own_op(schema: str, meta: Function | None = None) -> Callable[[F], F] | None:
+def own_op(schema: str, meta: Function | str) -> None: ...
+def own_op(schema: str, meta: Function | str | None = None) -> Callable[[F], F] | None:
     """Define an op of namespace nntile: what a row needs and aten has no name for.
 
     The function `meta`, or the decorated one, says shapes and dtypes of the results: the op's kernel
-    for device meta.
+    for device meta. A text names for each result the argument that it is like, dense: "cx cx gates".
     """
 
     def register(function: F) -> F:
@@ -132,8 +133,19 @@ def own_op(schema: str, meta: Function | None = None) -> Callable[[F], F] | None
 
     if meta is None:
         return register
-    register(meta)
+    register(_like(schema, meta) if isinstance(meta, str) else meta)
     return None
+
+
+def _like(schema: str, words: str) -> Function:
+    names = re.findall(r"(\w+)[,)]", schema.partition(" -> ")[0])
+    places = [names.index(word) for word in words.split()]
+
+    def meta(*args: Any) -> Any:
+        results = tuple(args[k].new_empty(args[k].shape) for k in places)
+        return results if len(results) > 1 else results[0]
+
+    return meta
 
 
 def nothing(*_: Any) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torch_nntile.compositions.formats import suggest_memory_format
+from torch_nntile.compositions.formats import like_on_meta, suggest_memory_format
 from torch_nntile.compositions.registry import composition, own_op
 
 _KINDS = {1: "3D", 2: "4D", 3: "5D"}
@@ -129,47 +129,22 @@ _OPS: dict[str, tuple[str, int, bool, dict[str, int]]] = {
 # ---- torch.nn.functional.pad
 
 
-def _check_padding(op: str, mode: str, x: Sequence[int], padding: Sequence[int]) -> None:
-    spatial = len(padding) // 2
-    dims = len(x)
-    if dims not in (spatial + 1, spatial + 2) or math.prod(x[dims - spatial - 1 :]) == 0:
-        raise RuntimeError(
-            f"{op}: Expected {spatial + 1}D or {spatial + 2}D (batch mode) tensor with possibly 0 batch "
-            f"size and other non-zero dimensions for input, but got: {list(x)}"
-        )
-    for back in range(spatial):
-        left, right, size = padding[2 * back], padding[2 * back + 1], x[dims - 1 - back]
-        if mode == "reflect" and not (left < size and right < size):
-            raise RuntimeError(
-                f"{op}: Padding size should be less than the corresponding input dimension, but got: "
-                f"padding ({left}, {right}) at dimension {dims - 1 - back} of input {list(x)}"
-            )
-        if size + left + right < 1:
-            raise RuntimeError(
-                f"{op}: input {list(x)} is too small. Calculated size of dimension "
-                f"{dims - 1 - back}: {size + left + right}"
-            )
-
-
 def _pad(op: str, mode: str, spatial: int) -> tuple[Any, Any]:
+    shape = getattr(torch.ops.aten, op).default
+
     def lefts(padding: Sequence[int]) -> dict[str, int]:
         return {f"left{back + 1}": padding[2 * back] for back in range(spatial)}
 
-    def padded(x: Sequence[int], padding: Sequence[int]) -> list[int]:
-        backs = reversed(range(spatial))
-        return [x[-1 - b] + padding[2 * b] + padding[2 * b + 1] for b in backs]
-
     def forward(self: Tensor, padding: Sequence[int]) -> Tensor:
-        _check_padding(op, mode, self.shape, padding)
-        sizes = padded(self.shape, padding)
+        sizes = like_on_meta(shape, (self,), tuple(padding)).shape[-spatial:]
         return _resampled(self, sizes, mode, [None] * spatial, **lefts(padding))
 
     def backward(grad_output: Tensor, self: Tensor, padding: Sequence[int]) -> Tensor:
-        _check_padding(op, mode, self.shape, padding)
-        expected = [*self.shape[: self.dim() - spatial], *padded(self.shape, padding)]
-        if list(grad_output.shape) != expected:
+        expected = like_on_meta(shape, (self,), tuple(padding)).shape
+        if grad_output.shape != expected:
             raise RuntimeError(
-                f"{op}_backward: grad_output must have shape {expected}, got {list(grad_output.shape)}"
+                f"{op}_backward: grad_output must have shape {list(expected)}, "
+                f"got {list(grad_output.shape)}"
             )
         sizes = self.shape[self.dim() - spatial :]
         return _resampled(
@@ -187,13 +162,11 @@ _PADS = {
 
 for op, (mode, spatial, aligns, options) in _OPS.items():
     composition(op)(_interpolation(op, mode, spatial, aligns=aligns, **options))
-for op, (mode, spatial, aligns, options) in _OPS.items():
     composition(f"{op}_backward")(
         _interpolation_backward(op, mode, spatial, aligns=aligns, **options)
     )
-for op, (forward, _) in _PADS.items():
+for op, (forward, backward) in _PADS.items():
     composition(op)(forward)
-for op, (_, backward) in _PADS.items():
     composition(f"{op}_backward")(backward)
 
 

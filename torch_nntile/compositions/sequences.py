@@ -53,27 +53,16 @@ def _stacked(steps: list[Tensor], reverse: bool) -> Tensor:
     "lstm_sequence(Tensor self, Tensor weight, Tensor hx, Tensor cx, bool reverse)"
     " -> (Tensor, Tensor, Tensor, Tensor)"
 )
-def _lstm_meta(
-    self: Tensor, weight: Tensor, hx: Tensor, cx: Tensor, reverse: bool
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    steps = self.new_empty(*self.shape[:2], weight.shape[1])
-    return steps, torch.empty_like(cx), torch.empty_like(steps), self.new_empty(self.shape)
+def _lstm_meta(x: Tensor, weight: Tensor, hx: Tensor, cx: Tensor, _: bool) -> tuple[Tensor, ...]:
+    y, cells = (x.new_empty(*x.shape[:2], weight.shape[1]) for _ in range(2))
+    return y, torch.empty_like(cx), cells, x.new_empty(x.shape)
 
 
-@own_op(
+own_op(
     "lstm_sequence_backward(Tensor? grad_y, Tensor? grad_cy, Tensor weight, Tensor cx, "
-    "Tensor cells, Tensor gates, bool reverse) -> (Tensor, Tensor, Tensor)"
+    "Tensor cells, Tensor gates, bool reverse) -> (Tensor, Tensor, Tensor)",
+    "gates cx cx",
 )
-def _lstm_backward_meta(
-    grad_y: Tensor | None,
-    grad_cy: Tensor | None,
-    weight: Tensor,
-    cx: Tensor,
-    cells: Tensor,
-    gates: Tensor,
-    reverse: bool,
-) -> tuple[Tensor, Tensor, Tensor]:
-    return gates.new_empty(gates.shape), cx.new_empty(cx.shape), cx.new_empty(cx.shape)
 
 
 def _lstm_setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
@@ -112,26 +101,19 @@ def _lstm_gradients(
 # ---- GRU: likewise
 
 
-@own_op(
+own_op(
     "gru_sequence(Tensor self, Tensor weight, Tensor? bias, Tensor hx, bool reverse)"
-    " -> (Tensor, Tensor)"
+    " -> (Tensor, Tensor)",
+    lambda x, w, *_: tuple(x.new_empty(*x.shape[:2], n * w.shape[1]) for n in (1, 4)),
 )
-def _gru_meta(
-    self: Tensor, weight: Tensor, bias: Tensor | None, hx: Tensor, reverse: bool
-) -> tuple[Tensor, Tensor]:
-    hidden = weight.shape[1]
-    return self.new_empty(*self.shape[:2], hidden), self.new_empty(*self.shape[:2], 4 * hidden)
-
-
-@own_op(
+own_op(
     "gru_sequence_backward(Tensor grad_y, Tensor weight, Tensor hx, Tensor y, Tensor kept, "
-    "bool reverse) -> (Tensor, Tensor, Tensor)"
+    "bool reverse) -> (Tensor, Tensor, Tensor)",
+    lambda _, w, hx, y, *__: (
+        *(y.new_empty(*y.shape[:2], w.shape[0]) for _ in range(2)),
+        hx.new_empty(hx.shape),
+    ),
 )
-def _gru_backward_meta(
-    grad_y: Tensor, weight: Tensor, hx: Tensor, y: Tensor, kept: Tensor, reverse: bool
-) -> tuple[Tensor, Tensor, Tensor]:
-    gates = (*y.shape[:2], weight.shape[0])
-    return y.new_empty(gates), y.new_empty(gates), hx.new_empty(hx.shape)
 
 
 def _gru_setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
@@ -176,21 +158,15 @@ def _gru_gradients(ctx: Any, grad_y: Tensor | None, _: Any) -> tuple[Tensor | No
 # ---- plain layers: likewise
 
 
-@own_op(
-    "rnn_sequence(Tensor self, Tensor weight, Tensor hx, bool reverse, int nonlinearity) -> Tensor"
+own_op(
+    "rnn_sequence(Tensor self, Tensor weight, Tensor hx, bool reverse, int nonlinearity) -> Tensor",
+    "self",
 )
-def _rnn_meta(self: Tensor, weight: Tensor, hx: Tensor, reverse: bool, nonlinearity: int) -> Tensor:
-    return self.new_empty(self.shape)
-
-
-@own_op(
+own_op(
     "rnn_sequence_backward(Tensor grad_y, Tensor weight, Tensor y, bool reverse, "
-    "int nonlinearity) -> (Tensor, Tensor)"
+    "int nonlinearity) -> (Tensor, Tensor)",
+    lambda _, weight, y, *__: (y.new_empty(y.shape), y.new_empty(y.shape[1:])),
 )
-def _rnn_backward_meta(
-    grad_y: Tensor, weight: Tensor, y: Tensor, reverse: bool, nonlinearity: int
-) -> tuple[Tensor, Tensor]:
-    return y.new_empty(y.shape), y.new_empty(y.shape[1:])
 
 
 def _rnn_setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -45,8 +44,7 @@ def nll_loss2d_forward(
         labels = torch.zeros(1, 1, 1, dtype=target.dtype, device="cpu")
         one = torch.zeros(1, 1, 1, 1, device="cpu")
         torch.ops.aten.nll_loss2d_forward(one, labels, None, 0, -100)  # PyTorch's error
-    loss, total = torch.ops.nntile.nll_loss(x, target, weight, reduction, ignore_index)
-    return loss, total
+    return torch.ops.nntile.nll_loss(x, target, weight, reduction, ignore_index)
 
 
 @composition("nll_loss2d_backward")
@@ -60,28 +58,24 @@ def nll_loss2d_backward(
     total_weight: Tensor,
 ) -> Tensor:
     x = _classes_last(self, target)
-    dx: Tensor = torch.ops.nntile.nll_loss_backward(
+    return torch.ops.nntile.nll_loss_backward(
         grad_output, x, target, weight, reduction, ignore_index, total_weight
-    )
-    return dx.permute(0, 3, 1, 2)
+    ).permute(0, 3, 1, 2)
 
 
-@own_op(
+own_op(
     "nll_loss(Tensor self, Tensor target, Tensor? weight, int reduction, int ignore_index)"
-    " -> (Tensor, Tensor)"
+    " -> (Tensor, Tensor)",
+    lambda x, target, _, reduction, __: (
+        x.new_empty(() if reduction else target.shape),
+        x.new_empty(()),
+    ),
 )
-def _nll_loss_meta(
-    self: Tensor, target: Tensor, weight: Tensor | None, reduction: int, ignore_index: int
-) -> tuple[Tensor, Tensor]:
-    return self.new_empty(target.shape if reduction == 0 else ()), self.new_empty(())
-
-
-@own_op(
+own_op(
     "nll_loss_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight, "
-    "int reduction, int ignore_index, Tensor total_weight) -> Tensor"
+    "int reduction, int ignore_index, Tensor total_weight) -> Tensor",
+    "self",
 )
-def _nll_loss_backward_meta(grad_output: Tensor, self: Tensor, *_: Any) -> Tensor:
-    return self.new_empty(self.shape)
 
 
 # ---- dropout
@@ -93,13 +87,13 @@ def native_dropout(input: Tensor, p: float, train: bool | None) -> tuple[Tensor,
         raise RuntimeError(f"dropout probability has to be between 0 and 1, but got {p}")
     if train is False:
         return input.clone(), torch.ones_like(input, dtype=torch.bool)
-    y, mask = torch.ops.nntile.dropout(input, p)
-    return y, mask
+    return torch.ops.nntile.dropout(input, p)
 
 
-@own_op("dropout(Tensor self, float p) -> (Tensor, Tensor)")
-def _dropout_meta(self: Tensor, p: float) -> tuple[Tensor, Tensor]:
-    return torch.empty_like(self), torch.empty_like(self, dtype=torch.bool)
+own_op(
+    "dropout(Tensor self, float p) -> (Tensor, Tensor)",
+    lambda x, _: (torch.empty_like(x), torch.empty_like(x, dtype=torch.bool)),
+)
 
 
 # ---- optimizers

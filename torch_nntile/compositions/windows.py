@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Windows of images that no row has: adaptive maxima, windows as columns, and what undoes a maximum.
+"""Windows of images that no row has: windows as columns, and what undoes a maximum.
 
 Shapes, layouts and errors are those that PyTorch's own functions of shapes say.
 """
@@ -14,59 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torch_nntile.compositions.formats import suggest_memory_format
-from torch_nntile.compositions.registry import composition, own_op
-
-Form = tuple[tuple[int, ...], tuple[int, ...], torch.dtype]
-
-
-def _like(op: Callable[..., Any], operands: Sequence[Tensor], *settings: tuple[int, ...]) -> Any:
-    """Results without data, with PyTorch's shapes and strides; or its error."""
-    return _like_forms(op, tuple((x.shape, x.stride(), x.dtype) for x in operands), *settings)
-
-
-@functools.lru_cache(maxsize=1024)
-def _like_forms(op: Callable[..., Any], forms: tuple[Form, ...], *settings: tuple[int, ...]) -> Any:
-    metas = (torch.empty_strided(n, s, dtype=dtype, device="meta") for n, s, dtype in forms)
-    return op(*metas, *settings)
-
-
-def _laid_as(x: Tensor, like: Tensor) -> Tensor:
-    """x with the strides of `like`, which has its shape and may have no data."""
-    if x.stride() == like.stride():
-        return x
-    return torch.empty_strided(like.shape, like.stride(), dtype=x.dtype, device=x.device).copy_(x)
-
-
-# ---- adaptive maxima: dim k of the result has windows from floor(k * n / m) to ceil((k + 1) * n / m)
-
-
-def _adaptive_max_pool(spatial: int) -> Callable[..., tuple[Tensor, Tensor]]:
-    op = getattr(torch.ops.aten, f"adaptive_max_pool{spatial}d").default
-
-    def forward(self: Tensor, output_size: Sequence[int]) -> tuple[Tensor, Tensor]:
-        likes = _like(op, (self,), tuple(output_size))
-        if not likes[0].numel():
-            values, places = (torch.empty_like(x, device=self.device) for x in likes)
-            return values, places
-        values, places = torch.ops.nntile.adaptive_max_pool(self, spatial, output_size)
-        return _laid_as(values, likes[0]), _laid_as(places, likes[1])
-
-    return forward
-
-
-def _adaptive_max_pool_backward(spatial: int) -> Callable[..., Tensor]:
-    op = getattr(torch.ops.aten, f"adaptive_max_pool{spatial}d_backward").default
-
-    def backward(grad_output: Tensor, self: Tensor, indices: Tensor) -> Tensor:
-        like = _like(op, (grad_output, self, indices))
-        if not grad_output.numel():
-            return torch.zeros_like(like, device=self.device)
-        dx = torch.ops.nntile.adaptive_max_pool_backward(grad_output, self, indices, spatial)
-        return _laid_as(dx, like)
-
-    return backward
-
+from torch_nntile.compositions.formats import like_on_meta, suggest_memory_format
+from torch_nntile.compositions.registry import composition
 
 # ---- windows as columns
 
@@ -147,7 +96,7 @@ def _max_unpool(spatial: int) -> Callable[..., Tensor]:
 
     def forward(self: Tensor, indices: Tensor, output_size: Sequence[int], *rest: Any) -> Tensor:
         """An index that is outside is an error of the task."""
-        _like(op, (self, indices), tuple(output_size), *map(tuple, rest))  # PyTorch's errors
+        like_on_meta(op, (self, indices), tuple(output_size), *map(tuple, rest))  # PyTorch's errors
         shape = (*self.shape[:-spatial], *output_size)
         flat = self.new_zeros((*self.shape[:-spatial], math.prod(output_size)))
         if flat.numel():
@@ -159,25 +108,4 @@ def _max_unpool(spatial: int) -> Callable[..., Tensor]:
 
 
 for n in (2, 3):
-    composition(f"adaptive_max_pool{n}d")(_adaptive_max_pool(n))
-for n in (2, 3):
-    composition(f"adaptive_max_pool{n}d_backward")(_adaptive_max_pool_backward(n))
-for n in (2, 3):
     composition(f"max_unpool{n}d")(_max_unpool(n))
-
-
-@own_op("adaptive_max_pool(Tensor self, int spatial, int[] output_size) -> (Tensor, Tensor)")
-def _pooled(self: Tensor, spatial: int, output_size: Sequence[int]) -> tuple[Tensor, Tensor]:
-    op = getattr(torch.ops.aten, f"adaptive_max_pool{spatial}d").default
-    y, places = op(self, output_size)
-    return y, places
-
-
-@own_op(
-    "adaptive_max_pool_backward(Tensor grad_output, Tensor self, Tensor indices, int spatial)"
-    " -> Tensor"
-)
-def _unpooled(grad_output: Tensor, self: Tensor, indices: Tensor, spatial: int) -> Tensor:
-    op = getattr(torch.ops.aten, f"adaptive_max_pool{spatial}d_backward").default
-    dx: Tensor = op(grad_output, self, indices)
-    return dx

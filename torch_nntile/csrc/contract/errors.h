@@ -16,8 +16,11 @@ void set_interruption(void* type, const char* text);
 // Throws the exception of the status, with the error's message; ends the error.
 [[noreturn]] void raise(nntile_status status, nntile_error* error);
 
-// By reference: `check(call(&error), error)` may read its arguments in any order.
-inline void check(nntile_status status, nntile_error* const& error) {
+// Calls a function of libnntile_c, whose last parameter is the error.
+template <class... Formal, class... Actual>
+void call(nntile_status (*function)(Formal...), const Actual&... actual) {
+    nntile_error* error = nullptr;
+    const nntile_status status = function(actual..., &error);
     if (status != NNTILE_OK) [[unlikely]]
         raise(status, error);
 }

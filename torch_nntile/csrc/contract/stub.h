@@ -21,14 +21,15 @@ typedef enum nntile_stub_mode {
 
 /** Flags of a row. */
 typedef enum nntile_stub_row_flag {
-    NNTILE_STUB_FOREACH = 1,   /**< lists are walked in parallel: one node for each element */
-    NNTILE_STUB_RANDOM = 2,    /**< attributes `seed` and `offset` are drawn from the generator */
-    NNTILE_STUB_UNIFORM = 4,   /**< operands are of one dtype: others are refused as on the CPU */
-    NNTILE_STUB_ANY_ORDER = 8, /**< of one operand, whose dims may be taken in the order in which
-                                  they lie: its attributes of integers are dims */
-    NNTILE_STUB_SATURATES = 16 /**< an integer for input `lo` or `hi` that the dtype does not hold
-                                  becomes the nearest one, and is refused where nothing would be
-                                  within it; else it is wrapped */
+    NNTILE_STUB_FOREACH = 1,    /**< lists are walked in parallel: one node for each element */
+    NNTILE_STUB_RANDOM = 2,     /**< attributes `seed` and `offset` are drawn from the generator */
+    NNTILE_STUB_UNIFORM = 4,    /**< operands are of one dtype: others are refused as on the CPU */
+    NNTILE_STUB_ANY_ORDER = 8,  /**< of one operand, whose dims may be taken in the order in which
+                                   they lie: its attributes of integers are dims */
+    NNTILE_STUB_SATURATES = 16, /**< an integer for input `lo` or `hi` that the dtype does not hold
+                                   becomes the nearest one, and is refused where nothing would be
+                                   within it; else it is wrapped */
+    NNTILE_STUB_WIDE = 32       /**< floats of 16 bits are refused as on the CPU */
 } nntile_stub_row_flag;
 
 /** Strides of results. */

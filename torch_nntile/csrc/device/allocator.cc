@@ -34,8 +34,7 @@ void tell_unknown_settings() {
     (void)record();  // what is wrong altogether comes first
     if (told.exchange(true)) return;
     char* names = nullptr;
-    nntile_error* error = nullptr;
-    check(nntile_context_unknown_settings(&names, &error), error);
+    call(nntile_context_unknown_settings, &names);
     const std::string unknown = names;
     nntile_text_free(names);
     if (!unknown.empty()) notify("nntile::unknown_settings", unknown);
@@ -100,8 +99,7 @@ private:
     static nntile_context_stats runtime_stats() {
         nntile_context_stats stats{};
         stats.struct_size = sizeof(stats);
-        nntile_error* error = nullptr;
-        check(nntile_context_stats_get(&stats, &error), error);
+        call(nntile_context_stats_get, &stats);
         return stats;
     }
 };
@@ -121,8 +119,7 @@ c10::DeviceAllocator& allocator() {
 nntile_record* record() {
     static nntile_record* instance = [] {
         nntile_record* made = nullptr;
-        nntile_error* error = nullptr;
-        check(nntile_record_create(&made, &error), error);
+        call(nntile_record_create, &made);
         return made;
     }();
     return instance;

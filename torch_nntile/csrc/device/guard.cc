@@ -86,8 +86,7 @@ void check_index(c10::DeviceIndex index) {
 void check_not_forked() {
     if (!nntile_context_forked()) [[likely]]
         return;
-    nntile_error* error = nullptr;
-    check(nntile_record_run(record(), &error), error);
+    call(nntile_record_run, record());
 }
 
 bool busy() {
@@ -95,22 +94,20 @@ bool busy() {
     if (!nntile_context_active()) return false;
     nntile_context_stats stats{};
     stats.struct_size = sizeof(stats);
-    nntile_error* error = nullptr;
-    check(nntile_context_stats_get(&stats, &error), error);
+    call(nntile_context_stats_get, &stats);
     return stats.in_flight > 0;
 }
 
 void synchronize() {
     RECORD_FUNCTION("nntile::wait", std::vector<c10::IValue>());
     const Waiting waiting;
-    nntile_error* error = nullptr;
     // In graph mode nothing runs before run() or a host read: waiting does not change that.
     // A run is refused inside of a captured function; what is submitted also holds graphs that did
     // not fit before.
     if (nntile_record_pending(record()) && nntile_record_mode(record()) == NNTILE_EAGER)
-        check(nntile_record_run(record(), &error), error);
-    check(nntile_record_submit(record(), &error), error);
-    if (nntile_context_active()) check(nntile_context_wait(&error), error);
+        call(nntile_record_run, record());
+    call(nntile_record_submit, record());
+    if (nntile_context_active()) call(nntile_context_wait);
 }
 
 }  // namespace torch_nntile

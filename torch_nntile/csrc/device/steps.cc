@@ -36,16 +36,14 @@ void range_ends(const at::RecordFunction&, at::ObserverContext* context) {
 }  // namespace
 
 void begin_step() {
-    nntile_error* error = nullptr;
-    check(nntile_record_window(record(), 1, &error), error);
+    call(nntile_record_window, record(), 1);
     ++open_steps;
 }
 
 void end_step() {
     if (open_steps == 0) return;
     --open_steps;
-    nntile_error* error = nullptr;
-    check(nntile_record_window(record(), 0, &error), error);
+    call(nntile_record_window, record(), 0);
 }
 
 void watch_steps() {

@@ -18,18 +18,15 @@ namespace {
 uint32_t copy_op() {
     static const uint32_t op = [] {
         uint32_t found = 0;
-        nntile_error* error = nullptr;
-        check(nntile_op_find("copy", &found, &error), error);
+        call(nntile_op_find, "copy", &found);
         return found;
     }();
     return op;
 }
 
 void record_copy(const nntile_operand* operands, int32_t compute) {
-    nntile_error* error = nullptr;
-    check(nntile_record_op(record(), copy_op(), operands, 1, 1, nullptr, 0,
-                           static_cast<nntile_dtype>(compute), nullptr, &error),
-          error);
+    call(nntile_record_op, record(), copy_op(), operands, 1, 1, nullptr, 0,
+         static_cast<nntile_dtype>(compute), nullptr);
 }
 
 }  // namespace
@@ -98,20 +95,14 @@ void read_to_host(const at::Tensor& source, at::Tensor& host) {
     const Waiting waiting;
     Operands operand;
     operand.tensor(source);
-    nntile_error* error = nullptr;
-    check(nntile_record_read(record(), operand.data(), host.mutable_data_ptr(), host.nbytes(),
-                             &error),
-          error);
+    call(nntile_record_read, record(), operand.data(), host.mutable_data_ptr(), host.nbytes());
 }
 
 void write_from_host(const at::Tensor& target, const at::Tensor& host) {
     const Recording recording("write");
     Operands operand;
     operand.tensor(target);
-    nntile_error* error = nullptr;
-    check(
-        nntile_record_write(record(), operand.data(), host.const_data_ptr(), host.nbytes(), &error),
-        error);
+    call(nntile_record_write, record(), operand.data(), host.const_data_ptr(), host.nbytes());
 }
 
 }  // namespace torch_nntile

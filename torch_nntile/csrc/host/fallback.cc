@@ -118,16 +118,6 @@ bool is_view(const c10::FunctionSchema& schema) {
     });
 }
 
-bool FallbackOp::is_proven(uint64_t types) {
-    std::lock_guard lock(mutex_);
-    return proven_.count(types);
-}
-
-void FallbackOp::prove(uint64_t types) {
-    std::lock_guard lock(mutex_);
-    proven_.insert(types);
-}
-
 FallbackOp::FallbackOp(const OperatorHandle& op)
     : name(toString(op.operator_name())), batch(batch_dims_of(op.schema())) {
     const auto& schema = op.schema();
@@ -247,9 +237,10 @@ void fallback_refused(const OperatorHandle& op, torch::jit::Stack* stack) {
             overlaps |= known.written[k] && t.defined() && may_overlap_itself(t);
         });
     if (overlaps && !known.synchronous && record_on_host(op, known, stack)) return;
-    if (known.synchronous || !known.is_proven(types) || !record_on_host(op, known, stack)) {
+    const bool proven = known.proven.withLock([&](auto& all) { return all.contains(types); });
+    if (known.synchronous || !proven || !record_on_host(op, known, stack)) {
         run_now(op, known, stack);
-        known.prove(types);
+        known.proven.withLock([&](auto& all) { all.insert(types); });
     }
 }
 

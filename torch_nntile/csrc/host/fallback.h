@@ -5,10 +5,10 @@
 
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/stack.h>
+#include <c10/util/Synchronized.h>
 
 #include <atomic>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <string>
 
@@ -38,13 +38,7 @@ struct FallbackOp {
     BatchDims batch;
     std::atomic<bool> warned{false};
 
-    // Dtypes that the host's kernel has taken before.
-    bool is_proven(uint64_t types);
-    void prove(uint64_t types);
-
-private:
-    std::mutex mutex_;
-    std::set<uint64_t> proven_;
+    c10::Synchronized<std::set<uint64_t>> proven;  // dtypes that the host's kernel has taken before
 };
 
 // The boxed kernel of PrivateUse1 for all ops without a row.

@@ -379,10 +379,8 @@ bool record_on_host(const c10::OperatorHandle& op, FallbackOp& known, torch::jit
     function.user = call.release();  // owned by the recorder from here on
     function.destroy = [](void* user) { delete static_cast<HostCall*>(user); };
     function.batched = batched.empty() ? nullptr : batched.data();
-    nntile_error* error = nullptr;
-    const nntile_status status = nntile_record_function(record(), &function, operands.data(),
-                                                        inputs, outputs.size(), nullptr, &error);
-    check(status, error);
+    torch_nntile::call(nntile_record_function, record(), &function, operands.data(), inputs,
+                       outputs.size(), nullptr);
     torch::jit::drop(*stack, arguments.size());
     for (IValue& v : results) stack->push_back(std::move(v));
     return true;

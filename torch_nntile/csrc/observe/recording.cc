@@ -121,9 +121,8 @@ void Recording::end() {
 
 // Inside of a captured function nothing has run that one could wait for.
 void Recording::wait_for_it() {
-    nntile_error* error = nullptr;
-    check(nntile_record_submit(record(), &error), error);
-    if (nntile_context_active()) check(nntile_context_wait(&error), error);
+    call(nntile_record_submit, record());
+    if (nntile_context_active()) call(nntile_context_wait);
 }
 
 void add_storage(const Home& home, bool made) {

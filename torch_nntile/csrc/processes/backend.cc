@@ -30,8 +30,7 @@ using WorkRef = c10::intrusive_ptr<c10d::Work>;
 
 // Also what graph mode holds back: who waits for others must have done its part.
 void run_all() {
-    nntile_error* error = nullptr;
-    check(nntile_record_run(record(), &error), error);
+    call(nntile_record_run, record());
     torch_nntile::synchronize();
 }
 
@@ -697,11 +696,8 @@ private:
         function.effect = 1;
         const auto recorded = transfer->recorded;
         function.user = transfer.release();
-        nntile_error* error = nullptr;
-        const nntile_status status =
-            nntile_record_function(record(), &function, operands.data(), inputs,
-                                   operands.size() - inputs, nullptr, &error);
-        check(status, error);
+        torch_nntile::call(nntile_record_function, record(), &function, operands.data(), inputs,
+                           operands.size() - inputs, nullptr);
         *recorded = true;
     }
 

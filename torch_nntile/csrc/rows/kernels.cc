@@ -98,12 +98,9 @@ public:
             results.push_back(at::empty(r.sizes, at::TensorOptions(device()).dtype(r.dtype)));
             add(results.back());
         }
-        nntile_error* error = nullptr;
-        const nntile_status status = nntile_record_kernel(
-            record(), name_.c_str(), plan.signature, plan.function, plan.numbers.data(),
-            plan.numbers.size(), operands.data(), inputs, operands.size() - inputs, changed,
-            plan.axes.data(), nullptr, &error);
-        check(status, error);
+        call(nntile_record_kernel, record(), name_.c_str(), plan.signature, plan.function,
+             plan.numbers.data(), plan.numbers.size(), operands.data(), inputs,
+             operands.size() - inputs, changed, plan.axes.data(), nullptr);
         torch::jit::drop(*stack, formal.size());
         for (at::Tensor& t : results) stack->emplace_back(std::move(t));
     }

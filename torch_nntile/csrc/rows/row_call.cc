@@ -43,7 +43,8 @@ bool Row::call_one(const c10::OperatorHandle& op, torch::jit::Stack* stack, Argu
     read_inputs(view, in);
     if (in.foreign) return false;
     check_devices(arguments);
-    if (t_.uniform && !in.uniform) refuse_as_cpu(op, arguments);
+    if ((t_.uniform && !in.uniform) || (t_.wide && c10::isReducedFloatingType(in.common)))
+        refuse_as_cpu(op, arguments);
     Results out;
     MetaCache::Guess guess{true};
     try {

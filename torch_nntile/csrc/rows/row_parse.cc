@@ -319,6 +319,7 @@ RowTable parse_row(const char* aten_name, const char* overload, const char* op,
     row.aten = {aten_name, overload};
     row.foreach = flags & NNTILE_STUB_FOREACH;
     row.uniform = flags & NNTILE_STUB_UNIFORM;
+    row.wide = flags & NNTILE_STUB_WIDE;
     row.any_order = flags & NNTILE_STUB_ANY_ORDER;
     row.saturates = flags & NNTILE_STUB_SATURATES;
     const auto handle = c10::Dispatcher::singleton().findSchema(row.aten);

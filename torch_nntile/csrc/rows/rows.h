@@ -59,6 +59,7 @@ struct RowTable {
     bool any_order = false;        // its attributes of integers are dims of the operand
     bool saturates = false;        // bounds that T does not hold become the nearest integers
     bool uniform = false;          // products and convolutions, which promote nothing
+    bool wide = false;             // the CPU has no kernel of short floats
     bool whole_write = false;      // fill_, zero_: also on a layout that overlaps itself
     bool overlap_allowed = false;  // masked_fill_: so too, but not by a row
     bool has_dtype_argument = false;
