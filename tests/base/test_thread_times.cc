@@ -26,11 +26,12 @@ struct Other {
     std::thread thread;
 
     template <class Body>
-    explicit Other(Body body) : thread([this, body] {
-        id = this_thread();
-        known = true;
-        while (!ends) body();
-    }) {
+    explicit Other(Body body)
+        : thread([this, body] {
+              id = this_thread();
+              known = true;
+              while (!ends) body();
+          }) {
         while (!known) std::this_thread::yield();
     }
     ~Other() { join(); }

@@ -47,7 +47,7 @@ void pauses() {
     const auto later = Pause::patience + 1ms;
     constexpr bool awake = false, asleep = true;
     Pause pause;
-    CHECK(!pause.is_one({1s, 1s + 1ms, asleep, 10s}));   // it may call in a moment
+    CHECK(!pause.is_one({1s, 1s + 1ms, asleep, 10s}));  // it may call in a moment
     CHECK(pause.is_one({1s, 1s + later, asleep, 10s}));
     CHECK(!pause.is_one({1s, 1s + later, awake, 10s}));  // it waits for a core
     CHECK(!pause.is_one({1s, 9s, awake, 10s + 1ms}));

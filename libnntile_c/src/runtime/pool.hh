@@ -32,7 +32,7 @@ public:
     Tile* bare(uint32_t size_class);
     // Gives it memory: of an idle tile, or fresh. False: over the budget, or the system has none.
     bool attach(Tile* tile);
-    void detach(Tile* tile);   // takes its memory
+    void detach(Tile* tile);  // takes its memory
     // Its memory has the data, whatever devices have: see replicas::bring_home().
     void bring_home(const Tile& tile, void (*there)(void*), void* arg) const;
     void give_back(const Tile& tile) const;

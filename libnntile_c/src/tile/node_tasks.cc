@@ -231,8 +231,8 @@ private:
             // Has it alone: should a task fail, the data is there
             const uint32_t heir = all_.successor_[base];
             if (heir != no_value && heir != out && all_.is_output_[out]) return false;
-            // No other operand sees the same data in another way; and only maps and programs read an
-            // element of all operands before they write it.
+            // No other operand sees the same data in another way; and only maps and programs read
+            // an element of all operands before they write it.
             const bool by_element = row_.rule == schema::Rule::map || epilogue_;
             for (size_t j = 0; j < n_in_; ++j)
                 if (j != i && node_.inputs[j] != no_value &&
