@@ -11,6 +11,8 @@ import warnings
 from pathlib import Path
 
 import interpreter
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -126,12 +128,8 @@ def test_mixed_precision_by_the_names_of_cuda() -> None:
         assert Double.apply(y).dtype == torch.float32
 
 
-class Rows(torch.utils.data.Dataset):  # type: ignore[type-arg]
-    def __len__(self) -> int:
-        return 8
-
-    def __getitem__(self, k: int) -> Tensor:
-        return torch.full((2,), float(k), device="cpu")
+# A list: Python 3.14 starts workers of a loader anew, and they do not find classes of this file.
+ROWS: Any = [torch.full((2,), float(k), device="cpu") for k in range(8)]
 
 
 # Up to 2.12 a storage asks CUDA unless it is told whom.
@@ -150,7 +148,7 @@ def test_pinned_memory(workers: int) -> None:
         warnings.simplefilter("error")
         if OF_CUDA:  # PyTorch's own loader says for whom, which PyTorch deprecates
             warnings.filterwarnings("ignore", "The argument 'device' of", DeprecationWarning)
-        loader = torch.utils.data.DataLoader(Rows(), 4, num_workers=workers, pin_memory=True)
+        loader = torch.utils.data.DataLoader(ROWS, 4, num_workers=workers, pin_memory=True)
         found = list(loader)
     assert all(batch.is_pinned() for batch in found)
     assert torch.cat(found)[:, 0].tolist() == list(range(8))
@@ -169,7 +167,7 @@ def test_shuffling_where_the_device_is_the_default() -> None:
             found = torch.randperm(8, generator=torch.Generator().manual_seed(2))
             assert found.device.type == device
             order.append(found.tolist())
-            batches = list(torch.utils.data.DataLoader(Rows(), 4, shuffle=True))
+            batches = list(torch.utils.data.DataLoader(ROWS, 4, shuffle=True))
         finally:
             torch.set_default_device(None)
         assert sorted(torch.cat(batches)[:, 0].tolist()) == list(range(8))
