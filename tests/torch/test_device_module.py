@@ -9,10 +9,9 @@ import textwrap
 import types
 import warnings
 from pathlib import Path
-
-import interpreter
 from typing import Any
 
+import interpreter
 import pytest
 import torch
 from torch import Tensor, nn
