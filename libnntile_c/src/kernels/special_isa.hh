@@ -66,8 +66,8 @@ NNTILE_FN inline double zeta_of(double x, double q) {
                                        1.8152105401943546773e17,
                                        -7.1661652561756670113e18};
     if (x == 1) return no_limit;
-    if (!(x > 1)) return no_number;
-    if (q <= 0) {
+    if (x < 1) return no_number;
+    if (q <= 0) {  // before nan, as the CPU's
         if (q == std::floor(q)) return no_limit;
         if (x != std::floor(x)) return no_number;
     }

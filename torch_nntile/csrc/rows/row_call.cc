@@ -43,7 +43,10 @@ bool Row::call_one(const c10::OperatorHandle& op, torch::jit::Stack* stack, Argu
     read_inputs(view, in);
     if (in.foreign) return false;
     check_devices(arguments);
-    if ((t_.uniform && !in.uniform) || (t_.wide && c10::isReducedFloatingType(in.common)))
+    const auto floats = c10::isIntegralType(in.common, true)
+                            ? c10::typeMetaToScalarType(c10::get_default_dtype())
+                            : in.common;
+    if ((t_.uniform && !in.uniform) || (t_.wide && c10::isReducedFloatingType(floats)))
         refuse_as_cpu(op, arguments);
     Results out;
     MetaCache::Guess guess{true};
