@@ -26,7 +26,7 @@ fi
 rm -rf build/docs
 mkdir -p build/docs
 git ls-files -z --cached --others --exclude-standard -- '*.md' LICENSE NOTICE docs examples \
-    libnntile_c/include tests/ecosystem tests/torch/estimated_models.py |
+    libnntile_c/include tests/ecosystem tests/gpu tests/torch/estimated_models.py |
     xargs -0 cp --parents --preserve=timestamps -t build/docs
 mv build/docs/docs/site/index.md build/docs
 .venv/bin/python -m sphinx --quiet --fail-on-warning --keep-going --fresh-env -j 2 \
