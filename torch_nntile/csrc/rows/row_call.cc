@@ -37,16 +37,19 @@ bool Row::infer_and_record(const c10::OperatorHandle& op, const View& view, cons
     }
 }
 
+// Whether it is computed in floats of 16 bits: integers are in the default dtype.
+static bool is_short(c10::ScalarType common) {
+    if (c10::isIntegralType(common, true)) common = c10::get_default_dtype_as_scalartype();
+    return c10::isReducedFloatingType(common);
+}
+
 bool Row::call_one(const c10::OperatorHandle& op, torch::jit::Stack* stack, Arguments arguments) {
     const View view{*this, arguments};
     Inputs in;
     read_inputs(view, in);
     if (in.foreign) return false;
     check_devices(arguments);
-    const auto floats = c10::isIntegralType(in.common, true)
-                            ? c10::typeMetaToScalarType(c10::get_default_dtype())
-                            : in.common;
-    if ((t_.uniform && !in.uniform) || (t_.wide && c10::isReducedFloatingType(floats)))
+    if ((t_.uniform && !in.uniform) || (t_.wide && is_short(in.common)))
         refuse_as_cpu(op, arguments);
     Results out;
     MetaCache::Guess guess{true};
