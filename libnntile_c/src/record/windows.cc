@@ -70,8 +70,10 @@ void Recorder::watch() {
         }
         watch_changed_.wait_for(lock, Pause::patience);
         const ThreadId caller = caller_.load(std::memory_order_relaxed);
-        const bool nobody_calls = pause.is_one(
-            {last_call_.load(std::memory_order_relaxed), now(), sleeps(caller), cpu_time(caller)});
+        const Pause::Time last = last_call_.load(std::memory_order_relaxed), at = now();
+        // To ask whether it sleeps reads a file: not while it calls on.
+        const bool asleep = at - last >= Pause::patience && sleeps(caller);
+        const bool nobody_calls = pause.is_one({last, at, asleep, cpu_time(caller)});
         if (ends_ || !watched_ || scopes_.has(Scope::composition) || !nobody_calls ||
             !executor_->idle())
             continue;
