@@ -64,7 +64,10 @@ _OPERANDS = (
     "Tensor input_gates, Tensor hidden_gates, Tensor {}, Tensor? input_bias, Tensor? hidden_bias"
 )
 
-own_op(f"lstm_cell({_OPERANDS.format('cx')}) -> (Tensor, Tensor, Tensor)", "cx cx input_gates")
+own_op(
+    f"lstm_cell({_OPERANDS.format('cx')}) -> (Tensor, Tensor, Tensor)",
+    lambda x, _, cx, *__: tuple(cx.new_empty(shape) for shape in (cx.shape, cx.shape, x.shape)),
+)
 own_op(
     "lstm_cell_backward(Tensor? grad_hy, Tensor? grad_cy, Tensor cx, Tensor cy, Tensor workspace)"
     " -> (Tensor, Tensor)",
