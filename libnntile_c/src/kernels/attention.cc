@@ -17,13 +17,15 @@ struct Forward : Attention<T> {
     const int64_t queries, keys;  // of a block
     Matrix q, k, v, mask, y, logsumexp;
     T *scores, *weighted, *mask_room, *q_room, *k_room, *v_room;
-    double max[most_queries], sum[most_queries];
+    double max[most_queries_of_all], sum[most_queries_of_all];
 
     explicit Forward(const Args& args)
         : Base(args, AttentionSizes(args.sizes).size),
           n(args.sizes),
-          queries(rows_of_block(most_queries, std::max(n.size, n.value_size), n.queries)),
-          keys(rows_of_block(most_keys, std::max(n.size, n.value_size), n.keys)) {
+          queries(rows_of_block(this->causal ? most_queries : most_queries_of_all,
+                                std::max(n.size, n.value_size), n.queries)),
+          keys(rows_of_block(this->causal ? most_keys : most_keys_of_all,
+                             std::max(n.size, n.value_size), n.keys)) {
         const int64_t counts[] = {queries * keys,   queries * n.value_size, keys,
                                   queries * n.size, keys * n.size,          keys * n.value_size};
         int64_t total = 0;

@@ -15,6 +15,8 @@ namespace nntile::kernels {
 // Operands of a head lie in blocks of so many queries and keys. Scores of one block are in a core's
 // cache, and long enough for a product to be fast; wide heads have shorter blocks.
 inline constexpr int64_t most_queries = 128, most_keys = 256, most_block = 1 << 16;
+// Of a forward call without a triangle, which spends most of its time in packing keys and values.
+inline constexpr int64_t most_queries_of_all = 256, most_keys_of_all = 512;
 
 inline int64_t rows_of_block(int64_t most, int64_t size, int64_t length) {
     const int64_t fitting = std::max<int64_t>(most_block / std::max<int64_t>(size, 1), 16);

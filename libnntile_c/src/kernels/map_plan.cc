@@ -57,8 +57,7 @@ void MapEngine::choose_chunk() {
     const bool whole = plain && (last == 0 || by_rows);
     const int64_t limit = whole ? INT64_MAX : register_bytes / (wide ? 8 : 4);
 
-    // Random numbers are made fastest for one index after the other.
-    if (space.dims > 1 && !whole && !uses_index) choose_plane(limit);
+    if (space.dims > 1 && !whole) choose_plane(limit);
     if (columns > 0) return;
     split = space.dims;
     inner = 1;

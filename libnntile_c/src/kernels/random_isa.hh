@@ -33,24 +33,35 @@ NNTILE_FN inline Random philox(uint64_t seed, uint64_t offset, uint64_t element)
     return {{c0, c1, c2, c3}};
 }
 
-// One word per element, four elements from one block of Philox: word e % 4 of block e / 4. `room`
-// holds n + 8 words.
-NNTILE_FN inline const uint32_t* random_words(uint64_t seed, uint64_t offset, const int64_t* index,
-                                              int64_t n, uint32_t* room) {
-    bool contiguous = true;
-    for (int64_t i = 0; i < n; ++i) contiguous &= index[i] == index[0] + i;
-    if (!contiguous) {
-        for (int64_t i = 0; i < n; ++i)
-            room[i] = philox(seed, offset, static_cast<uint64_t>(index[i]) / 4).word[index[i] & 3];
-        return room;
-    }
-    const uint64_t first = static_cast<uint64_t>(index[0]) / 4;
-    const int64_t skip = index[0] & 3, blocks = (skip + n + 3) / 4;
+// Words of n elements that follow each other: word e % 4 of block e / 4. `room` holds n + 8 words.
+NNTILE_FN inline const uint32_t* words_in_order(uint64_t seed, uint64_t offset, int64_t from,
+                                                int64_t n, uint32_t* room) {
+    const uint64_t first = static_cast<uint64_t>(from) / 4;
+    const int64_t skip = from & 3, blocks = (skip + n + 3) / 4;
     for (int64_t b = 0; b < blocks; ++b) {
         const Random r = philox(seed, offset, first + b);
         for (int w = 0; w < 4; ++w) room[4 * b + w] = r.word[w];
     }
     return room + skip;
+}
+
+// One word per element, four elements from one block of Philox. `room` holds n + 8 words.
+NNTILE_FN inline const uint32_t* random_words(uint64_t seed, uint64_t offset, const int64_t* index,
+                                              int64_t n, uint32_t* room) {
+    const auto run_from = [&](int64_t i) {
+        int64_t run = 1;
+        while (i + run < n && index[i + run] == index[i] + run) ++run;
+        return run;
+    };
+    if (run_from(0) == n) return words_in_order(seed, offset, index[0], n, room);
+    constexpr int64_t most = 64;
+    uint32_t part[most + 8];
+    for (int64_t i = 0, count; i < n; i += count) {
+        count = std::min(run_from(i), most);
+        const uint32_t* words = words_in_order(seed, offset, index[i], count, part);
+        std::copy_n(words, count, room + i);
+    }
+    return room;
 }
 
 // Random bits of a uniform number of this dtype: more could round up to 1.
