@@ -6,8 +6,9 @@
     python tests/bench/sweep.py --report --write # the worst of what is there, into the page
 
 Each number is the least of some blocks of calls. Blocks of both devices take turns in one process,
-with the same number of threads; they keep their results, and end when these are there. What is
-measured is kept in runs/bench/sweep.tsv: a case that stands there is measured again with --again only.
+with the same number of threads; they keep their results, and end when these are there. Each block
+follows one that is not timed: a core that slept while the other device was timed has lost its cache
+(a call of 0.3 ms takes 0.5 ms then). What is measured is kept in runs/bench/sweep.tsv: a case that stands there is measured again with --again only.
 """
 
 from __future__ import annotations
@@ -191,6 +192,7 @@ def measure(case: Case, rounds: int) -> Result | None:
     for turn in range(rounds):
         for which in (0, 1) if turn % 2 else (1, 0):
             run, end = ((ours, torch_nntile.wait), (theirs, nothing))[which]
+            block(run, calls, end)
             found[which].append(block(run, calls, end))
     # The kernel adds to the time of other threads by ticks, so that the least would be too small.
     of_blocks = min if clock is time.perf_counter else statistics.mean

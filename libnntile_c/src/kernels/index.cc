@@ -415,20 +415,30 @@ struct Scatter {
     template <int mode>
     int turned(const int64_t* begin, const int64_t* steps, int64_t some, const Line& l) {
         int64_t held[turned_lines * piece_of_indices];
+        T held_x[turned_lines * piece_of_indices];
         const auto* index = reinterpret_cast<const int64_t*>(indices.blocks[0].data) + begin[2];
-        transpose_of(sizeof(int64_t))(index, l.index_steps[0], held, l.n, some, l.n);
+        const T* from = reinterpret_cast<const T*>(x.data) + begin[1];
+        int64_t index_line = steps[2], index_step = l.index_steps[0], x_line = steps[1],
+                x_step = l.from;
+        const auto turn = [&](auto*& data, int64_t& line, int64_t& step, auto* room) {
+            transpose_of(sizeof *room)(data, step, room, l.n, some, l.n);
+            data = room, line = l.n, step = 1;
+        };
+        if (apart(index_step, index_line)) turn(index, index_line, index_step, held);
+        if (apart(x_step, x_line)) turn(from, x_line, x_step, held_x);
         for (int64_t i = 0; i < some; ++i) {
             const int64_t done = join_by_one<mode>(
-                indices, held + i * l.n, 1,
-                reinterpret_cast<const T*>(x.data) + begin[1] + i * steps[1], l.from,
+                indices, index + i * index_line, index_step, from + i * x_line, x_step,
                 reinterpret_cast<T*>(y.data) + begin[0] + i * steps[0], l.to, alpha, l.n);
             int64_t place = 0;
-            const int64_t at = begin[2] + i + done * l.index_steps[0];
+            const int64_t at = begin[2] + i * steps[2] + done * l.index_steps[0];
             if (done < l.n)
                 if (int status = indices.lead(&at, &place)) return status;
         }
         return 0;
     }
+    // Elements of neighbouring lines lie beside each other, those of a line do not.
+    static bool apart(int64_t step, int64_t line) { return step != 1 && line == 1; }
 
     // The loop over the dim along which x is read, and y read and written, closest is the inner
     // one.
@@ -443,24 +453,30 @@ struct Scatter {
         };
         const bool inner_is_own =
             cost(own, a, std::abs(own.strides[0][a])) <= cost(more, b, along_table);
-        const Space &outer = inner_is_own ? more : own, &inner = inner_is_own ? own : more;
+        const Space &other = inner_is_own ? more : own, &inner = inner_is_own ? own : more;
         const int last = inner.dims - 1;
         const Line l = line_of(inner, last);
+        // Points of the result do not wait for each other, and what comes to one keeps its order:
+        // all dims but that of the lines may be walked outside of the other loop.
+        Space outer = inner;
+        outer.dims = last + other.dims;
+        std::copy_n(other.sizes, other.dims, outer.sizes + last);
+        for (int k = 0; k < other.operands; ++k)
+            std::copy_n(other.strides[k], other.dims, outer.strides[k] + last);
         // The last dim of the outer loop is one of its own: lines may be short.
         const int along = outer.dims - 1;
         constexpr int at_once = 4;
-        const bool lines = last == 0 && l.run && !l.one && x.dtype == y.dtype;
-        const bool several = lines && !inner_is_own && outer.strides[2][along] == 0;
-        // Indices of neighbouring lines lie beside each other, those of a line apart: they are
-        // turned
-        const bool across = lines && l.index_steps[0] != 1 && outer.strides[2][along] == 1 &&
-                            l.n <= piece_of_indices;
-        Walk first(outer, along);
+        const bool plain = l.run && !l.one && x.dtype == y.dtype;
+        const bool several = plain && !inner_is_own && outer.strides[2][along] == 0;
+        const bool across = plain && l.n <= piece_of_indices &&
+                            (apart(l.index_steps[0], outer.strides[2][along]) ||
+                             apart(l.from, outer.strides[1][along]));
+        Walk walk(outer, along);
         do {
             for (int64_t i = 0; i < outer.sizes[along]; ++i) {
                 int64_t begin[max_operands];
                 for (int k = 0; k < outer.operands; ++k)
-                    begin[k] = first.offset[k] + i * outer.strides[k][along];
+                    begin[k] = walk.offset[k] + i * outer.strides[k][along];
                 if (several && i + at_once <= outer.sizes[along] &&
                     join_rows<mode, at_once>(
                         indices,
@@ -469,29 +485,17 @@ struct Scatter {
                         outer.strides[1][along], reinterpret_cast<T*>(y.data) + begin[0], l.to,
                         outer.strides[0][along], alpha, l.n)) {
                     i += at_once - 1;
-                    continue;
-                }
-                if (across) {
+                } else if (across) {
                     const int64_t some = std::min(turned_lines, outer.sizes[along] - i);
                     int64_t steps[max_operands];
                     for (int k = 0; k < outer.operands; ++k) steps[k] = outer.strides[k][along];
                     if (int status = turned<mode>(begin, steps, some, l)) return status;
                     i += some - 1;
-                    continue;
+                } else if (int status = line<mode>(begin, l)) {
+                    return status;
                 }
-                if (last == 0) {
-                    if (int status = line<mode>(begin, l)) return status;
-                    continue;
-                }
-                Walk second(inner, last);
-                do {
-                    int64_t offsets[max_operands];
-                    for (int k = 0; k < outer.operands; ++k)
-                        offsets[k] = begin[k] + second.offset[k];
-                    if (int status = line<mode>(offsets, l)) return status;
-                } while (second.next());
             }
-        } while (first.next());
+        } while (walk.next());
         return 0;
     }
     int run(int64_t mode) {

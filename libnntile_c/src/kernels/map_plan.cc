@@ -76,6 +76,7 @@ double MapEngine::lines(int operand, int dim, int64_t m, int64_t n) const {
         operand < program.n_in + program.n_out ? size_of(args.blocks[operand].dtype) : 0;
     double along = std::abs(space.strides[operand][space.dims - 1]) * bytes;
     double across = std::abs(space.strides[operand][dim]) * bytes;
+    if (along == 0 || across == 0) return 1;  // what repeats stays in the cache
     double count = static_cast<double>(n), times = static_cast<double>(m);
     if (across < along) {
         std::swap(along, across);
