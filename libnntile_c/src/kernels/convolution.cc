@@ -3,6 +3,7 @@
 // Primitives are made once for each thread and geometry; images lie inside as the library has fast
 // code for, and its memory is kept between calls.
 #include "kernels/functions.hh"
+#include "kernels/gemm.hh"
 #include "kernels/space.hh"
 
 #ifdef NNTILE_HAVE_ONEDNN
@@ -134,10 +135,55 @@ int run(const Args& args, Kind kind) {
     return last.packed ? convert(args, last, into, dense_result, false) : 0;
 }
 
+// Windows of one element, one for each pixel, whose images lie channel by channel: a product for
+// each image, where they lie. The library would bring them into blocks of channels and back, which
+// pays where images are small and so products narrow.
+bool is_product(const Args& args) {
+    constexpr int64_t few_pixels = 64;
+    const size_t rank = (args.sizes.size() - 4) / 3;
+    const Param* window = args.params.data() + 1;
+    if (args.params[0].i != 1) return false;  // groups
+    for (const Block& b : args.blocks)
+        if (b.data && b.dtype != DType::f32) return false;
+    int64_t pixels = 1;
+    const auto lie_dense = [&](const int64_t* strides, size_t first) {
+        pixels = 1;
+        for (size_t d = rank; d-- > 0;) {
+            if (args.sizes[first + d] > 1 && strides[first + d] != pixels) return false;
+            pixels *= args.sizes[first + d];
+        }
+        return true;
+    };
+    for (size_t d = 0; d < rank; ++d)
+        if (args.sizes[4 + 2 * rank + d] != 1 || window[d].i != 1 || window[rank + d].i != 0)
+            return false;
+    return lie_dense(args.blocks[0].strides, 4 + rank) && lie_dense(args.blocks.back().strides, 4) &&
+           pixels >= few_pixels;
+}
+
+int product(const Args& args) {
+    const size_t rank = (args.sizes.size() - 4) / 3;
+    const Block &x = args.blocks[0], &w = args.blocks[1], &b = args.blocks[2], &y = args.blocks[3];
+    int64_t pixels = 1;
+    for (size_t d = 0; d < rank; ++d) pixels *= args.sizes[4 + d];
+    const auto matrix = [](const Block& block, int64_t offset, int64_t row, int64_t column) {
+        return Matrix{block.data ? block.data + offset * size_of(block.dtype) : nullptr,
+                      block.dtype, row, column};
+    };
+    for (int64_t i = 0; i < args.sizes[0]; ++i)
+        multiply({args.sizes[1], pixels, args.sizes[2], matrix(w, 0, w.strides[1], w.strides[2]),
+                  matrix(x, i * x.strides[0], x.strides[2], 1),
+                  matrix(b, 0, b.data ? b.strides[1] : 0, 0),
+                  matrix(y, i * y.strides[0], y.strides[1], 1), 1, 1, false});
+    return 0;
+}
+
 }  // namespace
 
 bool has_convolution() { return true; }
-int convolution(const Args& args) { return run(args, forward); }
+int convolution(const Args& args) {
+    return is_product(args) ? product(args) : run(args, forward);
+}
 int convolution_backward_input(const Args& args) { return run(args, backward_input); }
 int convolution_backward_weight(const Args& args) { return run(args, backward_weight); }
 
