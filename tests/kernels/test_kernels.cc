@@ -317,6 +317,14 @@ void test_gemm() {
                     gemm_case({dtype, sizes, a, b, Lie::reversed, {}, {}, {}, 2, 0.5});
                     gemm_case({dtype, sizes, a, b, Lie::gapped, {}, {}, {}, 1, 0, true});
                 }
+    // Large enough for the library that packs less, each with its own choice for a's layout
+    for (const Index& sizes : {Index{40, 260, 100}, {300, 50, 90}, {3, 4000, 90}, {40, 36, 33}})
+        for (Lie a : {Lie::dense, Lie::reversed})
+            for (Lie b : {Lie::dense, Lie::reversed}) {
+                gemm_case({DType::f32, sizes, a, b, Lie::dense, {}, {}, {}, 2, 0});
+                gemm_case({DType::f32, sizes, a, b, Lie::reversed, {}, {}, {}, 1, 0.5});
+                gemm_case({DType::f32, sizes, a, b, Lie::dense, {}, {}, {}, 1, 0, true});
+            }
     gemm_case({DType::bf16, {400, 390, 3}});
     for (Lie y : {Lie::dense, Lie::reversed}) {  // more than one panel of sums
         gemm_case({DType::bf16, {600, 520, 70}, Lie::dense, Lie::dense, y, {}, {}, {0}, 1, 1});

@@ -45,15 +45,14 @@ int64_t wrong_elements(DType dtype, const Shape& s, bool transpose_a, bool trans
 }
 
 template <class T>
-void test_products(DType dtype) {
-    const Shape shapes[] = {{13, 8, 5}, {5, 13, 8}, {8, 5, 13}, {3, 37, 7}};
+void test_products(DType dtype, const std::vector<Shape>& shapes, int times) {
     for (bool a : {false, true})
         for (bool b : {false, true}) {
             std::atomic<int64_t> wrong{0};
             std::vector<std::thread> threads;
             for (const Shape& shape : shapes)
                 threads.emplace_back([&, shape] {
-                    for (int i = 0; i < 30'000; ++i) wrong += wrong_elements<T>(dtype, shape, a, b);
+                    for (int i = 0; i < times; ++i) wrong += wrong_elements<T>(dtype, shape, a, b);
                 });
             for (std::thread& t : threads) t.join();
             if (wrong)
@@ -67,7 +66,10 @@ void test_products(DType dtype) {
 
 int main() {
     kernels::single_thread_blas();
-    test_products<float>(DType::f32);
-    test_products<double>(DType::f64);
+    const std::vector<Shape> small = {{13, 8, 5}, {5, 13, 8}, {8, 5, 13}, {3, 37, 7}};
+    test_products<float>(DType::f32, small, 30'000);
+    test_products<double>(DType::f64, small, 30'000);
+    // of the other library
+    test_products<float>(DType::f32, {{13, 260, 300}, {130, 90, 100}, {300, 16, 256}}, 500);
     return test::result();
 }

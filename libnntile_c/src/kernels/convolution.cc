@@ -157,8 +157,8 @@ bool is_product(const Args& args) {
     for (size_t d = 0; d < rank; ++d)
         if (args.sizes[4 + 2 * rank + d] != 1 || window[d].i != 1 || window[rank + d].i != 0)
             return false;
-    return lie_dense(args.blocks[0].strides, 4 + rank) && lie_dense(args.blocks.back().strides, 4) &&
-           pixels >= few_pixels;
+    return lie_dense(args.blocks[0].strides, 4 + rank) &&
+           lie_dense(args.blocks.back().strides, 4) && pixels >= few_pixels;
 }
 
 int product(const Args& args) {
@@ -181,9 +181,7 @@ int product(const Args& args) {
 }  // namespace
 
 bool has_convolution() { return true; }
-int convolution(const Args& args) {
-    return is_product(args) ? product(args) : run(args, forward);
-}
+int convolution(const Args& args) { return is_product(args) ? product(args) : run(args, forward); }
 int convolution_backward_input(const Args& args) { return run(args, backward_input); }
 int convolution_backward_weight(const Args& args) { return run(args, backward_weight); }
 
