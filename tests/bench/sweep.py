@@ -8,7 +8,8 @@
 Each number is the least of some blocks of calls. Blocks of both devices take turns in one process,
 with the same number of threads; they keep their results, and end when these are there. Each block
 follows one that is not timed: a core that slept while the other device was timed has lost its cache
-(a call of 0.3 ms takes 0.5 ms then). What is measured is kept in runs/bench/sweep.tsv: a case that stands there is measured again with --again only.
+(a call of 0.3 ms takes 0.5 ms then). What is measured is kept in runs/bench/sweep.tsv: a case that
+stands there is measured again with --again only.
 """
 
 from __future__ import annotations
