@@ -45,14 +45,18 @@ void pow_loop(const Loop& loop) {
         if (number && b[0] == T(-2)) return each([](T x) { return T(1) / (x * x); });
     }
     constexpr int64_t block = 64;  // whole ones: see pow_of
-    for (int64_t at = 0; at < loop.n; at += block) {
-        const int64_t n = std::min(block, loop.n - at);
-        T base[block] = {}, exponent[block] = {}, power[block];
-        std::copy_n(a + at, n, base);
-        std::copy_n(b + at, n, exponent);
+    const auto run = [](const T* base, const T* exponent, T* power) {
+#pragma GCC ivdep
         for (int64_t i = 0; i < block; ++i) power[i] = pow_of(base[i], exponent[i]);
-        std::copy_n(power, n, y + at);
-    }
+    };
+    int64_t at = 0;
+    for (; at + block <= loop.n; at += block) run(a + at, b + at, y + at);
+    if (at == loop.n) return;
+    T base[block] = {}, exponent[block] = {}, power[block];
+    std::copy(a + at, a + loop.n, base);
+    std::copy(b + at, b + loop.n, exponent);
+    run(base, exponent, power);
+    std::copy_n(power, loop.n - at, y + at);
 }
 
 template <class T>

@@ -28,7 +28,7 @@ public:
 private:
     static constexpr int64_t register_bytes = 4096;
     // elements: worth a chunk of its own, where several would be copied
-    static constexpr int64_t long_row = 128;
+    static constexpr int64_t long_row = 200;
     // Likewise, where several would repeat an element of each
     static constexpr int64_t long_uniform_row = 512;
     static constexpr int max_buffers = 32;
