@@ -15,7 +15,7 @@ constexpr int scan_limit = 8;  // tiles looked at for an idle one: the oldest ar
 constexpr int64_t mib = 1 << 20;
 constexpr int64_t slack = 32 * mib;  // beyond the peak in use: what a small process may keep
 constexpr size_t bare_limit = 1024;  // handles without memory
-constexpr int64_t small_need = 64 << 10;
+constexpr int64_t small_need = 64 << 10, large_tile = 16 * mib;
 const uint32_t large_class = memory::class_of(memory::small_below);
 
 }  // namespace
@@ -123,7 +123,7 @@ void Pool::recycle(Tile* tile) {
 
 int64_t Pool::most(int64_t need) const { return budget + (need <= small_need ? budget / 64 : 0); }
 
-bool Pool::attach(Tile* tile) {
+bool Pool::attach(Tile* tile, bool patient) {
     const int64_t size = tile->block_bytes();
     if (Tile* idle = take_idle(tile->size_class)) {
         void* block = take_block(idle);
@@ -132,8 +132,9 @@ bool Pool::attach(Tile* tile) {
         return true;
     }
     if (!make_room(size)) return false;
-    needed_ = std::max(needed_, bytes + size);  // what is not needed has left by itself
-    void* block = block_of(size, false);
+    // What is not needed has left by itself
+    if (!patient) needed_ = std::max(needed_, bytes + size);
+    void* block = block_of(size, patient);
     if (!block) return false;
     bind(tile, block);
     return true;
@@ -196,12 +197,14 @@ Tile* Pool::make(uint32_t size_class, bool patient) {
 
 // So many tiles in use by tasks wait in the pool before one of them is taken instead of a fresh
 // one. The next run of a plan takes the slots of the one before it and waits for them one by one: a
-// second set costs half as much memory again and no step was faster with it. Host data may be
-// further ahead: taking a tile in use makes the writing thread wait, which is what keeps a loop
-// that never reads anything within bounds.
+// second set costs half as much memory again and no step was faster with it; of large tiles none is
+// taken fresh while there is one to wait for. Host data may be further ahead: taking a tile in use
+// makes the writing thread wait, which is what keeps a loop that never reads anything within
+// bounds.
 uint32_t Pool::busy_limit(const Need& need, bool prefer_idle) const {
     const int64_t size = memory::class_bytes(need.size_class);
     if (prefer_idle) return static_cast<uint32_t>(std::clamp<int64_t>(64 * mib / size, 4, 1024));
+    if (size >= large_tile) return 1;
     return std::max({need.same_class, static_cast<uint32_t>(workers) + 2,
                      static_cast<uint32_t>(std::min<int64_t>(mib / size, 1024))});
 }

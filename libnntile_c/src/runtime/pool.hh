@@ -30,8 +30,9 @@ public:
     };
     // A tile without memory, for the thread of a program.
     Tile* bare(uint32_t size_class);
-    // Gives it memory: of an idle tile, or fresh. False: over the budget, or the system has none.
-    bool attach(Tile* tile);
+    // Gives it memory: of an idle tile, or fresh. False: over the budget, or the system has none;
+    // or, as reserve(), patient: tasks in flight use much that is free already.
+    bool attach(Tile* tile, bool patient = false);
     void detach(Tile* tile);  // takes its memory
     // Its memory has the data, whatever devices have: see replicas::bring_home().
     void bring_home(const Tile& tile, void (*there)(void*), void* arg) const;

@@ -335,7 +335,7 @@ Stager::Staging Stager::stage(RunTask& task) {
     for (const Entry& e : entries) {
         Tile* tile = run.memory[e.memory];
         if (!got || tile->ram.block) continue;
-        got = pool_.attach(tile);
+        got = pool_.attach(tile, !hopeless());
         if (got) fresh.push_back(tile);
     }
     if (!got) {
