@@ -91,8 +91,8 @@ double MapEngine::lines(int operand, int dim, int64_t m, int64_t n) const {
 // rows by some columns takes whole lines.
 void MapEngine::choose_plane(int64_t limit) {
     // Elements of the other dim: a line of floats, or of bytes
-    constexpr int64_t sides[] = {16, 64};
-    constexpr double better = 0.75;
+    constexpr int64_t sides[] = {16, 32, 64};
+    constexpr double better = 0.75, row = 0.25;  // that a run of its own costs, in lines
     const int last = space.dims - 1;
     const int64_t size = space.sizes[last];
     if (std::all_of(space.strides, space.strides + space.operands,
@@ -100,11 +100,12 @@ void MapEngine::choose_plane(int64_t limit) {
         return;
     const auto cost = [&](int dim, int64_t m, int64_t n) {
         double sum = 0;
-        for (int k = 0; k < space.operands; ++k) sum += lines(k, dim, m, n);
+        for (int k = 0; k < space.operands; ++k)
+            sum += lines(k, dim, m, n) + row * static_cast<double>(m);
         return sum / static_cast<double>(m * n);
     };
-    const int64_t row = std::min(size, limit);
-    double least = better * cost(last - 1, std::min(space.sizes[last - 1], limit / row), row);
+    const int64_t whole = std::min(size, limit);
+    double least = better * cost(last - 1, std::min(space.sizes[last - 1], limit / whole), whole);
     int best = -1;
     for (int dim = last; dim-- > 0;)
         for (int64_t side : sides) {
