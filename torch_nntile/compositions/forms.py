@@ -189,13 +189,19 @@ def _laid_out(result: Tensor, layout: int, args: Any) -> Tensor:
     shape, strides = _of_all(tuple((x.shape, x.stride()) for x in operands))
     if all(n == 1 or a == b for n, a, b in zip(shape, strides, result.stride(), strict=True)):
         return result
-    return torch.empty_strided(shape, strides, dtype=result.dtype, device=result.device).copy_(result)
+    return torch.empty_strided(shape, strides, dtype=result.dtype, device=result.device).copy_(
+        result
+    )
 
 
 @functools.lru_cache(maxsize=4096)
-def _of_all(layouts: tuple[tuple[torch.Size, tuple[int, ...]], ...]) -> tuple[torch.Size, tuple[int, ...]]:
+def _of_all(
+    layouts: tuple[tuple[torch.Size, tuple[int, ...]], ...],
+) -> tuple[torch.Size, tuple[int, ...]]:
     """Shape and strides of what an element-wise op makes of operands that lie so, as PyTorch chooses them."""
-    first, *others = (torch.empty_strided(shape, stride, device="meta") for shape, stride in layouts)
+    first, *others = (
+        torch.empty_strided(shape, stride, device="meta") for shape, stride in layouts
+    )
     for other in others or [first]:
         first = first * other
     return first.shape, torch.empty_like(first).stride()

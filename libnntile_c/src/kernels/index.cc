@@ -3,6 +3,7 @@
 // an index is data, so a wrong one is an error of the task; nothing outside of the table is
 // touched.
 #include <algorithm>
+#include <bit>
 #include <limits>
 
 #include "kernels/convert.hh"
@@ -245,9 +246,21 @@ int gather_of(const Args& args, const Indices& indices, const Space& s) {
 
 // ---- scatter
 
+struct BFloat16 {
+    uint16_t bits;
+
+    BFloat16() = default;
+    BFloat16(float x) {  // to the nearest, of two the even one
+        const auto all = std::bit_cast<uint32_t>(x);
+        bits = static_cast<uint16_t>(x != x ? 0x7fc0 : (all + 0x7fff + (all >> 16 & 1)) >> 16);
+    }
+    operator float() const { return std::bit_cast<float>(uint32_t{bits} << 16); }
+};
+
 // Points of `own` are those of the result, those of `more` come to them one after the other: in
 // row-major order, so that the bits depend on no cut.
-template <class T>
+// T: the numbers that are joined; Y: how they are stored, where they are read and joined in place.
+template <class T, class Y = T>
 struct Scatter {
     static constexpr Compute compute = std::is_same_v<T, float>    ? compute_f32
                                        : std::is_same_v<T, double> ? compute_f64
@@ -257,24 +270,24 @@ struct Scatter {
     const Space &own, &more;
     Block x, y;
     T alpha;
+    bool in_place = y.dtype == (std::is_same_v<Y, T> ? dtype_of(compute) : DType::bf16);
     static constexpr int64_t piece = 256;
-    T values[piece];
+    T values[piece] = {};
 
-    // Numbers of the compute type on both sides: they are read and joined where they are.
-    template <int mode>
-    static void join_run(const T* from, T* to, T by, int64_t step, int64_t out_step, int64_t n) {
+    template <int mode, class X>
+    static void join_run(const X* from, Y* to, T by, int64_t step, int64_t out_step, int64_t n) {
         if (step == 1 && out_step == 1)
-            for (int64_t j = 0; j < n; ++j) to[j] = joined<mode>(to[j], from[j], by);
+            for (int64_t j = 0; j < n; ++j) to[j] = joined<mode, T>(to[j], from[j], by);
         else
             for (int64_t j = 0; j < n; ++j)
-                to[j * out_step] = joined<mode>(to[j * out_step], from[j * step], by);
+                to[j * out_step] = joined<mode, T>(to[j * out_step], from[j * step], by);
     }
 
     // Element j goes to the place of index j, and as many elements further as j steps. Gives how
     // many there are before a wrong index.
-    template <int mode>
+    template <int mode, class X>
     static int64_t join_by_one(const Indices& all, const int64_t* index, int64_t index_step,
-                               const T* from, int64_t step, T* to, int64_t out_step, T by,
+                               const X* from, int64_t step, Y* to, int64_t out_step, T by,
                                int64_t n) {
         const int64_t size = all.sizes[0], stride = all.strides[0], more = all.wrap ? size : 0;
         int64_t held[piece_of_indices];
@@ -282,16 +295,16 @@ struct Scatter {
             const int64_t* own = beside(index, i, some, held);
             if (all_inside(own, some, size)) {
                 for (int64_t j = 0; j < some; ++j) {
-                    T& element = to[own[j] * s + j * t];
-                    element = joined<mode>(element, from[j * f], by);
+                    Y& element = to[own[j] * s + j * t];
+                    element = joined<mode, T>(element, from[j * f], by);
                 }
                 return some;
             }
             for (int64_t j = 0; j < some; ++j) {
                 const int64_t given = own[j], at = given + (given >> 63 & more);
                 if (static_cast<uint64_t>(at) >= static_cast<uint64_t>(size)) return j;
-                T& element = to[at * s + j * t];
-                element = joined<mode>(element, from[j * f], by);
+                Y& element = to[at * s + j * t];
+                element = joined<mode, T>(element, from[j * f], by);
             }
             return some;
         };
@@ -313,23 +326,23 @@ struct Scatter {
     // The same of some rows that have one index, which is read once for all of them.
     template <int mode, int rows>
     static bool join_rows(const Indices& all, const int64_t* index, int64_t index_step,
-                          const T* from, int64_t step, int64_t from_row, T* to, int64_t out_step,
+                          const Y* from, int64_t step, int64_t from_row, Y* to, int64_t out_step,
                           int64_t to_row, T by, int64_t n) {
         const int64_t stride = all.strides[0];
         if (index_step != 1 || !all_inside(index, n, all.sizes[0])) return false;
         for (int64_t j = 0; j < n; ++j) {
-            const T* x = from + j * step;
-            T* element = to + index[j] * stride + j * out_step;
+            const Y* x = from + j * step;
+            Y* element = to + index[j] * stride + j * out_step;
             for (int r = 0; r < rows; ++r)
-                element[r * to_row] = joined<mode>(element[r * to_row], x[r * from_row], by);
+                element[r * to_row] = joined<mode, T>(element[r * to_row], x[r * from_row], by);
         }
         return true;
     }
 
     // n elements of x from `from` on, where the index is one or one for each of them; advances
     // `at`, of the index.
-    template <int mode>
-    int plain_run(const T* from, int64_t step, T* to, int64_t out_step, int64_t* at,
+    template <int mode, class X>
+    int plain_run(const X* from, int64_t step, Y* to, int64_t out_step, int64_t* at,
                   int64_t index_step, int64_t n) {
         int64_t place = 0;
         if (index_step == 0) {
@@ -361,7 +374,7 @@ struct Scatter {
             l.index_steps[k] = s.strides[2 + k][dim];
             l.one = l.one && (l.n == 1 || l.index_steps[k] == 0);
         }
-        l.plain = y.dtype == dtype_of(compute);
+        l.plain = in_place;
         l.run = l.plain && (l.one || (count == 1 && indices.blocks[0].dtype == DType::i64));
         return l;
     }
@@ -372,9 +385,9 @@ struct Scatter {
         int64_t at[max_operands];
         std::copy_n(offsets + 2, count, at);
         const int64_t index_step = one ? 0 : index_steps[0];
-        T* const out = reinterpret_cast<T*>(y.data);
+        Y* const out = reinterpret_cast<Y*>(y.data);
         if (run && x.dtype == y.dtype)  // read where they are
-            return plain_run<mode>(reinterpret_cast<const T*>(x.data) + offsets[1], from,
+            return plain_run<mode>(reinterpret_cast<const Y*>(x.data) + offsets[1], from,
                                    out + offsets[0], to, at, index_step, n);
         const Convert load = loader(x.dtype, compute), read = loader(y.dtype, compute),
                       store = storer(compute, y.dtype);
@@ -398,7 +411,7 @@ struct Scatter {
                 }
                 const int64_t target = offsets[0] + place + (first + j) * to;
                 if (plain) {
-                    out[target] = joined<mode>(out[target], values[j], alpha);
+                    out[target] = joined<mode, T>(out[target], values[j], alpha);
                     continue;
                 }
                 std::byte* element = y.data + target * bytes;
@@ -415,9 +428,9 @@ struct Scatter {
     template <int mode>
     int turned(const int64_t* begin, const int64_t* steps, int64_t some, const Line& l) {
         int64_t held[turned_lines * piece_of_indices];
-        T held_x[turned_lines * piece_of_indices];
+        Y held_x[turned_lines * piece_of_indices];
         const auto* index = reinterpret_cast<const int64_t*>(indices.blocks[0].data) + begin[2];
-        const T* from = reinterpret_cast<const T*>(x.data) + begin[1];
+        const Y* from = reinterpret_cast<const Y*>(x.data) + begin[1];
         int64_t index_line = steps[2], index_step = l.index_steps[0], x_line = steps[1],
                 x_step = l.from;
         const auto turn = [&](auto*& data, int64_t& line, int64_t& step, auto* room) {
@@ -429,7 +442,7 @@ struct Scatter {
         for (int64_t i = 0; i < some; ++i) {
             const int64_t done = join_by_one<mode>(
                 indices, index + i * index_line, index_step, from + i * x_line, x_step,
-                reinterpret_cast<T*>(y.data) + begin[0] + i * steps[0], l.to, alpha, l.n);
+                reinterpret_cast<Y*>(y.data) + begin[0] + i * steps[0], l.to, alpha, l.n);
             int64_t place = 0;
             const int64_t at = begin[2] + i * steps[2] + done * l.index_steps[0];
             if (done < l.n)
@@ -481,8 +494,8 @@ struct Scatter {
                     join_rows<mode, at_once>(
                         indices,
                         reinterpret_cast<const int64_t*>(indices.blocks[0].data) + begin[2],
-                        l.index_steps[0], reinterpret_cast<const T*>(x.data) + begin[1], l.from,
-                        outer.strides[1][along], reinterpret_cast<T*>(y.data) + begin[0], l.to,
+                        l.index_steps[0], reinterpret_cast<const Y*>(x.data) + begin[1], l.from,
+                        outer.strides[1][along], reinterpret_cast<Y*>(y.data) + begin[0], l.to,
                         outer.strides[0][along], alpha, l.n)) {
                     i += at_once - 1;
                 } else if (across) {
@@ -509,23 +522,23 @@ struct Scatter {
     }
 };
 
-template <class T>
+template <class T, class Y = T>
 int scatter_of(const Args& args, const Indices& indices, const Space& own, const Space& more) {
     const int64_t mode = args.params[3].i, with_own = args.params[4].i;
     const Block &x = args.blocks[1], &y = args.blocks.back();
     if (!with_own) {  // what is there does not count
         const T none = neutral<T>(static_cast<int>(mode), y.dtype);
         auto* data = reinterpret_cast<std::byte*>(const_cast<T*>(&none));
-        const Block nothing{data, dtype_of(Scatter<T>::compute), nullptr};
+        const Block nothing{data, dtype_of(Scatter<T, Y>::compute), nullptr};
         Space flat_own = own, flat_more = more;
         std::fill_n(flat_own.strides[1], max_dims, 0);
         std::fill_n(flat_more.strides[1], max_dims, 0);
         if (int status =
-                Scatter<T>{args, indices, flat_own, flat_more, nothing, y, T(1), {}}.run(put))
+                Scatter<T, Y>{args, indices, flat_own, flat_more, nothing, y, T(1)}.run(put))
             return status;
     }
     const double alpha = y.dtype == DType::boolean ? args.params[5].f != 0 : args.params[5].f;
-    return Scatter<T>{args, indices, own, more, x, y, static_cast<T>(alpha), {}}.run(mode);
+    return Scatter<T, Y>{args, indices, own, more, x, y, static_cast<T>(alpha)}.run(mode);
 }
 
 }  // namespace
@@ -581,7 +594,9 @@ int scatter(const Args& args) {
     if (int status = outer_space(args, own_dims, rank, strides, false, more)) return status;
     if (own.empty() || more.empty()) return 0;
     switch (compute_of(y.dtype)) {
-        case compute_f32: return scatter_of<float>(args, indices, own, more);
+        case compute_f32:
+            return y.dtype == DType::bf16 ? scatter_of<float, BFloat16>(args, indices, own, more)
+                                          : scatter_of<float>(args, indices, own, more);
         case compute_f64: return scatter_of<double>(args, indices, own, more);
         default: return scatter_of<int64_t>(args, indices, own, more);
     }
