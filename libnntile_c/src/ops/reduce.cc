@@ -196,7 +196,8 @@ std::vector<uint32_t> logsumexp(Builder& graph, const Call& call, std::span<cons
 std::vector<uint32_t> norm2(Builder& graph, const Call& call, std::span<const uint32_t> in) {
     const DType wide = is_short_float(call.compute) ? DType::f32 : call.compute;
     Numbers n(graph, wide);
-    const uint32_t squares = n.op("sumsq", {in[0]}, {call.attr("dims"), call.attr("keepdim")});
+    const uint32_t squares =
+        graph.op("sumsq", in, {call.attr("dims"), call.attr("keepdim")}, wide)[0];
     return {graph.in_dtype(n.op("sqrt", {squares}), call.compute)};
 }
 
