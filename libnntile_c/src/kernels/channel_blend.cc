@@ -27,16 +27,15 @@ bool pixels_beside(const Space& space) {
     return true;
 }
 
-// Short rows of pixels, which lie in another order in an operand: a map takes several of them, that
-// is a plane, at once.
-bool lies_across(const Space& space) {
+// Short rows: of pixels of one channel, or such that lie in another order in an operand. A map takes
+// several of them at once.
+bool is_map(const Space& space) {
     constexpr int64_t long_row = 128;
     const int last = space.dims - 1;
-    if (space.sizes[last] >= long_row) return false;
-    const auto beside = [&](size_t k) {
-        return std::abs(space.strides[k][last]) <= 1 || space.sizes[last] == 1;
-    };
-    return !beside(y) || !beside(a) || !beside(b);
+    if (space.sizes[last] >= long_row || last == 0) return false;
+    const auto beside = [&](size_t k) { return std::abs(space.strides[k][last]) <= 1; };
+    const bool one_channel = space.strides[p][last] == 0;
+    return one_channel || !beside(y) || !beside(a) || !beside(b);
 }
 Program program_of(Compute compute, bool two) {
     enum : uint8_t { in_a, in_b, in_p, in_q, in_s, in_r };
@@ -85,7 +84,7 @@ int blend(const Args& args) {
     Space space;
     if (int status = space.make(args, strides, {y, a})) return status;
     if (space.empty()) return 0;
-    if (lies_across(space)) return blend_as_map(args, compute);
+    if (is_map(space)) return blend_as_map(args, compute);
     const int inner = space.dims - 1;
     bool each = false;
     for (size_t k : {p, q, s, r}) each |= args.blocks[k].data && space.strides[k][inner] != 0;
