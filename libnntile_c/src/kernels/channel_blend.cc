@@ -27,8 +27,8 @@ bool pixels_beside(const Space& space) {
     return true;
 }
 
-// Short rows: of pixels of one channel, or such that lie in another order in an operand. A map takes
-// several of them at once.
+// Short rows: of pixels of one channel, or such that lie in another order in an operand. A map
+// takes several of them at once.
 bool is_map(const Space& space) {
     constexpr int64_t long_row = 128;
     const int last = space.dims - 1;

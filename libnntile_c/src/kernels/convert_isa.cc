@@ -15,6 +15,15 @@ namespace {
                          _mm256_cvtps_ph(_mm256_loadu_ps(x + i), 0));
     return i;
 }
+[[gnu::always_inline]] inline int64_t halves_of(const double* x, uint16_t* y, int64_t n) {
+    int64_t i = 0;
+    for (; i + 8 <= n; i += 8) {
+        float f[8];
+        for (int j = 0; j < 8; ++j) f[j] = static_cast<float>(x[i + j]);
+        halves_of(f, y + i, 8);
+    }
+    return i;
+}
 [[gnu::always_inline]] inline int64_t floats_of(const uint16_t* x, float* y, int64_t n) {
     int64_t i = 0;
     for (; i + 8 <= n; i += 8)
@@ -23,12 +32,12 @@ namespace {
     return i;
 }
 #else
-inline int64_t halves_of(const float*, uint16_t*, int64_t) { return 0; }
+template <class T>
+inline int64_t halves_of(const T*, uint16_t*, int64_t) {
+    return 0;
+}
 inline int64_t floats_of(const uint16_t*, float*, int64_t) { return 0; }
 #endif
-
-template <DType D, class T>
-constexpr bool is_half = D == DType::f16 && std::is_same_v<T, float>;
 
 template <DType D, class T>
 void load(const void* from, void* to, int64_t stride, int64_t n) {
@@ -37,7 +46,7 @@ void load(const void* from, void* to, int64_t stride, int64_t n) {
     T* y = static_cast<T*>(to);
     if (stride == 1) {
         int64_t i = 0;
-        if constexpr (is_half<D, T>) i = floats_of(x, y, n);
+        if constexpr (D == DType::f16 && std::is_same_v<T, float>) i = floats_of(x, y, n);
         for (; i < n; ++i) y[i] = Element<D>::template get<T>(x[i]);
     } else if (stride == 0) {
         const T value = n ? Element<D>::template get<T>(x[0]) : T{};
@@ -56,7 +65,7 @@ void store(const void* from, void* to, int64_t stride, int64_t n) {
     S* y = static_cast<S*>(to);
     if (stride == 1) {
         int64_t i = 0;
-        if constexpr (is_half<D, T>) i = halves_of(x, y, n);
+        if constexpr (D == DType::f16 && std::is_floating_point_v<T>) i = halves_of(x, y, n);
         for (; i < n; ++i) y[i] = Element<D>::put(x[i]);
     } else {
         for (int64_t i = 0; i < n; ++i) y[i * stride] = Element<D>::put(x[i]);

@@ -437,18 +437,30 @@ struct Scatter {
             transpose_of(sizeof *room)(data, step, room, l.n, some, l.n);
             data = room, line = l.n, step = 1;
         };
-        if (apart(index_step, index_line)) turn(index, index_line, index_step, held);
+        if (!l.one && apart(index_step, index_line)) turn(index, index_line, index_step, held);
         if (apart(x_step, x_line)) turn(from, x_line, x_step, held_x);
         for (int64_t i = 0; i < some; ++i) {
-            const int64_t done = join_by_one<mode>(
-                indices, index + i * index_line, index_step, from + i * x_line, x_step,
-                reinterpret_cast<Y*>(y.data) + begin[0] + i * steps[0], l.to, alpha, l.n);
-            int64_t place = 0;
+            const Y* own = from + i * x_line;
+            Y* const to = reinterpret_cast<Y*>(y.data) + begin[0] + i * steps[0];
+            int64_t place = 0, done = 0;
+            if (l.one) {
+                if (int status = lead_of(begin, steps, i, &place)) return status;
+                join_run<mode>(own, to + place, alpha, x_step, l.to, l.n);
+                continue;
+            }
+            done = join_by_one<mode>(indices, index + i * index_line, index_step, own, x_step, to,
+                                     l.to, alpha, l.n);
             const int64_t at = begin[2] + i * steps[2] + done * l.index_steps[0];
             if (done < l.n)
                 if (int status = indices.lead(&at, &place)) return status;
         }
         return 0;
+    }
+    int lead_of(const int64_t* begin, const int64_t* steps, int64_t line, int64_t* place) const {
+        int64_t at[max_operands];
+        for (size_t k = 0; k < indices.blocks.size(); ++k)
+            at[k] = begin[2 + k] + line * steps[2 + k];
+        return indices.lead(at, place);
     }
     // Elements of neighbouring lines lie beside each other, those of a line do not.
     static bool apart(int64_t step, int64_t line) { return step != 1 && line == 1; }
@@ -476,13 +488,24 @@ struct Scatter {
         std::copy_n(other.sizes, other.dims, outer.sizes + last);
         for (int k = 0; k < other.operands; ++k)
             std::copy_n(other.strides[k], other.dims, outer.strides[k] + last);
+        // Lines that lie beside each other in x follow each other
+        const int first = inner_is_own ? 0 : last, end = inner_is_own ? last : outer.dims;
+        for (int d = first; d < end && l.from != 1; ++d) {
+            if (outer.strides[1][d] != 1 || outer.sizes[d] == 1) continue;
+            const auto to_end = [&](int64_t* list) {
+                std::rotate(list + d, list + d + 1, list + outer.dims);
+            };
+            to_end(outer.sizes);
+            for (int k = 0; k < outer.operands; ++k) to_end(outer.strides[k]);
+            break;
+        }
         // The last dim of the outer loop is one of its own: lines may be short.
         const int along = outer.dims - 1;
         constexpr int at_once = 4;
-        const bool plain = l.run && !l.one && x.dtype == y.dtype;
-        const bool several = plain && !inner_is_own && outer.strides[2][along] == 0;
+        const bool plain = l.run && x.dtype == y.dtype;
+        const bool several = plain && !l.one && !inner_is_own && outer.strides[2][along] == 0;
         const bool across = plain && l.n <= piece_of_indices &&
-                            (apart(l.index_steps[0], outer.strides[2][along]) ||
+                            ((!l.one && apart(l.index_steps[0], outer.strides[2][along])) ||
                              apart(l.from, outer.strides[1][along]));
         Walk walk(outer, along);
         do {
