@@ -24,7 +24,7 @@ constexpr size_t most_primitives = 512;  // of a thread; a loop of one model nee
 int convert(const Args& args, const Way& way, std::byte* block, std::byte* dense, bool load) {
     Args one = args;
     const Block a{block, way.dtype, way.place.strides.data()},
-        b{dense, DType::f32, way.dense.strides.data()};
+        b{dense, way.read, way.dense.strides.data()};
     const Block blocks[] = {load ? a : b, load ? b : a};
     one.sizes = way.place.sizes;
     one.blocks = blocks;

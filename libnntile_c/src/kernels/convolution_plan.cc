@@ -140,8 +140,8 @@ Candidate candidate(const Geometry& g, const std::vector<Way>& ways, Inside insi
         const Place& p = ways[k].place;
         const bool weight = operand == 'w' || operand == 'b';
         if (inside == Inside::chosen || (weight && inside == Inside::last))
-            return memory::desc(p.sizes, memory::data_type::f32, memory::format_tag::any);
-        return p.dense(inside == Inside::last).desc();
+            return memory::desc(p.sizes, type_of(ways[k].read), memory::format_tag::any);
+        return p.dense(inside == Inside::last).desc(ways[k].read);
     };
     dnnl::primitive_attr attr;
     attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
@@ -220,9 +220,10 @@ void route(Way& way, bool result, bool summed) {
         way.dense_bytes = padded(way.inside.get_size());
         way.reordered = false;
         if (plain) way.own = way.inside;
-        else reorder(way.dense.desc());
+        else reorder(way.dense.desc(way.read));
     };
-    if (is_short_float(way.dtype) || !lies_apart(way.place) || summed) pack();
+    if ((is_short_float(way.dtype) && way.read != way.dtype) || !lies_apart(way.place) || summed)
+        pack();
     else if (lies_so(way.place, way.inside)) way.own = way.inside;
     else {
         Place place = way.place;
@@ -231,7 +232,7 @@ void route(Way& way, bool result, bool summed) {
             if (place.sizes[d] > 1) whole = std::max(whole, place.sizes[d] * place.strides[d]);
         for (size_t d = 0; d < place.sizes.size(); ++d)
             if (place.sizes[d] == 1) place.strides[d] = whole;
-        reorder(place.desc());
+        reorder(place.desc(way.read));
         if (is_slow(way.reorder_name)) pack();
     }
     if (way.reordered) way.inside_bytes = padded(way.inside.get_size());
@@ -258,7 +259,18 @@ std::unique_ptr<Prepared> prepare(const Args& args, Kind kind) {
     made->first_tap = g.offset(weight) * static_cast<int64_t>(size_of(weight.dtype));
     made->accumulate = g.accumulate;
     made->clear = g.kind == backward_weight && g.cropped && !g.accumulate;
-    const Candidate best = best_candidate(g, made->ways);
+    Candidate best;
+    if (const DType dtype = made->ways[0].dtype; is_short_float(dtype) && has_instructions(dtype)) {
+        // All of them, or sums in float32 of two of them
+        const bool all = std::all_of(made->ways.begin(), made->ways.end(), [&](const Way& way) {
+            return way.dtype == dtype || way.dtype == DType::none;
+        });
+        for (Way& way : made->ways) way.read = all ? dtype : DType::f32;
+        if (all) best = best_candidate(g, made->ways);
+        if (is_slow(best.name))
+            for (Way& way : made->ways) way.read = DType::f32;
+    }
+    if (is_slow(best.name)) best = best_candidate(g, made->ways);
     check(best.primitive.get(true), Status::unsupported,
           "convolution: oneDNN has no code for this one");
     made->name = best.name;

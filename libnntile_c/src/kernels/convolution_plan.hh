@@ -23,7 +23,7 @@ constexpr std::string_view operands_of[] = {"xwby", "ywx", "yxw"};
 struct Place {
     memory::dims sizes, strides;
 
-    memory::desc desc() const { return {sizes, memory::data_type::f32, strides}; }
+    memory::desc desc(DType dtype) const { return {sizes, type_of(dtype), strides}; }
     // The same sizes, dense; with the channels last, if so.
     Place dense(bool last) const {
         Place other{sizes, memory::dims(sizes.size())};
@@ -45,11 +45,11 @@ struct Place {
 };
 
 // One operand on its way to or from the primitive: as it lies; or through memory of ours in the
-// layout that the primitive chose; f16, bf16, and what the library reorders slowly or not at all,
-// through dense float32 first.
+// layout that the primitive chose; what it reads as float32 and is not, and what the library
+// reorders slowly or not at all, through a dense copy first.
 struct Way {
     Place place, dense;
-    DType dtype = DType::none;
+    DType dtype = DType::none, read = DType::f32;  // read: by the primitive
     bool packed = false, reordered = false;
     memory::desc own, inside;
     dnnl::reorder reorder;

@@ -24,24 +24,6 @@ using dnnl::memory;
 constexpr size_t most_products = 512;  // that a thread keeps; a loop of one model needs some dozens
 constexpr int64_t panel_bytes = 1 << 20;  // of sums in float32 that wait for their rounding
 
-bool has_instructions(DType dtype) {
-    using dnnl::cpu_isa;
-    static const cpu_isa isa = dnnl::get_effective_cpu_isa();
-    const auto among = [](std::initializer_list<cpu_isa> all) {
-        return std::find(all.begin(), all.end(), isa) != all.end();
-    };
-    if (dtype == DType::bf16)
-        return among({cpu_isa::avx512_core_bf16, cpu_isa::avx512_core_fp16,
-                      cpu_isa::avx512_core_amx, cpu_isa::avx512_core_amx_fp16});
-    return dtype == DType::f16 && among({cpu_isa::avx512_core_fp16, cpu_isa::avx512_core_amx_fp16});
-}
-
-memory::data_type type_of(DType dtype) {
-    return dtype == DType::bf16  ? memory::data_type::bf16
-           : dtype == DType::f16 ? memory::data_type::f16
-                                 : memory::data_type::f32;
-}
-
 // Rows or columns that lie dense, any distance apart. A stride of a dim of one element has no
 // meaning.
 bool is_plain(const Matrix& x, int64_t rows, int64_t columns) {

@@ -2,11 +2,15 @@
 // What kernels that call oneDNN share. Only for files that are built with it.
 #pragma once
 
+#include <algorithm>
+#include <initializer_list>
 #include <string_view>
 
 #include <omp.h>
 
 #include <oneapi/dnnl/dnnl.hpp>
+
+#include "base/dtype.hh"
 
 namespace nntile::kernels {
 
@@ -33,6 +37,25 @@ inline dnnl::engine& dnn_engine() {
 inline dnnl::stream& dnn_stream() {
     thread_local dnnl::stream stream(dnn_engine());
     return stream;
+}
+
+// Whether the CPU multiplies such numbers, and sums them in float32.
+inline bool has_instructions(DType dtype) {
+    using dnnl::cpu_isa;
+    static const cpu_isa isa = dnnl::get_effective_cpu_isa();
+    const auto among = [](std::initializer_list<cpu_isa> all) {
+        return std::find(all.begin(), all.end(), isa) != all.end();
+    };
+    if (dtype == DType::bf16)
+        return among({cpu_isa::avx512_core_bf16, cpu_isa::avx512_core_fp16,
+                      cpu_isa::avx512_core_amx, cpu_isa::avx512_core_amx_fp16});
+    return dtype == DType::f16 && among({cpu_isa::avx512_core_fp16, cpu_isa::avx512_core_amx_fp16});
+}
+
+inline dnnl::memory::data_type type_of(DType dtype) {
+    return dtype == DType::bf16  ? dnnl::memory::data_type::bf16
+           : dtype == DType::f16 ? dnnl::memory::data_type::f16
+                                 : dnnl::memory::data_type::f32;
 }
 
 // Whether the library's name of an implementation means plain loops.
