@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Tasks of nodes without a relation: empty and bits; and of joins of partial results.
+// Tasks of nodes without a relation: empty and bits.
 #include <algorithm>
 
 #include "base/error.hh"
 #include "tile/layouts.hh"
 #include "tile/lowering.hh"
-#include "tile/program.hh"
 
 namespace nntile::tile {
 
@@ -110,33 +109,6 @@ OperandTiles Lowering::flat(uint32_t v, const Grid& ranges) {
         copy_pieces(grids_[base], tiles_[base], layout, ranges, found.tiles, dtype, dtype, false,
                     node_);
     return found;
-}
-
-void Lowering::add_join(const schema::OpRow& op, const OperandTile& into, const OperandTile& from,
-                        DType dtype, uint32_t node) {
-    const int row = kernels::find_map(op.combine);
-    check(row >= 0, Status::internal, op.name, ": no map row '", op.combine,
-          "' joins partial results");
-    Task task;
-    task.kernel = kernels::find_kernel("map");
-    task.program = one_instruction(row, dtype);
-    task.node = node;
-    const Tile& tile = out_.tiles.tiles[into.tile];
-    task.sizes = {tile.bytes / size_of(dtype)};
-    task.flops = static_cast<double>(task.sizes[0]);
-    task.bytes = 3.0 * static_cast<double>(tile.bytes);
-    for (auto [id, access] : {std::pair{into.tile, Access::read},
-                              {from.tile, Access::read},
-                              {into.tile, Access::write}}) {
-        Operand o;
-        o.tile = id;
-        o.access = access;
-        o.dtype = dtype;
-        o.strides = {1};
-        task.operands.push_back(std::move(o));
-    }
-    add_default_params(row, task.params);  // a + 1 * b
-    push(std::move(task));
 }
 
 }  // namespace nntile::tile

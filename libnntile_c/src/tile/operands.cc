@@ -2,10 +2,10 @@
 // Which blocks of which tiles a node reads: a view of aligned tiles is strided blocks in place;
 // where cuts do not line up, the fewest copies make dense tiles.
 #include "base/error.hh"
-#include "base/merge_dims.hh"
 #include "tile/cost.hh"
 #include "tile/layouts.hh"
 #include "tile/lowering.hh"
+#include "tile/task_parts.hh"
 
 namespace nntile::tile {
 
@@ -215,7 +215,7 @@ void Lowering::copy_list(std::span<const Piece> pieces, std::span<const uint32_t
     }
 }
 
-static std::vector<OperandTile> dense_tiles(const Grid& grid, std::span<const uint32_t> ids) {
+std::vector<OperandTile> dense_tiles(const Grid& grid, std::span<const uint32_t> ids) {
     std::vector<OperandTile> tiles;
     tiles.reserve(ids.size());
     for (size_t i = 0; i < ids.size(); ++i)
@@ -324,46 +324,12 @@ const OperandTiles& Lowering::operand(uint32_t v, const Cuts& cuts, bool dense) 
     return result;
 }
 
-void Lowering::give_away(uint32_t v, const OperandTiles& copies) {
-    for (const auto& seen : seen_[v]) seen->given |= &seen->tiles == &copies;
-}
-
 void Lowering::spread(uint32_t v, const Grid& from, std::span<const OperandTile> tiles, DType dtype,
                       uint32_t node) {
     const graph::Value& value = graph_.value(v);
     if (value.sizes.empty() || product(value.sizes) > 0)
         copy_pieces(grids_[v], tiles_[v], Layout::dense(value.sizes), from, tiles, value.dtype,
                     dtype, true, node);
-}
-
-SmallVector<size_t, 8> coalesce_task(Task& task, const Flags& may_merge, const Flags& keep) {
-    SmallVector<Dims*, 8> strides;
-    for (Operand& o : task.operands)
-        if (!o.strides.empty()) strides.push_back(&o.strides);
-    if (!task.index_strides.empty()) strides.push_back(&task.index_strides);
-    SmallVector<size_t, 8> dims;  // that are left without those of size 1
-    for (size_t i = 0; i < task.sizes.size(); ++i) {
-        if (task.sizes[i] == 1 && !keep[i]) continue;
-        task.sizes[dims.size()] = task.sizes[i];
-        for (Dims* own : strides) (*own)[dims.size()] = (*own)[i];
-        dims.push_back(i);
-    }
-    const auto may_join = [&](int d) {
-        const size_t last = dims[d - 1], own = dims[d];
-        bool may = !keep[last] && !keep[own];
-        for (size_t j = last; j < own; ++j) may = may && may_merge[j];
-        return may;
-    };
-    SmallVector<int64_t*, 8> arrays;
-    for (Dims* own : strides) arrays.push_back(own->data());
-    SmallVector<int, 8> first(dims.size());
-    const auto left = static_cast<size_t>(merge_dims(
-        {task.sizes.data(), dims.size()}, {arrays.data(), arrays.size()}, may_join, first.data()));
-    task.sizes.resize(left);
-    for (Dims* own : strides) own->resize(left);
-    SmallVector<size_t, 8> first_dims;
-    for (size_t d = 0; d < left; ++d) first_dims.push_back(dims[first[d]]);
-    return first_dims;
 }
 
 }  // namespace nntile::tile

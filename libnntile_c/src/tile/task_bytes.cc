@@ -84,7 +84,7 @@ TaskBytes::Operand TaskBytes::operand_of(uint32_t v, bool output) const {
     return o;
 }
 
-// As NodeTasks::reuse_copy()
+// As Reuse::take_copy()
 int TaskBytes::taken_by(const graph::Node& node, size_t output, const Job& job) const {
     const uint32_t i = namesake_of(related_.graph, node, output);
     if (i >= node.inputs.size() || node.inputs[i] == no_value) return -1;

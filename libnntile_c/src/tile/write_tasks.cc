@@ -25,20 +25,19 @@ void Lowering::lower_write(uint32_t number) {
             if (program || fits_place(maker, made, blocks_of(*place, base))) {
                 take_base(number);
                 const OperandTiles blocks = blocks_of(*place, tiles_[node.outputs[0]]);
-                return lower_node(maker, made, &blocks);
+                return add_tasks_of(maker, made, &blocks);
             }
         }
-        lower_node(maker, made);
+        add_tasks_of(maker, made);
     }
     const uint32_t base = node.inputs[0], data = graph::data_of(node), v = node.outputs[0];
     const Layout layout = graph::target_of(graph_, node);
     const DType dtype = graph_.value(v).dtype;
     const OperandTiles& old = operand(base, tiling_.values[v].cuts);
-    tiles_[v] = add_tiles(v, grids_[v], dtype, role_of(v));
     if (old.own && dies_at(base, number) && graph_.base_of(data) != base) {
-        for (size_t i = 0; i < tiles_[v].size(); ++i)
-            out_.tiles.tiles[tiles_[v][i]].reuses = tiles_[base][i];
+        take_base(number);
     } else {
+        tiles_[v] = add_tiles(v, grids_[v], dtype, role_of(v));
         for (size_t i = 0; i < tiles_[v].size(); ++i) {
             const Dims sizes = grids_[v].sizes_of(grids_[v].segments_of(static_cast<int64_t>(i)));
             add_copy(dtype, old.tiles[i], dtype, {tiles_[v][i], 0, dense_strides(sizes)}, sizes,
