@@ -15,14 +15,17 @@ std::string name_of(const Graph& graph, const Node& node) {
     std::string name = node.row->epilogue ? node.row->name : "";
     const auto& code = node.program->code;
     static const int cast = kernels::find_map("cast");
-    if (has_prologue(node) && code.size() == 1 && code[0].primitive == cast) return "copy";
+    if (parts_of(node).before && code.size() == 1 && code[0].primitive == cast) return "copy";
     for (size_t k = 0; k < code.size() && k < few; ++k)
         name +=
             (name.empty() ? "" : "+") + std::string(kernels::map_rows()[code[k].primitive].name);
     return code.size() > few ? name + "+.." : name;
 }
 
-uint32_t data_of(const Node& node) { return node.program ? node.outputs[1] : node.inputs[1]; }
+uint32_t data_of(const Node& node) {
+    const Part made = parts_of(node).before;
+    return made ? made.outputs[0] : node.inputs[1];
+}
 
 Layout target_of(const Graph& graph, const Node& node) {
     const auto attr = [&](std::string_view name) -> const Attr& {
@@ -182,10 +185,9 @@ std::vector<uint32_t> Graph::add_prologue(const OpRow& row, std::span<const uint
     place_scalars(row, attrs);
     place_scalars(*code.program, code.attrs);
     const Placed placed(place, text);
-    Node node{&row, compute, -1, no_value, {}, {}, std::move(attrs), std::move(code.program)};
+    Node node{&row, compute, -1, no_value, {}, {}, std::move(attrs)};
     node.inputs.append(in.begin(), in.end());
-    node.inputs.append(code.inputs.begin(), code.inputs.end());
-    node.attrs.insert(node.attrs.end(), code.attrs.begin(), code.attrs.end());
+    append_program(node, std::move(code));
     append(std::move(node), out);
     check_program(*this, nodes.back());
     return {nodes.back().outputs.begin(), nodes.back().outputs.end()};
@@ -241,9 +243,7 @@ std::vector<uint32_t> Graph::add_epilogue(std::shared_ptr<const kernels::Program
     Node& node = nodes.back();
     for (uint32_t v : in) check_value(v, node.row->name);
     place_scalars(*program, attrs);
-    node.program = std::move(program);
-    node.inputs.append(in.begin(), in.end());
-    node.attrs.insert(node.attrs.end(), attrs.begin(), attrs.end());
+    append_program(node, {std::move(program), {in.begin(), in.end()}, std::move(attrs)});
     add_outputs(static_cast<uint32_t>(nodes.size() - 1), out);
     check_program(*this, node);
     return {node.outputs.begin() + 1, node.outputs.end()};

@@ -22,11 +22,12 @@ NodeView::NodeView(const graph::Graph& of, const Tiling& tiling, uint32_t n,
       node(with),
       number(n),
       space(space_of(of, with)),
-      epilogue(graph::has_epilogue(with)),
+      parts(graph::parts_of(with)),
+      epilogue(parts.after),
       n_in(with.inputs.size()),
       n_out(with.outputs.size()),
-      own_in(epilogue ? graph::own_of(with).inputs : n_in),
-      own_out(epilogue ? graph::own_of(with).outputs : n_out) {
+      own_in(parts.own.inputs.size()),
+      own_out(parts.own.outputs.size()) {
     const schema::OpRow& row = *node.row;
     const bool copies = is_plain_copy(graph, node);
     if (!is_host())
@@ -222,9 +223,9 @@ private:
     // The task's program reads the product as it is after `map_row`, rounded to its own dtype.
     void read_joined(Task& task, std::string_view map_row) const {
         const int row = kernels::find_map(map_row);
-        task.program = behind_join(*view_.program, row, blocks_.dtypes[0],
-                                   graph_.value(node_.outputs[0]).dtype,
-                                   node_.attrs.size() - graph::own_of(node_).attrs);
+        task.program =
+            behind_join(*view_.program, row, blocks_.dtypes[0],
+                        graph_.value(node_.outputs[0]).dtype, view_.parts.after.attrs.size());
         add_default_params(row, task.params);
     }
     void read_rounded(Task& task) const {

@@ -4,6 +4,7 @@
 
 #include <optional>
 
+#include "graph/program.hh"
 #include "tile/lower.hh"
 #include "tile/relation.hh"
 
@@ -51,6 +52,7 @@ struct NodeView {
     const graph::Node& node;
     const uint32_t number;
     const NodeSpace space;
+    const graph::Parts parts;  // own and after; a program before it is a node of its own here
     const bool epilogue;
     const size_t n_in, n_out;
     const size_t own_in, own_out;  // without those of an epilogue

@@ -50,8 +50,9 @@ private:
         if (tiles_[y.tile].value == none) return take_copy(task, k);
         const graph::Value& value = graph_.value(tiles_[y.tile].value);
         if (value.source != task.node || value.kind != graph::ValueKind::result) return;
-        const size_t own = graph::own_of(node).outputs;
-        if (!graph::has_prologue(node)) take_operand(task, y, node, value.output);
+        const graph::Parts parts = graph::parts_of(node);
+        const size_t own = parts.own.outputs.size();
+        if (!parts.before) take_operand(task, y, node, value.output);
         else if (value.output >= own)
             take_operand(task, y, graph::prologue_of(node), value.output - own);
     }
@@ -74,9 +75,10 @@ private:
     // Result k of an epilogue takes the memory of the product, or of an operand of its program.
     void take_operand(const Task& task, const Operand& y, const graph::Node& node, size_t k) {
         if (only_moves(node.row->rule)) return;
-        const bool map = node.row->rule == schema::Rule::map, epilogue = graph::has_epilogue(node);
-        const size_t first = epilogue ? graph::own_of(node).inputs : 0;
-        const bool behind = epilogue && k >= graph::own_of(node).outputs;
+        const graph::Parts parts = graph::parts_of(node);
+        const bool map = node.row->rule == schema::Rule::map, epilogue{parts.after};
+        const size_t first = epilogue ? parts.own.inputs.size() : 0;
+        const bool behind = k >= parts.own.outputs.size();
         if (behind && take_value(task, node.outputs[0], y)) return;
         const bool any = map ? node.outputs.size() == 1 || node.program : behind;
         // Of rows that are neither maps nor programs only a namesake may be written

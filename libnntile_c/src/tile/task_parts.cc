@@ -34,8 +34,8 @@ void add_params(Task& task, const graph::Node& node, const NodeSpace& space, boo
 }
 
 void add_program_params(Task& task, const graph::Node& node) {
-    for (size_t k = graph::own_of(node).attrs; k < node.attrs.size(); ++k)
-        task.params.push_back(param_of(node.attrs[k]));
+    for (const schema::Attr& a : graph::parts_of(node).after.attrs)
+        task.params.push_back(param_of(a));
 }
 
 void set_index(Task& task, const NodeSpace& space, const Grid& iteration, const Dims& segments) {

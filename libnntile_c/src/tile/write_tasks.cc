@@ -16,7 +16,7 @@ static OperandTiles blocks_of(OperandTiles place, std::span<const uint32_t> tile
 
 void Lowering::lower_write(uint32_t number) {
     const graph::Node& node = graph_.nodes[number];
-    const bool program = graph::has_prologue(node);
+    const bool program{graph::parts_of(node).before};
     if (program || maker_[number] != none) {
         const uint32_t maker = program ? number : maker_[number];
         const graph::Node made = program ? graph::prologue_of(node) : graph_.nodes[maker];
@@ -61,7 +61,7 @@ uint32_t Lowering::write_of(uint32_t number) const {
         ++next;
     if (next == graph_.nodes.size() || last_use_[node.outputs[0]] != next) return none;
     const graph::Node& write = graph_.nodes[next];
-    if (write.row->rule != schema::Rule::write || graph::has_prologue(write) ||
+    if (write.row->rule != schema::Rule::write || graph::parts_of(write).before ||
         graph::data_of(write) != node.outputs[0] || maker_[next] != none)
         return none;
     for (uint32_t n = number + 1; n < next; ++n)

@@ -159,24 +159,19 @@ private:
         Node& node = g_.nodes[n];
         if (seen != result) reshape(node, seen, rewriter);
         fused.where = node.where;
-        std::vector<Attr> attrs;
-        fused.program = with_result_last(node, result, fused, attrs);
-        fused.attrs.insert(fused.attrs.end(), attrs.begin(), attrs.end());
+        append_program(fused, with_result_last(code_of(g_, node), result));
         fused.outputs.append(node.outputs.begin(), node.outputs.end());
         rewriter.erase(product);
         rewriter.replace(n, std::move(fused));
     }
 
-    // The program of a node, whose inputs but the result go to `fused` and whose last input
-    // register is the result.
-    std::shared_ptr<const kernels::Program> with_result_last(const Node& node, uint32_t result,
-                                                             Node& fused,
-                                                             std::vector<Attr>& attrs) const {
-        Code code = code_of(g_, node);
+    // The program whose last input register is the result, which is no input of the code.
+    static Code with_result_last(Code code, uint32_t result) {
+        std::vector<uint32_t> inputs;
         std::map<uint32_t, uint8_t> registers;  // by value
         for (uint32_t v : code.inputs)
             if (v != result && registers.emplace(v, static_cast<uint8_t>(registers.size())).second)
-                fused.inputs.push_back(v);
+                inputs.push_back(v);
         registers.emplace(result, static_cast<uint8_t>(registers.size()));
         const auto n_in = static_cast<uint8_t>(registers.size());
         auto program = std::make_shared<kernels::Program>(*code.program);
@@ -187,9 +182,8 @@ private:
             for (uint8_t& r : i.out) r -= shift;
         }
         program->n_registers -= shift;
-        attrs = std::move(code.attrs);
         program->n_in = n_in;
-        return program;
+        return {std::move(program), std::move(inputs), std::move(code.attrs)};
     }
 
     Graph& g_;

@@ -40,13 +40,11 @@ void fuse_writes(Graph& g) {
         // The write may see it reshaped
         const auto part = viewed(target_of(g, write), g.value(data).sizes);
         if (!part) continue;
-        Code code = code_of(g, maker);
-        Node fused{write.row,   write.compute,          -1,
-                   maker.where, {write.inputs[0]},      {write.outputs[0], data},
-                   write.attrs, std::move(code.program)};
-        fused.inputs.append(code.inputs.begin(), code.inputs.end());
+        Node fused{write.row,   write.compute,     -1,
+                   maker.where, {write.inputs[0]}, {write.outputs[0], data},
+                   write.attrs};
         fused.attrs[schema::attr_index(*write.row, "strides")].ints = part->strides;
-        fused.attrs.insert(fused.attrs.end(), code.attrs.begin(), code.attrs.end());
+        append_program(fused, code_of(g, maker));
         rewriter.erase(made_by);
         rewriter.replace(n, std::move(fused));
         any = true;
