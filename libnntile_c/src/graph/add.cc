@@ -169,9 +169,9 @@ std::vector<uint32_t> Graph::add(const OpRow& row, std::span<const uint32_t> in,
     return {nodes.back().outputs.begin(), nodes.back().outputs.end()};
 }
 
-std::vector<uint32_t> Graph::add_prologue(const OpRow& row, std::span<const uint32_t> in,
-                                          std::vector<Attr> attrs, Code code, DType compute,
-                                          std::span<const Type> wanted, std::string_view text) {
+void Graph::add_prologue(const OpRow& row, std::span<const uint32_t> in, std::vector<Attr> attrs,
+                         Code code, DType compute, std::span<const Type> wanted,
+                         std::string_view text) {
     check(row.prologue >= 0 && wanted.size() == row.outputs.size() + 1, Status::invalid_argument,
           row.name, ": no program can make ", wanted.size(), " results with it");
     std::vector<Type> types = types_of(row.name, in);
@@ -190,7 +190,6 @@ std::vector<uint32_t> Graph::add_prologue(const OpRow& row, std::span<const uint
     append_program(node, std::move(code));
     append(std::move(node), out);
     check_program(*this, nodes.back());
-    return {nodes.back().outputs.begin(), nodes.back().outputs.end()};
 }
 
 void Graph::place_scalars(const OpRow& row, std::span<Attr> attrs) {
@@ -214,39 +213,26 @@ void Graph::place_scalars(const kernels::Program& program, std::span<Attr> attrs
     }
 }
 
-std::vector<uint32_t> Graph::add_program(std::shared_ptr<const kernels::Program> program,
-                                         std::span<const uint32_t> in, std::vector<Attr> attrs,
-                                         std::span<const Type> out, std::string_view text) {
-    for (uint32_t v : in) check_value(v, "map");
-    place_scalars(*program, attrs);
+void Graph::add_program(Code code, std::span<const Type> out, std::string_view text) {
+    for (uint32_t v : code.inputs) check_value(v, "map");
+    place_scalars(*code.program, code.attrs);
     const Placed placed(place, text);
-    Node node{&program_row(),
-              out.empty() ? DType::none : out[0].dtype,
-              -1,
-              no_value,
-              {},
-              {},
-              std::move(attrs),
-              std::move(program)};
-    node.inputs.append(in.begin(), in.end());
+    Node node{&program_row(), out.empty() ? DType::none : out[0].dtype, -1, no_value, {}, {}, {}};
+    append_program(node, std::move(code));
     append(std::move(node), out);
     check_program(*this, nodes.back());
-    return {nodes.back().outputs.begin(), nodes.back().outputs.end()};
 }
 
-std::vector<uint32_t> Graph::add_epilogue(std::shared_ptr<const kernels::Program> program,
-                                          std::span<const uint32_t> in, std::vector<Attr> attrs,
-                                          std::span<const Type> out) {
+void Graph::add_epilogue(Code code, std::span<const Type> out) {
     check(!nodes.empty() && nodes.back().row->epilogue && !nodes.back().program,
           Status::invalid_argument, nodes.empty() ? "map" : nodes.back().row->name,
           ": no program can run on its result");
     Node& node = nodes.back();
-    for (uint32_t v : in) check_value(v, node.row->name);
-    place_scalars(*program, attrs);
-    append_program(node, {std::move(program), {in.begin(), in.end()}, std::move(attrs)});
+    for (uint32_t v : code.inputs) check_value(v, node.row->name);
+    place_scalars(*code.program, code.attrs);
+    append_program(node, std::move(code));
     add_outputs(static_cast<uint32_t>(nodes.size() - 1), out);
     check_program(*this, node);
-    return {node.outputs.begin() + 1, node.outputs.end()};
 }
 
 void Graph::append(Node node, std::span<const Type> out) {

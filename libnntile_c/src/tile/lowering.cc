@@ -63,7 +63,7 @@ void Lowering::bind_input(const graph::Input& input) {
     tiles_[v] = add_tiles(v, grids_[v], value.dtype,
                           overwritable_[v] ? TileRole::temporary : TileRole::output);
     copy_pieces(old, from, Layout::dense(value.sizes), grids_[v], dense_tiles(grids_[v], tiles_[v]),
-                value.dtype, value.dtype, false, none);
+                value.dtype, value.dtype, false);
 }
 
 bool Lowering::is_unread(const NodeView& view, size_t output) const {
@@ -144,11 +144,11 @@ void Lowering::add_tasks_of(uint32_t number, const graph::Node& node, const Oper
     }
     check(tasks.has_value(), Status::internal, node.row->name,
           ": dense operands do not fit the kernel");
-    for (Task& task : *tasks) push(std::move(task));
+    std::move(tasks->begin(), tasks->end(), std::back_inserter(out_.tiles.tasks));
     for (size_t k = 0; k < view.n_out; ++k)
         if (!blocks.outputs[k].own && !is_unread(view, k))
             spread(node.outputs[k], blocks.outputs[k].grid, blocks.outputs[k].tiles,
-                   blocks.dtypes[k], number);
+                   blocks.dtypes[k]);
 }
 
 // Whatever dims merge there. A sum of parts may need more digits on the way than the result has.

@@ -37,17 +37,17 @@ private:
     uint32_t whole_tile(uint32_t base);  // one dense tile with all of a value
     // Tiles of a grid to or from one dense tile with all of their value.
     void copy_whole(const Grid& grid, std::span<const uint32_t> tiles, uint32_t all, DType dtype,
-                    bool into_whole, uint32_t node);
+                    bool into_whole);
     // Pieces of one value go to or come from dense tiles of a view of it.
     void copy_pieces(const Grid& base_grid, std::span<const uint32_t> base_tiles,
                      const Layout& layout, const Grid& view_grid,
                      std::span<const OperandTile> view_tiles, DType base_dtype, DType view_dtype,
-                     bool into_base, uint32_t node);
+                     bool into_base);
     void copy_list(std::span<const Piece> pieces, std::span<const uint32_t> base_tiles,
                    const Grid& view_grid, std::span<const OperandTile> view_tiles, DType base_dtype,
-                   DType view_dtype, bool into_base, uint32_t node);
+                   DType view_dtype, bool into_base);
     void add_copy(DType from_dtype, const OperandTile& from, DType to_dtype, const OperandTile& to,
-                  std::span<const int64_t> sizes, Access access, uint32_t node);
+                  std::span<const int64_t> sizes, Access access);
     // Makes a copy a part of the last task, which copies into other parts of the same rows. False:
     // it is none of it.
     bool join_copy(const Task& copy);
@@ -77,10 +77,9 @@ private:
     // One dense tile for a result that an op makes whole; finish_whole() spreads it if the value is
     // cut.
     uint32_t whole_output(uint32_t value);
-    void finish_whole(uint32_t value, uint32_t tile, uint32_t node);
+    void finish_whole(uint32_t value, uint32_t tile);
     // Dense tiles of another grid to the value's own tiles.
-    void spread(uint32_t value, const Grid& from, std::span<const OperandTile> tiles, DType dtype,
-                uint32_t node);
+    void spread(uint32_t value, const Grid& from, std::span<const OperandTile> tiles, DType dtype);
     // The value's data may be overwritten after node `number`: nobody reads it later.
     bool dies_at(uint32_t value, uint32_t number) const;
 
@@ -94,8 +93,6 @@ private:
     std::optional<OperandTiles> place_in_base(uint32_t number, const graph::Node& made) const;
     // Tiles of the result of write `number` in the memory of the base's.
     void take_base(uint32_t number);
-
-    void push(Task task);
 
     const graph::Graph& graph_;
     const Tiling& tiling_;

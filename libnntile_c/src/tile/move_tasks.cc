@@ -29,9 +29,8 @@ uint32_t Lowering::whole_output(uint32_t v) {
     return add_tiles(none, grid_of(value.sizes, {}), value.dtype, TileRole::temporary)[0];
 }
 
-void Lowering::finish_whole(uint32_t v, uint32_t tile, uint32_t node) {
-    if (tiles_[v].size() > 1)
-        copy_whole(grids_[v], tiles_[v], tile, graph_.value(v).dtype, false, node);
+void Lowering::finish_whole(uint32_t v, uint32_t tile) {
+    if (tiles_[v].size() > 1) copy_whole(grids_[v], tiles_[v], tile, graph_.value(v).dtype, false);
 }
 
 // The same bytes on both sides, so copies in the new dtype: of the whole, or range by range.
@@ -43,8 +42,8 @@ void Lowering::lower_bits(uint32_t number) {
     if (!is_dense(graph_.layout_of(v)) || grids_[made].tiles() == 1) {
         const uint32_t from = dense_input(v), to = whole_output(made);
         add_copy(dtype, {from, 0, {1}}, dtype, {to, 0, {1}}, graph_.value(made).sizes,
-                 Access::write, number);
-        finish_whole(made, to, number);
+                 Access::write);
+        finish_whole(made, to);
         return;
     }
     const Grid ranges = ranges_of_bits(v, made);
@@ -62,12 +61,11 @@ void Lowering::lower_bits(uint32_t number) {
         block.offset = block.offset * from_size / size;
         to.push_back({ids[t], 0, {1}});
         add_copy(dtype, block, dtype, to.back(),
-                 ranges.sizes_of(ranges.segments_of(static_cast<int64_t>(t))), Access::write,
-                 number);
+                 ranges.sizes_of(ranges.segments_of(static_cast<int64_t>(t))), Access::write);
     }
     if (!in_place)
         copy_pieces(grids_[made], tiles_[made], Layout::dense(graph_.value(made).sizes), ranges, to,
-                    dtype, dtype, true, number);
+                    dtype, dtype, true);
 }
 
 // Ranges of the bytes of v, none of which ends within an element: the tiles of `bytes`, if they are
@@ -105,9 +103,7 @@ OperandTiles Lowering::flat(uint32_t v, const Grid& ranges) {
     }
     if (fits)
         for (OperandTile& tile : found.tiles) tile.tile = tiles_[base][tile.tile];
-    else
-        copy_pieces(grids_[base], tiles_[base], layout, ranges, found.tiles, dtype, dtype, false,
-                    node_);
+    else copy_pieces(grids_[base], tiles_[base], layout, ranges, found.tiles, dtype, dtype, false);
     return found;
 }
 

@@ -41,13 +41,13 @@ void Lowering::lower_write(uint32_t number) {
         for (size_t i = 0; i < tiles_[v].size(); ++i) {
             const Dims sizes = grids_[v].sizes_of(grids_[v].segments_of(static_cast<int64_t>(i)));
             add_copy(dtype, old.tiles[i], dtype, {tiles_[v][i], 0, dense_strides(sizes)}, sizes,
-                     Access::write, number);
+                     Access::write);
         }
     }
     if (layout.numel() == 0) return;
     const OperandTiles& source = operand(data, tiling_.values[data].cuts);
     copy_pieces(grids_[v], tiles_[v], layout, source.grid, source.tiles, dtype,
-                graph_.value(data).dtype, true, number);
+                graph_.value(data).dtype, true);
 }
 
 uint32_t Lowering::write_of(uint32_t number) const {
