@@ -2,7 +2,6 @@
 #include "pipeline.hh"
 
 #include <algorithm>
-#include <array>
 #include <cstdio>
 
 #include "base/error.hh"
@@ -15,18 +14,6 @@
 namespace nntile {
 
 namespace {
-
-struct Pass {
-    const char* name;
-    void (*run)(graph::Graph&);
-};
-
-// In this order: each sees what the ones before it left.
-constexpr std::array passes{
-    Pass{"remove_dead", graph::remove_dead},       Pass{"own_outputs", graph::own_outputs},
-    Pass{"fuse_maps", graph::fuse_maps},           Pass{"fuse_writes", graph::fuse_writes},
-    Pass{"fuse_epilogues", graph::fuse_epilogues},
-};
 
 // Of the values of another graph, by new numbers; empty where one has gone.
 std::vector<tile::SavedCut> renumbered(std::vector<tile::SavedCut> cuts,
@@ -60,7 +47,7 @@ void recompute(Compiled& c, const tile::AxisCuts& cuts) {
 }  // namespace
 
 void run_passes(graph::Graph& graph, const PassSeen& seen) {
-    for (const Pass& pass : passes) {
+    for (const graph::Pass& pass : graph::passes()) {
         pass.run(graph);
         if (seen) seen(pass.name, graph);
     }

@@ -72,7 +72,7 @@ int main(void) {
     OK(nntile_capture_end(record, &capture, &error));
     CHECK(second_of(y) == 1 + 2 * 11); /* it has run */
 
-    CHECK(nntile_capture_slots(capture) == 3 && nntile_capture_numbers(capture, NULL, 0) == 1);
+    CHECK(nntile_capture_slots(capture) == 3);
     uint32_t slot_x = 0, slot_y = 0;
     for (size_t k = 0; k < 3; ++k) {
         nntile_capture_slot slot = {.struct_size = sizeof slot};
@@ -118,19 +118,12 @@ int main(void) {
     FAILS(NNTILE_NOT_FOUND, "no longer there",
           nntile_capture_replay(capture, NULL, 0, NULL, 0, 0, 0, &error));
 
-    /* two of the same: equal digests */
     nntile_capture* more[2];
-    uint64_t words[2][2];
     for (int k = 0; k < 2; ++k) {
         OK(nntile_capture_begin(record, 0, 0, &error));
         add(x, other, result, 3 + k);
         OK(nntile_capture_end(record, &more[k], &error));
-        nntile_capture_digest(more[k], words[k]);
     }
-    CHECK(memcmp(words[0], words[1], sizeof words[0]) == 0);
-    nntile_capture_digest(capture, words[1]);
-    CHECK(memcmp(words[0], words[1], sizeof words[0]) != 0);
-
     /* in what they differ: the op, and both numbers */
     char* text = NULL;
     const uint32_t live = 0;

@@ -58,14 +58,6 @@ size_t nntile_capture_slots(const nntile_capture* capture);
 nntile_status nntile_capture_slot_get(const nntile_capture* capture, size_t slot,
                                       nntile_capture_slot* out, nntile_error** error);
 
-/** Run-time numbers as nntile_capture_pending_numbers(); those that were drawn from the generator
- * are 0. Since 0.1. */
-size_t nntile_capture_numbers(const nntile_capture* capture, int64_t* bits, size_t n);
-
-/** Two words that are equal for captures of the same ops on the same shapes, slots and data from
- * the host; numbers and arguments of functions on the host do not count. Since 0.1. */
-void nntile_capture_digest(const nntile_capture* capture, uint64_t words[2]);
-
 /** The first thing in which a capture is not an earlier one, with its op and line; *text is "" if
  * there is none. Numbers that are `live` (see nntile_capture_number) do not count. Free it with
  * nntile_text_free(). Since 0.1. */

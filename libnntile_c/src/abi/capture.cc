@@ -71,26 +71,6 @@ nntile_status nntile_capture_slot_get(const nntile_capture* capture, size_t slot
     });
 }
 
-size_t nntile_capture_numbers(const nntile_capture* capture, int64_t* bits, size_t n) {
-    return guard_value<size_t>(0, [&] {
-        const record::Capture& c = capture_of(capture, "nntile_capture_numbers");
-        for (size_t k = 0; bits && k < std::min(n, c.graph.scalars.size()); ++k)
-            bits[k] = c.graph.scalars[k].i;
-        for (const record::Random& r : c.random)
-            if (bits && r.scalar < n) bits[r.scalar] = 0;
-        return c.graph.scalars.size();
-    });
-}
-
-void nntile_capture_digest(const nntile_capture* capture, uint64_t words[2]) {
-    guard(nullptr, [&] {
-        need(words, "nntile_capture_digest", "words");
-        const Hash& digest = capture_of(capture, "nntile_capture_digest").digest;
-        words[0] = digest.a;
-        words[1] = digest.b;
-    });
-}
-
 nntile_status nntile_capture_difference(const nntile_capture* earlier,
                                         const nntile_capture* capture, const uint32_t* live,
                                         size_t n_live, char** text, nntile_error** error) {

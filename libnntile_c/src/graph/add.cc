@@ -15,14 +15,17 @@ std::string name_of(const Graph& graph, const Node& node) {
     std::string name = node.row->epilogue ? node.row->name : "";
     const auto& code = node.program->code;
     static const int cast = kernels::find_map("cast");
-    if (has_prologue(node) && code.size() == 1 && code[0].primitive == cast) return "copy";
+    if (parts_of(node).before && code.size() == 1 && code[0].primitive == cast) return "copy";
     for (size_t k = 0; k < code.size() && k < few; ++k)
         name +=
             (name.empty() ? "" : "+") + std::string(kernels::map_rows()[code[k].primitive].name);
     return code.size() > few ? name + "+.." : name;
 }
 
-uint32_t data_of(const Node& node) { return node.program ? node.outputs[1] : node.inputs[1]; }
+uint32_t data_of(const Node& node) {
+    const Part made = parts_of(node).before;
+    return made ? made.outputs[0] : node.inputs[1];
+}
 
 Layout target_of(const Graph& graph, const Node& node) {
     const auto attr = [&](std::string_view name) -> const Attr& {
@@ -166,9 +169,9 @@ std::vector<uint32_t> Graph::add(const OpRow& row, std::span<const uint32_t> in,
     return {nodes.back().outputs.begin(), nodes.back().outputs.end()};
 }
 
-std::vector<uint32_t> Graph::add_prologue(const OpRow& row, std::span<const uint32_t> in,
-                                          std::vector<Attr> attrs, Code code, DType compute,
-                                          std::span<const Type> wanted, std::string_view text) {
+void Graph::add_prologue(const OpRow& row, std::span<const uint32_t> in, std::vector<Attr> attrs,
+                         Code code, DType compute, std::span<const Type> wanted,
+                         std::string_view text) {
     check(row.prologue >= 0 && wanted.size() == row.outputs.size() + 1, Status::invalid_argument,
           row.name, ": no program can make ", wanted.size(), " results with it");
     std::vector<Type> types = types_of(row.name, in);
@@ -182,13 +185,11 @@ std::vector<uint32_t> Graph::add_prologue(const OpRow& row, std::span<const uint
     place_scalars(row, attrs);
     place_scalars(*code.program, code.attrs);
     const Placed placed(place, text);
-    Node node{&row, compute, -1, no_value, {}, {}, std::move(attrs), std::move(code.program)};
+    Node node{&row, compute, -1, no_value, {}, {}, std::move(attrs)};
     node.inputs.append(in.begin(), in.end());
-    node.inputs.append(code.inputs.begin(), code.inputs.end());
-    node.attrs.insert(node.attrs.end(), code.attrs.begin(), code.attrs.end());
+    append_program(node, std::move(code));
     append(std::move(node), out);
     check_program(*this, nodes.back());
-    return {nodes.back().outputs.begin(), nodes.back().outputs.end()};
 }
 
 void Graph::place_scalars(const OpRow& row, std::span<Attr> attrs) {
@@ -212,41 +213,26 @@ void Graph::place_scalars(const kernels::Program& program, std::span<Attr> attrs
     }
 }
 
-std::vector<uint32_t> Graph::add_program(std::shared_ptr<const kernels::Program> program,
-                                         std::span<const uint32_t> in, std::vector<Attr> attrs,
-                                         std::span<const Type> out, std::string_view text) {
-    for (uint32_t v : in) check_value(v, "map");
-    place_scalars(*program, attrs);
+void Graph::add_program(Code code, std::span<const Type> out, std::string_view text) {
+    for (uint32_t v : code.inputs) check_value(v, "map");
+    place_scalars(*code.program, code.attrs);
     const Placed placed(place, text);
-    Node node{&program_row(),
-              out.empty() ? DType::none : out[0].dtype,
-              -1,
-              no_value,
-              {},
-              {},
-              std::move(attrs),
-              std::move(program)};
-    node.inputs.append(in.begin(), in.end());
+    Node node{&program_row(), out.empty() ? DType::none : out[0].dtype, -1, no_value, {}, {}, {}};
+    append_program(node, std::move(code));
     append(std::move(node), out);
     check_program(*this, nodes.back());
-    return {nodes.back().outputs.begin(), nodes.back().outputs.end()};
 }
 
-std::vector<uint32_t> Graph::add_epilogue(std::shared_ptr<const kernels::Program> program,
-                                          std::span<const uint32_t> in, std::vector<Attr> attrs,
-                                          std::span<const Type> out) {
+void Graph::add_epilogue(Code code, std::span<const Type> out) {
     check(!nodes.empty() && nodes.back().row->epilogue && !nodes.back().program,
           Status::invalid_argument, nodes.empty() ? "map" : nodes.back().row->name,
           ": no program can run on its result");
     Node& node = nodes.back();
-    for (uint32_t v : in) check_value(v, node.row->name);
-    place_scalars(*program, attrs);
-    node.program = std::move(program);
-    node.inputs.append(in.begin(), in.end());
-    node.attrs.insert(node.attrs.end(), attrs.begin(), attrs.end());
+    for (uint32_t v : code.inputs) check_value(v, node.row->name);
+    place_scalars(*code.program, code.attrs);
+    append_program(node, std::move(code));
     add_outputs(static_cast<uint32_t>(nodes.size() - 1), out);
     check_program(*this, node);
-    return {node.outputs.begin() + 1, node.outputs.end()};
 }
 
 void Graph::append(Node node, std::span<const Type> out) {

@@ -114,21 +114,15 @@ public:
     // Rule host: outputs are what `outputs` says.
     std::vector<uint32_t> add_host(Host host, std::span<const uint32_t> inputs,
                                    std::span<const Type> outputs, std::string_view where = {});
-    // Several map nodes in one: attrs are those of its instructions, outputs what `outputs` says,
-    // of one shape.
-    std::vector<uint32_t> add_program(std::shared_ptr<const kernels::Program> program,
-                                      std::span<const uint32_t> inputs, std::vector<Attr> attrs,
-                                      std::span<const Type> outputs, std::string_view where = {});
-    // The last node, whose row has `epilogue`, runs a program on its result; see program.hh. Gives
-    // the new outputs.
-    std::vector<uint32_t> add_epilogue(std::shared_ptr<const kernels::Program> program,
-                                       std::span<const uint32_t> inputs, std::vector<Attr> attrs,
-                                       std::span<const Type> outputs);
+    // Several map nodes in one; outputs are of one shape.
+    void add_program(Code code, std::span<const Type> outputs, std::string_view where = {});
+    // The last node, whose row has `epilogue`, runs a program on its result; see program.hh.
+    void add_epilogue(Code code, std::span<const Type> outputs);
     // As add(), but a program makes the operand that the row has as `prologue`; see program.hh.
     // `inputs` are without it, `wanted` are all outputs, the operand last.
-    std::vector<uint32_t> add_prologue(const OpRow& row, std::span<const uint32_t> inputs,
-                                       std::vector<Attr> attrs, Code code, DType compute,
-                                       std::span<const Type> wanted, std::string_view where = {});
+    void add_prologue(const OpRow& row, std::span<const uint32_t> inputs, std::vector<Attr> attrs,
+                      Code code, DType compute, std::span<const Type> wanted,
+                      std::string_view where = {});
     void set_output(uint32_t value, std::string name = {});
     void name_axis(uint32_t value, uint32_t dim, std::string name);
     // not_found for a name that no dim has; invalid_argument where the segments do not fill its

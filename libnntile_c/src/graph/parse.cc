@@ -280,9 +280,7 @@ private:
             g_.add_prologue(row, own, std::move(attrs), std::move(code), compute, types,
                             s_.comment());
         else g_.add(row, own, std::move(attrs), compute, types, s_.comment());
-        if (program && !prologue)
-            g_.add_epilogue(code.program, code.inputs, std::move(code.attrs),
-                            std::span(types).subspan(1));
+        if (program && !prologue) g_.add_epilogue(std::move(code), std::span(types).subspan(1));
         number_scalars(first_slot, scalars);
     }
 
@@ -347,8 +345,7 @@ private:
     void program(const std::vector<Result>& results) {
         auto [code, scalars] = program_code(operands(), 0, results.size());
         const size_t first_slot = g_.scalars.size();
-        g_.add_program(std::move(code.program), code.inputs, std::move(code.attrs),
-                       types_of(results), s_.comment());
+        g_.add_program(std::move(code), types_of(results), s_.comment());
         number_scalars(first_slot, scalars);
     }
 

@@ -130,15 +130,15 @@ private:
         if (node.row->inputs.empty() || !node.row->inputs.back().variadic())
             while (n > 0 && node.inputs[n - 1] == no_value) --n;
         line.right = node.row->name + arguments(node, n);
-        const Own own = own_of(node);
-        if (node.row == &program_row()) {
-            line.right += program_text(node);
+        const Parts parts = parts_of(node);
+        if (parts.own) {
+            line.right += program_text(parts.own);
             return line;
         }
         if (node.outputs.empty() || node.compute != g_.values[node.outputs[0]].dtype)
             line.right += std::string(" in ") + name_of(node.compute);
-        line.right += attrs_text(*node.row, std::span(node.attrs).first(own.attrs));
-        if (node.program) line.right += program_text(node);
+        line.right += attrs_text(*node.row, parts.own.attrs);
+        if (parts.program()) line.right += program_text(parts.program());
         return line;
     }
 
@@ -173,20 +173,19 @@ private:
 
     // " [r3 = mul(r0, r1) : f32; r4 = add(r3, r2) : bf16 in f32 {alpha = 1}]": registers, dtype of
     // the result, and the type in which it is computed where that is another one.
-    std::string program_text(const Node& node) {
+    std::string program_text(const Part& part) {
         std::string text;
-        const std::span attrs = std::span(node.attrs).subspan(own_of(node).attrs);
         const auto list = [](const auto& registers) {
             std::string out;
             for (uint8_t r : registers) out += (out.empty() ? "r" : ", r") + std::to_string(r);
             return out;
         };
-        for (const kernels::Instruction& i : node.program->code) {
+        for (const kernels::Instruction& i : part.program->code) {
             const OpRow& row = row_of(i);
             text += (text.empty() ? " [" : "; ") + list(i.out) + " = " + row.name + "(" +
                     list(i.in) + ") : " + name_of(i.result);
             if (i.compute != i.result) text += std::string(" in ") + name_of(i.compute);
-            text += attrs_text(row, attrs.subspan(i.first_param, param_count(row)));
+            text += attrs_text(row, part.attrs.subspan(i.first_param, param_count(row)));
         }
         return text + "]";
     }

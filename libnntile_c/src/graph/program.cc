@@ -39,23 +39,35 @@ DType compute_class(DType dtype) {
 
 size_t param_count(const OpRow& row) { return kernels::map_rows()[row.map_row].params.size(); }
 
-Own own_of(const Node& node) {
-    if (!node.program) return {node.inputs.size(), node.outputs.size(), node.attrs.size()};
-    if (node.row == &program_row()) return {0, 0, 0};
-    return {node.row->inputs.size() - (has_prologue(node) ? 1 : 0), node.row->outputs.size(),
-            node.row->attrs.size()};
+Parts parts_of(const Node& node) {
+    const OpRow& row = *node.row;
+    const std::span inputs(node.inputs.begin(), node.inputs.end()),
+        outputs(node.outputs.begin(), node.outputs.end());
+    const std::span attrs(node.attrs);
+    if (!node.program || &row == &program_row())
+        return {{inputs, outputs, attrs, node.program.get()}, {}, {}};
+    const bool before = row.prologue >= 0;
+    const size_t n_in = row.inputs.size() - before, n_out = row.outputs.size(),
+                 n_attrs = row.attrs.size();
+    const Part own{inputs.first(n_in), outputs.first(n_out), attrs.first(n_attrs)},
+        program{inputs.subspan(n_in), outputs.subspan(n_out), attrs.subspan(n_attrs),
+                node.program.get()};
+    return before ? Parts{own, program, {}} : Parts{own, {}, program};
 }
 
-bool has_epilogue(const Node& node) { return node.program && node.row->epilogue; }
-bool has_prologue(const Node& node) { return node.program && node.row->prologue >= 0; }
+void append_program(Node& node, Code code) {
+    node.program = std::move(code.program);
+    node.inputs.append(code.inputs.begin(), code.inputs.end());
+    node.attrs.insert(node.attrs.end(), code.attrs.begin(), code.attrs.end());
+}
 
 Node prologue_of(const Node& node) {
-    const Own own = own_of(node);
-    Node made{&program_row(), DType::none, -1, node.where, {}, {}, {}, node.program};
-    made.inputs.append(node.inputs.begin() + own.inputs, node.inputs.end());
-    made.outputs.append(node.outputs.begin() + own.outputs, node.outputs.end());
-    made.attrs.assign(node.attrs.begin() + static_cast<std::ptrdiff_t>(own.attrs),
-                      node.attrs.end());
+    const Part part = parts_of(node).before;
+    Node made{&program_row(), DType::none, -1, node.where, {}, {}, {}};
+    made.outputs.append(part.outputs.begin(), part.outputs.end());
+    append_program(made, {node.program,
+                          {part.inputs.begin(), part.inputs.end()},
+                          {part.attrs.begin(), part.attrs.end()}});
     return made;
 }
 
@@ -145,18 +157,18 @@ static bool broadcasts(const Dims& from, const Dims& to) {
 
 void check_program(const Graph& graph, const Node& node) {
     const kernels::Program& p = *node.program;
-    const Own own = own_of(node);
+    const Parts parts = parts_of(node);
+    const Part& part = parts.program();
     const auto wrong = [&](const auto&... parts) {
         fail(Status::invalid_argument, node.row->name, ": ", parts...);
     };
-    const std::span results =
-        std::span(node.outputs.begin(), node.outputs.end()).subspan(own.outputs);
-    const bool epilogue = has_epilogue(node);
-    const size_t read = node.inputs.size() - own.inputs + epilogue;
+    const std::span results = part.outputs;
+    const bool epilogue{parts.after};
+    const size_t read = part.inputs.size() + epilogue;
     if (p.n_in != read || p.n_out != results.size() || p.n_out == 0)
         wrong("a program of ", int{p.n_in}, " inputs and ", int{p.n_out}, " outputs for ", read,
               " and ", results.size(), " values");
-    if (has_prologue(node) && results.size() != 1)
+    if (parts.before && results.size() != 1)
         wrong("a program makes one operand, not ", results.size());
     const size_t more = epilogue;  // of each for joining parts of the result first
     if (p.n_in + p.n_out + more > kernels::max_map_blocks ||
@@ -189,14 +201,13 @@ void check_program(const Graph& graph, const Node& node) {
         if (i.first_param != params) wrong(row.name, " has parameters of another instruction");
         params += row.params.size();
     }
-    if (params + own.attrs != node.attrs.size())
-        wrong(node.attrs.size() - own.attrs, " parameters for ", params);
+    if (params != part.attrs.size()) wrong(part.attrs.size(), " parameters for ", params);
     for (size_t r = p.n_registers - p.n_out; r < p.n_registers; ++r)
         if (!written[r]) wrong("output r", r, " is never written");
     const Dims& sizes = graph.value(epilogue ? node.outputs[0] : results[0]).sizes;
     for (uint32_t v : results)
         if (graph.value(v).sizes != sizes) wrong("outputs of several shapes");
-    for (uint32_t v : std::span(node.inputs.begin(), node.inputs.end()).subspan(own.inputs))
+    for (uint32_t v : part.inputs)
         if (v == no_value || !broadcasts(graph.value(v).sizes, sizes))
             wrong("an input ",
                   v == no_value ? "is absent" : "of shape " + text_of_dims(graph.value(v).sizes),

@@ -12,19 +12,25 @@ namespace nntile::graph {
 
 const OpRow& program_row();
 
-// What of a node is its own row's; the rest is its program's.
-// Epilogue: a node of a row with `epilogue` may have a program that runs on its result: inputs are
-// those of the row, then of the program, whose last input register is the result; outputs are the
-// result, then those of the program. Prologue: a node of a row with `prologue` may have a program
-// that makes that operand: inputs are those of the row without it, then of the program; outputs are
-// those of the row, then the operand, which nobody else reads.
-struct Own {
-    size_t inputs, outputs, attrs;
+// A part of a node: its own row's, or that of a program. Borrowed from the node.
+struct Part {
+    std::span<const uint32_t> inputs, outputs;
+    std::span<const Attr> attrs;
+    const kernels::Program* program = nullptr;
+    explicit operator bool() const { return program != nullptr; }
 };
-Own own_of(const Node& node);
-bool has_epilogue(const Node& node);
-bool has_prologue(const Node& node);
-// The program of a prologue as a node of its own.
+// own: what the row says; all of a node of the program row, whose program it is.
+// before: a program that makes the operand that the row has as `prologue`, which own.inputs lacks;
+// its one output is that operand, which nobody else reads.
+// after: a program that runs on the result of a row with `epilogue`, its last input register.
+struct Parts {
+    Part own, before, after;
+    const Part& program() const { return before ? before : after ? after : own; }
+};
+Parts parts_of(const Node& node);
+// The program gets its part of the node, behind what is there; the outputs are the caller's.
+void append_program(Node& node, Code code);
+// parts.before as a node of its own.
 Node prologue_of(const Node& node);
 
 // The op row of a primitive: its attributes are named there.

@@ -167,7 +167,7 @@ double Cost::epilogue(const Task& task) const {
 double Cost::task(const Task& task) const {
     double seconds = 0;
     if (!task.kernel) {
-        seconds = task.flops / machine.host_bytes;  // bytes times weight; see NodeTasks
+        seconds = task.flops / machine.host_bytes;  // bytes times weight; see make_host_call()
     } else if (task.kernel->work == kernels::Work::product) {
         const size_t n = task.sizes.size();
         double m = static_cast<double>(task.sizes[n - 3]), count = 1;

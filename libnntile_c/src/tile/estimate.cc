@@ -36,7 +36,8 @@ Estimator::Estimator(const Related& related, const Axes& axes, const Cost& cost)
             return level;
         };
         size_t level = level_of(node);
-        if (graph::has_prologue(node)) {  // a job of its own: it is, where the tiles do not line up
+        if (graph::parts_of(node)
+                .before) {  // a job of its own: it is, where the tiles do not line up
             const graph::Node first = graph::prologue_of(node);
             const size_t earlier = level_of(first);
             add(n, first, earlier);
@@ -121,13 +122,12 @@ void Estimator::add(uint32_t number, const graph::Node& node, size_t level) {
                                                           : Kind::pass;
     job.flops =
         node.host_call >= 0 ? host_weight(g.hosts[node.host_call].name) : flops_of(node, space);
-    if (graph::has_epilogue(node)) {
-        const graph::Own own = graph::own_of(node);
-        job.epilogue = graph::flops_of(*node.program);
-        for (size_t k = own.inputs; k < node.inputs.size(); ++k) job.operands[k].epilogue = true;
-        for (size_t k = own.outputs; k < node.outputs.size(); ++k)
-            job.operands[node.inputs.size() + k].epilogue = true;
-    }
+    const graph::Parts parts = graph::parts_of(node);
+    if (parts.after) job.epilogue = graph::flops_of(*parts.after.program);
+    for (size_t k = 0; k < parts.after.inputs.size(); ++k)
+        job.operands[parts.own.inputs.size() + k].epilogue = true;
+    for (size_t k = 0; k < parts.after.outputs.size(); ++k)
+        job.operands[node.inputs.size() + parts.own.outputs.size() + k].epilogue = true;
     for (const schema::Label& l : space.relation.labels)
         job.labels.push_back({-1, static_cast<double>(l.extent), l.kind});
     for (size_t k = 0; k < job.operands.size(); ++k) {

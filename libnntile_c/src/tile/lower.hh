@@ -68,4 +68,8 @@ struct Lowered {
 };
 Lowered lower(const graph::Graph& graph, const Tiling& tiling);
 
+// A pass over the finished tile graph: results take the memory of operands that no later task
+// reads, and outputs that of the inputs whose place they take.
+void reuse_memory(const graph::Graph& graph, TileGraph& tiles);
+
 }  // namespace nntile::tile

@@ -17,7 +17,6 @@ Lowering::Lowering(const graph::Graph& graph, const Tiling& tiling)
       last_use_(graph.values.size(), none),
       is_output_(graph.values.size()),
       overwritable_(graph.values.size()),
-      successor_(graph.values.size(), no_value),
       seen_(graph.values.size()),
       copy_(kernels::find_kernel("copy")),
       copies_(kernels::find_kernel("copies")),
@@ -35,10 +34,7 @@ Lowering::Lowering(const graph::Graph& graph, const Tiling& tiling)
     for (uint32_t n = 0; n < graph.nodes.size(); ++n)
         for (uint32_t v : graph.nodes[n].inputs)
             if (live_.nodes[n] && v != no_value) last_use_[graph.base_of(v)] = n;
-    for (const graph::Output& o : graph.outputs) {
-        is_output_[o.value] = true;
-        if (o.input != no_value) successor_[graph.inputs[o.input].value] = o.value;
-    }
+    for (const graph::Output& o : graph.outputs) is_output_[o.value] = true;
     for (const graph::Input& in : graph.inputs) overwritable_[in.value] = in.overwritable;
 }
 
@@ -66,13 +62,101 @@ void Lowering::bind_input(const graph::Input& input) {
     const auto from = add_tiles(v, old, value.dtype, TileRole::input);
     tiles_[v] = add_tiles(v, grids_[v], value.dtype,
                           overwritable_[v] ? TileRole::temporary : TileRole::output);
-    std::vector<OperandTile> to;
-    for (size_t i = 0; i < tiles_[v].size(); ++i)
-        to.push_back(
-            {tiles_[v][i], 0,
-             dense_strides(grids_[v].sizes_of(grids_[v].segments_of(static_cast<int64_t>(i))))});
-    copy_pieces(old, from, Layout::dense(value.sizes), grids_[v], to, value.dtype, value.dtype,
-                false, none);
+    copy_pieces(old, from, Layout::dense(value.sizes), grids_[v], dense_tiles(grids_[v], tiles_[v]),
+                value.dtype, value.dtype, false);
+}
+
+bool Lowering::is_unread(const NodeView& view, size_t output) const {
+    const uint32_t v = view.node.outputs[output];
+    return view.epilogue && output < view.own_out && !is_output_[v] && last_use_[v] == none;
+}
+
+void Lowering::bind_operand(const NodeView& view, size_t k, bool dense, NodeTiles& blocks) {
+    const uint32_t v = view.node.inputs[k];
+    if (v == no_value || graph_.value(v).kind == graph::ValueKind::scalar) return;
+    blocks.inputs[k] = &operand(v, view.cuts[k], dense);
+    // A kernel says whether it can do with the strides; a function of the host knows none.
+    if (view.is_host() && !dense && !blocks.inputs[k]->are_dense())
+        bind_operand(view, k, true, blocks);
+}
+
+// The value's own tiles where the cuts agree; else temporaries that are spread over them
+// afterwards. Partial sums of short floats are kept in f32, but for a function of the host, which
+// knows just the value's own dtype.
+void Lowering::make_output(const NodeView& view, size_t k, NodeTiles& blocks) {
+    const uint32_t v = view.node.outputs[k];
+    const std::vector<Cut>& cuts = view.cuts[view.n_in + k];
+    const graph::Value& value = graph_.value(v);
+    const bool unread = is_unread(view, k),
+               widen = k < view.own_out && is_short_float(value.dtype) && !view.is_host() &&
+                       view.count(schema::LabelKind::reduce) > 1;
+    const Grid grid = grid_of(value.sizes, cuts);
+    const bool own = cuts == tiling_.values[v].cuts && !widen;
+    const DType dtype = widen ? DType::f32 : value.dtype;
+    const auto ids =
+        add_tiles(own || unread ? v : none, grid, dtype, own ? role_of(v) : TileRole::temporary);
+    if (own) tiles_[v] = ids;
+    else if (!unread) tiles_[v] = add_tiles(v, grids_[v], value.dtype, role_of(v));
+    blocks.outputs.push_back({grid, dense_tiles(grid, ids), own});
+    // Copies for a kernel that writes over them are its own: they may not fit a task twice.
+    const uint32_t namesake = own ? no_value : namesake_of(graph_, view.node, k);
+    if (namesake < view.n_in && blocks.inputs[namesake] && blocks.inputs[namesake]->copied)
+        for (const auto& seen : seen_[view.node.inputs[namesake]])
+            seen->given |= &seen->tiles == blocks.inputs[namesake];
+    blocks.dtypes.push_back(dtype);
+}
+
+NodeTiles Lowering::bind_operands(const NodeView& view, const OperandTiles* place) {
+    NodeTiles blocks;
+    blocks.inputs.resize(view.n_in);
+    for (size_t k = 0; k < view.n_in; ++k) bind_operand(view, k, false, blocks);
+    if (place) {
+        blocks.outputs.push_back(*place);
+        blocks.dtypes.push_back(graph_.value(view.node.outputs[0]).dtype);
+        blocks.placed = true;
+        return blocks;
+    }
+    for (size_t k = 0; k < view.n_out; ++k) make_output(view, k, blocks);
+    blocks.unread = is_unread(view, 0);
+    return blocks;
+}
+
+// The first partial result of an output tile is that tile, each further one a tile of its own.
+void Lowering::add_lanes(const NodeView& view, NodeTiles& blocks) {
+    for (int64_t p = 0; view.lanes() > 1 && p < view.count(schema::LabelKind::parallel); ++p) {
+        const Dims segments = view.segments_of_chain(p);
+        for (size_t k = 0; k < view.own_out; ++k) {
+            const uint32_t like = view.tile_at(blocks.outputs[k], view.n_in + k, segments).tile;
+            for (int64_t lane = 1; lane < view.lanes(); ++lane)
+                blocks.lanes.push_back(add_temporary_like(like));
+        }
+    }
+}
+
+void Lowering::add_tasks_of(uint32_t number, const graph::Node& node, const OperandTiles* place) {
+    const NodeView view(graph_, tiling_, number, node);
+    NodeTiles blocks = bind_operands(view, place);
+    add_lanes(view, blocks);
+    std::optional<std::vector<Task>> tasks = lower_node(view, blocks, out_.tiles.tiles);
+    if (!tasks) {
+        for (size_t k = 0; k < view.own_in; ++k) bind_operand(view, k, true, blocks);
+        tasks = lower_node(view, blocks, out_.tiles.tiles);
+    }
+    check(tasks.has_value(), Status::internal, node.row->name,
+          ": dense operands do not fit the kernel");
+    std::move(tasks->begin(), tasks->end(), std::back_inserter(out_.tiles.tasks));
+    for (size_t k = 0; k < view.n_out; ++k)
+        if (!blocks.outputs[k].own && !is_unread(view, k))
+            spread(node.outputs[k], blocks.outputs[k].grid, blocks.outputs[k].tiles,
+                   blocks.dtypes[k]);
+}
+
+// Whatever dims merge there. A sum of parts may need more digits on the way than the result has.
+bool Lowering::fits_place(uint32_t number, const graph::Node& node, const OperandTiles& place) {
+    const NodeView view(graph_, tiling_, number, node);
+    return view.count(schema::LabelKind::reduce) == 1 && node.row->rule != schema::Rule::contract &&
+           view.cuts[view.n_in] == tiling_.values[node.outputs[0]].cuts &&  // the place's
+           lower_node(view, bind_operands(view, &place), out_.tiles.tiles);
 }
 
 Lowered Lowering::run() {
@@ -103,21 +187,13 @@ Lowered Lowering::run() {
             case schema::Rule::bits: lower_bits(node_); break;
             default:
                 if (const uint32_t write = write_of(node_); write != none) maker_[write] = node_;
-                else lower_node(node_, graph_.nodes[node_]);
+                else add_tasks_of(node_, graph_.nodes[node_]);
         }
     }
-    mark_updates();
+    for (const Task& task : out_.tiles.tasks)  // with axes it is a kernel
+        out_.host_calls += task.host_call >= 0 && graph_.hosts[task.host_call].axes.empty();
+    reuse_memory(graph_, out_.tiles);
     return std::move(out_);
-}
-
-void Lowering::mark_updates() {
-    const std::vector<uint32_t> memory = out_.tiles.memories();
-    for (const graph::Output& o : graph_.outputs) {
-        if (o.input == no_value) continue;
-        for (uint32_t t : tiles_[o.value])
-            out_.tiles.tiles[t].updates =
-                out_.tiles.tiles[memory[t]].value == graph_.inputs[o.input].value;
-    }
 }
 
 Lowered lower(const graph::Graph& graph, const Tiling& tiling) {

@@ -1,44 +1,22 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The state of one lowering; inside of tile/ only. operands.cc finds the blocks that a node reads,
-// node_tasks.cc makes the tasks of a node with a relation, write_tasks.cc those of writes,
-// move_tasks.cc those of other moves, lowering.cc drives.
+// write_tasks.cc makes the tasks of writes, move_tasks.cc those of other moves, lowering.cc drives.
 #pragma once
 
 #include <map>
-#include <optional>
 
 #include "tile/cuts.hh"
 #include "tile/lower.hh"
-#include "tile/relation.hh"
+#include "tile/node_tasks.hh"
 
 namespace nntile::tile {
-
-// One tile of an operand, as the kernel will see it: strides over the operand's refined dims.
-struct OperandTile {
-    uint32_t tile = none;
-    int64_t offset = 0;
-    Dims strides;
-};
-// An operand cut as a node wants it.
-struct OperandTiles {
-    Grid grid;
-    std::vector<OperandTile> tiles;  // row-major over grid
-    bool own = false;     // the value's own tiles, in their own order: may be reused in place
-    bool copied = false;  // dense copies that nothing else holds: likewise
-
-    bool are_dense() const;  // each is one row-major block
-};
-
-class NodeTasks;
 
 class Lowering {
 public:
     Lowering(const graph::Graph& graph, const Tiling& tiling);
     Lowered run();
-    void mark_updates();
 
 private:
-    friend class NodeTasks;
     using Cuts = std::vector<Cut>;
 
     // ---- tiles of values
@@ -55,39 +33,42 @@ private:
 
     // ---- operands.cc
     const OperandTiles& operand(uint32_t value, const Cuts& cuts, bool dense = false);
-    void give_away(uint32_t value, const OperandTiles& copies);
     OperandTiles gather(uint32_t value, const Grid& grid, bool dense);
     uint32_t whole_tile(uint32_t base);  // one dense tile with all of a value
     // Tiles of a grid to or from one dense tile with all of their value.
     void copy_whole(const Grid& grid, std::span<const uint32_t> tiles, uint32_t all, DType dtype,
-                    bool into_whole, uint32_t node);
+                    bool into_whole);
     // Pieces of one value go to or come from dense tiles of a view of it.
     void copy_pieces(const Grid& base_grid, std::span<const uint32_t> base_tiles,
                      const Layout& layout, const Grid& view_grid,
                      std::span<const OperandTile> view_tiles, DType base_dtype, DType view_dtype,
-                     bool into_base, uint32_t node);
+                     bool into_base);
     void copy_list(std::span<const Piece> pieces, std::span<const uint32_t> base_tiles,
                    const Grid& view_grid, std::span<const OperandTile> view_tiles, DType base_dtype,
-                   DType view_dtype, bool into_base, uint32_t node);
+                   DType view_dtype, bool into_base);
     void add_copy(DType from_dtype, const OperandTile& from, DType to_dtype, const OperandTile& to,
-                  std::span<const int64_t> sizes, Access access, uint32_t node);
+                  std::span<const int64_t> sizes, Access access);
     // Makes a copy a part of the last task, which copies into other parts of the same rows. False:
     // it is none of it.
     bool join_copy(const Task& copy);
     int64_t parts_bytes(const Task& task) const;
     uint32_t memory_of(uint32_t tile) const;
 
-    // ---- node_tasks.cc
+    // ---- nodes with a relation
     // node: number `number`, or the program that it begins with. place: where its one result goes
     // instead of tiles of its own.
-    void lower_node(uint32_t number, const graph::Node& node, const OperandTiles* place = nullptr);
+    void add_tasks_of(uint32_t number, const graph::Node& node,
+                      const OperandTiles* place = nullptr);
     // Whether the node's tasks can make their result there.
     bool fits_place(uint32_t number, const graph::Node& node, const OperandTiles& place);
+    NodeTiles bind_operands(const NodeView& view, const OperandTiles* place);
+    void bind_operand(const NodeView& view, size_t k, bool dense, NodeTiles& blocks);
+    void make_output(const NodeView& view, size_t k, NodeTiles& blocks);
+    void add_lanes(const NodeView& view, NodeTiles& blocks);
+    // The result of a product that nothing but its epilogue reads.
+    bool is_unread(const NodeView& view, size_t output) const;
 
     // ---- move_tasks.cc
-    // into = into joined with from, two partial results of an op.
-    void add_join(const schema::OpRow& op, const OperandTile& into, const OperandTile& from,
-                  DType dtype, uint32_t node);
     void lower_empty(uint32_t number);
     void lower_bits(uint32_t number);
     Grid ranges_of_bits(uint32_t value, uint32_t bytes) const;
@@ -96,17 +77,11 @@ private:
     // One dense tile for a result that an op makes whole; finish_whole() spreads it if the value is
     // cut.
     uint32_t whole_output(uint32_t value);
-    void finish_whole(uint32_t value, uint32_t tile, uint32_t node);
+    void finish_whole(uint32_t value, uint32_t tile);
     // Dense tiles of another grid to the value's own tiles.
-    void spread(uint32_t value, const Grid& from, std::span<const OperandTile> tiles, DType dtype,
-                uint32_t node);
+    void spread(uint32_t value, const Grid& from, std::span<const OperandTile> tiles, DType dtype);
     // The value's data may be overwritten after node `number`: nobody reads it later.
     bool dies_at(uint32_t value, uint32_t number) const;
-    // Node `number` writes into a part of it.
-    bool is_written(uint32_t value, uint32_t number) const {
-        const graph::Node& node = graph_.nodes[number];
-        return node.row->rule == schema::Rule::write && node.inputs[0] == value;
-    }
 
     // ---- write_tasks.cc
     void lower_write(uint32_t number);
@@ -119,8 +94,6 @@ private:
     // Tiles of the result of write `number` in the memory of the base's.
     void take_base(uint32_t number);
 
-    void push(Task task);
-
     const graph::Graph& graph_;
     const Tiling& tiling_;
     graph::Live live_;
@@ -129,8 +102,7 @@ private:
     std::vector<std::vector<uint32_t>> tiles_;  // by value; empty until it is made
     std::vector<uint32_t> last_use_;            // by base value: last live node that reads it
     std::vector<bool> is_output_, overwritable_;
-    std::vector<uint32_t> successor_;  // by value: the output that takes this input's place
-    struct Seen {                      // an operand as some node has wanted it
+    struct Seen {  // an operand as some node has wanted it
         Cuts cuts;
         bool dense;
         OperandTiles tiles;
@@ -144,10 +116,6 @@ private:
     Lowered out_;
 };
 
-// Merges neighbouring dims of a task where every operand allows it, and drops dims of size 1.
-// may_merge[i]: dim i may join dim i + 1; keep[i]: dim i stays alone, even if its size is 1. Gives
-// the first of the old dims of every dim that is left.
-using Flags = SmallVector<bool, 8>;
-SmallVector<size_t, 8> coalesce_task(Task& task, const Flags& may_merge, const Flags& keep);
+std::vector<OperandTile> dense_tiles(const Grid& grid, std::span<const uint32_t> ids);
 
 }  // namespace nntile::tile

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Tasks of nodes without a relation: empty and bits; and of joins of partial results.
+// Tasks of nodes without a relation: empty and bits.
 #include <algorithm>
 
 #include "base/error.hh"
 #include "tile/layouts.hh"
 #include "tile/lowering.hh"
-#include "tile/program.hh"
 
 namespace nntile::tile {
 
@@ -30,9 +29,8 @@ uint32_t Lowering::whole_output(uint32_t v) {
     return add_tiles(none, grid_of(value.sizes, {}), value.dtype, TileRole::temporary)[0];
 }
 
-void Lowering::finish_whole(uint32_t v, uint32_t tile, uint32_t node) {
-    if (tiles_[v].size() > 1)
-        copy_whole(grids_[v], tiles_[v], tile, graph_.value(v).dtype, false, node);
+void Lowering::finish_whole(uint32_t v, uint32_t tile) {
+    if (tiles_[v].size() > 1) copy_whole(grids_[v], tiles_[v], tile, graph_.value(v).dtype, false);
 }
 
 // The same bytes on both sides, so copies in the new dtype: of the whole, or range by range.
@@ -44,8 +42,8 @@ void Lowering::lower_bits(uint32_t number) {
     if (!is_dense(graph_.layout_of(v)) || grids_[made].tiles() == 1) {
         const uint32_t from = dense_input(v), to = whole_output(made);
         add_copy(dtype, {from, 0, {1}}, dtype, {to, 0, {1}}, graph_.value(made).sizes,
-                 Access::write, number);
-        finish_whole(made, to, number);
+                 Access::write);
+        finish_whole(made, to);
         return;
     }
     const Grid ranges = ranges_of_bits(v, made);
@@ -63,12 +61,11 @@ void Lowering::lower_bits(uint32_t number) {
         block.offset = block.offset * from_size / size;
         to.push_back({ids[t], 0, {1}});
         add_copy(dtype, block, dtype, to.back(),
-                 ranges.sizes_of(ranges.segments_of(static_cast<int64_t>(t))), Access::write,
-                 number);
+                 ranges.sizes_of(ranges.segments_of(static_cast<int64_t>(t))), Access::write);
     }
     if (!in_place)
         copy_pieces(grids_[made], tiles_[made], Layout::dense(graph_.value(made).sizes), ranges, to,
-                    dtype, dtype, true, number);
+                    dtype, dtype, true);
 }
 
 // Ranges of the bytes of v, none of which ends within an element: the tiles of `bytes`, if they are
@@ -106,37 +103,8 @@ OperandTiles Lowering::flat(uint32_t v, const Grid& ranges) {
     }
     if (fits)
         for (OperandTile& tile : found.tiles) tile.tile = tiles_[base][tile.tile];
-    else
-        copy_pieces(grids_[base], tiles_[base], layout, ranges, found.tiles, dtype, dtype, false,
-                    node_);
+    else copy_pieces(grids_[base], tiles_[base], layout, ranges, found.tiles, dtype, dtype, false);
     return found;
-}
-
-void Lowering::add_join(const schema::OpRow& op, const OperandTile& into, const OperandTile& from,
-                        DType dtype, uint32_t node) {
-    const int row = kernels::find_map(op.combine);
-    check(row >= 0, Status::internal, op.name, ": no map row '", op.combine,
-          "' joins partial results");
-    Task task;
-    task.kernel = kernels::find_kernel("map");
-    task.program = one_instruction(row, dtype);
-    task.node = node;
-    const Tile& tile = out_.tiles.tiles[into.tile];
-    task.sizes = {tile.bytes / size_of(dtype)};
-    task.flops = static_cast<double>(task.sizes[0]);
-    task.bytes = 3.0 * static_cast<double>(tile.bytes);
-    for (auto [id, access] : {std::pair{into.tile, Access::read},
-                              {from.tile, Access::read},
-                              {into.tile, Access::write}}) {
-        Operand o;
-        o.tile = id;
-        o.access = access;
-        o.dtype = dtype;
-        o.strides = {1};
-        task.operands.push_back(std::move(o));
-    }
-    add_default_params(row, task.params);  // a + 1 * b
-    push(std::move(task));
 }
 
 }  // namespace nntile::tile

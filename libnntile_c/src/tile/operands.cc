@@ -2,10 +2,10 @@
 // Which blocks of which tiles a node reads: a view of aligned tiles is strided blocks in place;
 // where cuts do not line up, the fewest copies make dense tiles.
 #include "base/error.hh"
-#include "base/merge_dims.hh"
 #include "tile/cost.hh"
 #include "tile/layouts.hh"
 #include "tile/lowering.hh"
+#include "tile/task_parts.hh"
 
 namespace nntile::tile {
 
@@ -15,11 +15,6 @@ bool OperandTiles::are_dense() const {
                       0))
             return false;
     return true;
-}
-
-void Lowering::push(Task task) {
-    if (task.node == none) task.node = node_;
-    out_.tiles.tasks.push_back(std::move(task));
 }
 
 uint32_t Lowering::add_tile(uint32_t value, uint32_t index, std::span<const int64_t> sizes,
@@ -53,8 +48,7 @@ std::vector<uint32_t> Lowering::add_tiles(uint32_t value, const Grid& grid, DTyp
 }
 
 void Lowering::add_copy(DType from_dtype, const OperandTile& from, DType to_dtype,
-                        const OperandTile& to, std::span<const int64_t> sizes, Access access,
-                        uint32_t node) {
+                        const OperandTile& to, std::span<const int64_t> sizes, Access access) {
     Task task;
     task.kernel = copy_;
     task.sizes = Dims(sizes);
@@ -69,12 +63,12 @@ void Lowering::add_copy(DType from_dtype, const OperandTile& from, DType to_dtyp
     y.offset = to.offset;
     y.strides = to.strides;
     task.operands = {std::move(x), std::move(y)};
-    task.node = node;
+    task.node = node_;
     task.bytes = static_cast<double>(product(sizes) * (size_of(from_dtype) + size_of(to_dtype)));
     const Flags all(task.sizes.size(), true), no(task.sizes.size(), false);
     coalesce_task(task, all, no);
     ++out_.copies;
-    if (!join_copy(task)) push(std::move(task));
+    if (!join_copy(task)) out_.tiles.tasks.push_back(std::move(task));
 }
 
 uint32_t Lowering::memory_of(uint32_t tile) const {
@@ -125,8 +119,8 @@ bool Lowering::join_copy(const Task& copy) {
     const auto line = [&](uint32_t node) {
         return node == none ? Place{} : out_.tiles.where[node];
     };
-    const uint32_t node = copy.node == none ? node_ : copy.node;
-    if (parts == most || rank == 0 || rank != last.sizes.size() || !(line(node) == line(last.node)))
+    if (parts == most || rank == 0 || rank != last.sizes.size() ||
+        !(line(node_) == line(last.node)))
         return false;
     if (x.dtype != y.dtype || with.dtype != y.dtype || last.operands[0].dtype != y.dtype)
         return false;
@@ -169,26 +163,24 @@ bool Lowering::join_copy(const Task& copy) {
 void Lowering::copy_pieces(const Grid& base_grid, std::span<const uint32_t> base_tiles,
                            const Layout& layout, const Grid& view_grid,
                            std::span<const OperandTile> view_tiles, DType base_dtype,
-                           DType view_dtype, bool into_base, uint32_t node) {
+                           DType view_dtype, bool into_base) {
     const Pieces found = tile_pieces(base_grid, layout, view_grid);
     if (found.irregular) {  // make the base whole, then every layout is regular
         int64_t numel = 1;
         for (const GridDim& d : base_grid.dims) numel *= d.extent;
         const Grid one{{{numel, 0, {0}}}};
         const auto all = add_tiles(none, one, base_dtype, TileRole::temporary);
-        copy_whole(base_grid, base_tiles, all[0], base_dtype, true, node);
-        copy_pieces(one, all, layout, view_grid, view_tiles, base_dtype, view_dtype, into_base,
-                    node);
-        if (into_base) copy_whole(base_grid, base_tiles, all[0], base_dtype, false, node);
+        copy_whole(base_grid, base_tiles, all[0], base_dtype, true);
+        copy_pieces(one, all, layout, view_grid, view_tiles, base_dtype, view_dtype, into_base);
+        if (into_base) copy_whole(base_grid, base_tiles, all[0], base_dtype, false);
         return;
     }
-    copy_list(found.list, base_tiles, view_grid, view_tiles, base_dtype, view_dtype, into_base,
-              node);
+    copy_list(found.list, base_tiles, view_grid, view_tiles, base_dtype, view_dtype, into_base);
 }
 
 void Lowering::copy_list(std::span<const Piece> pieces, std::span<const uint32_t> base_tiles,
                          const Grid& view_grid, std::span<const OperandTile> view_tiles,
-                         DType base_dtype, DType view_dtype, bool into_base, uint32_t node) {
+                         DType base_dtype, DType view_dtype, bool into_base) {
     for (const Piece& p : pieces) {
         const OperandTile& own = view_tiles[p.view_tile];
         const Dims segments = view_grid.segments_of(p.view_tile);
@@ -211,11 +203,11 @@ void Lowering::copy_list(std::span<const Piece> pieces, std::span<const uint32_t
         const bool full = covered == out_.tiles.tiles[to.tile].bytes;
         add_copy(into_base ? view_dtype : base_dtype, into_base ? view : base,
                  into_base ? base_dtype : view_dtype, to, p.sizes,
-                 full ? Access::write : Access::read_write, node);
+                 full ? Access::write : Access::read_write);
     }
 }
 
-static std::vector<OperandTile> dense_tiles(const Grid& grid, std::span<const uint32_t> ids) {
+std::vector<OperandTile> dense_tiles(const Grid& grid, std::span<const uint32_t> ids) {
     std::vector<OperandTile> tiles;
     tiles.reserve(ids.size());
     for (size_t i = 0; i < ids.size(); ++i)
@@ -225,7 +217,7 @@ static std::vector<OperandTile> dense_tiles(const Grid& grid, std::span<const ui
 }
 
 void Lowering::copy_whole(const Grid& grid, std::span<const uint32_t> tiles, uint32_t all,
-                          DType dtype, bool into_whole, uint32_t node) {
+                          DType dtype, bool into_whole) {
     Dims extents;
     for (const GridDim& d : grid.dims) extents.push_back(d.extent);
     const Dims strides = dense_strides(extents);
@@ -238,7 +230,7 @@ void Lowering::copy_whole(const Grid& grid, std::span<const uint32_t> tiles, uin
         const OperandTile own{tiles[i], 0, dense_strides(sizes)};
         const bool part = into_whole && tiles.size() > 1;
         add_copy(dtype, into_whole ? own : block, dtype, into_whole ? block : own, sizes,
-                 part ? Access::read_write : Access::write, node);
+                 part ? Access::read_write : Access::write);
     }
 }
 
@@ -248,7 +240,7 @@ uint32_t Lowering::whole_tile(uint32_t base) {
     if (fresh) {
         const graph::Value& value = graph_.value(base);
         at->second = add_tiles(none, grid_of(value.sizes, {}), value.dtype, TileRole::temporary)[0];
-        copy_whole(grids_[base], tiles_[base], at->second, value.dtype, true, node_);
+        copy_whole(grids_[base], tiles_[base], at->second, value.dtype, true);
     }
     return at->second;
 }
@@ -289,7 +281,7 @@ OperandTiles Lowering::gather(uint32_t v, const Grid& grid, bool dense) {
         ++copies;
         moved.insert(moved.end(), of_tile.begin(), of_tile.end());
     }
-    copy_list(moved, from, grid, made.tiles, value.dtype, value.dtype, false, node_);
+    copy_list(moved, from, grid, made.tiles, value.dtype, value.dtype, false);
     made.copied = copies == grid.tiles();
     return made;
 }
@@ -324,46 +316,12 @@ const OperandTiles& Lowering::operand(uint32_t v, const Cuts& cuts, bool dense) 
     return result;
 }
 
-void Lowering::give_away(uint32_t v, const OperandTiles& copies) {
-    for (const auto& seen : seen_[v]) seen->given |= &seen->tiles == &copies;
-}
-
-void Lowering::spread(uint32_t v, const Grid& from, std::span<const OperandTile> tiles, DType dtype,
-                      uint32_t node) {
+void Lowering::spread(uint32_t v, const Grid& from, std::span<const OperandTile> tiles,
+                      DType dtype) {
     const graph::Value& value = graph_.value(v);
     if (value.sizes.empty() || product(value.sizes) > 0)
         copy_pieces(grids_[v], tiles_[v], Layout::dense(value.sizes), from, tiles, value.dtype,
-                    dtype, true, node);
-}
-
-SmallVector<size_t, 8> coalesce_task(Task& task, const Flags& may_merge, const Flags& keep) {
-    SmallVector<Dims*, 8> strides;
-    for (Operand& o : task.operands)
-        if (!o.strides.empty()) strides.push_back(&o.strides);
-    if (!task.index_strides.empty()) strides.push_back(&task.index_strides);
-    SmallVector<size_t, 8> dims;  // that are left without those of size 1
-    for (size_t i = 0; i < task.sizes.size(); ++i) {
-        if (task.sizes[i] == 1 && !keep[i]) continue;
-        task.sizes[dims.size()] = task.sizes[i];
-        for (Dims* own : strides) (*own)[dims.size()] = (*own)[i];
-        dims.push_back(i);
-    }
-    const auto may_join = [&](int d) {
-        const size_t last = dims[d - 1], own = dims[d];
-        bool may = !keep[last] && !keep[own];
-        for (size_t j = last; j < own; ++j) may = may && may_merge[j];
-        return may;
-    };
-    SmallVector<int64_t*, 8> arrays;
-    for (Dims* own : strides) arrays.push_back(own->data());
-    SmallVector<int, 8> first(dims.size());
-    const auto left = static_cast<size_t>(merge_dims(
-        {task.sizes.data(), dims.size()}, {arrays.data(), arrays.size()}, may_join, first.data()));
-    task.sizes.resize(left);
-    for (Dims* own : strides) own->resize(left);
-    SmallVector<size_t, 8> first_dims;
-    for (size_t d = 0; d < left; ++d) first_dims.push_back(dims[first[d]]);
-    return first_dims;
+                    dtype, true);
 }
 
 }  // namespace nntile::tile

@@ -46,11 +46,13 @@ static void relate_axes(const graph::HostAxes& axes, NodeSpace& space) {
 
 // The program of an epilogue sees the result as any map sees its operands.
 static void relate_epilogue(const graph::Node& node, NodeSpace& space) {
-    const graph::Own own = graph::own_of(node);
+    const graph::Parts parts = graph::parts_of(node);
     auto& operands = space.relation.operands;
     SmallVector<schema::Type, 4> inputs, outputs;
-    for (size_t k = own.inputs; k < space.inputs.size(); ++k) inputs.push_back(space.inputs[k]);
-    for (size_t k = own.outputs; k < space.outputs.size(); ++k) outputs.push_back(space.outputs[k]);
+    for (size_t k = parts.own.inputs.size(); k < space.inputs.size(); ++k)
+        inputs.push_back(space.inputs[k]);
+    for (size_t k = parts.own.outputs.size(); k < space.outputs.size(); ++k)
+        outputs.push_back(space.outputs[k]);
     schema::Relation map;
     const schema::OpRow& row = graph::program_row();
     row.relate({row, inputs, {}, node.compute}, outputs, map);
@@ -72,7 +74,7 @@ NodeSpace space_of(const graph::Graph& graph, const graph::Node& node) {
     if (node.row->relate)
         node.row->relate({*node.row, space.inputs, node.attrs, node.compute}, space.outputs,
                          space.relation);
-    if (graph::has_epilogue(node)) relate_epilogue(node, space);
+    if (graph::parts_of(node).after) relate_epilogue(node, space);
     if (node.host_call >= 0) {
         const graph::Host& host = graph.hosts[node.host_call];
         if (host.axes.empty()) relate_host(host.batched, space);

@@ -51,7 +51,7 @@ TaskBytes::TaskBytes(const Related& related, const Axes& axes)
     for (uint32_t n = 0; n < g.nodes.size(); ++n) {
         if (!related.live.nodes[n]) continue;
         const graph::Node& node = g.nodes[n];
-        if (graph::has_prologue(node)) add(graph::prologue_of(node), related.spaces[n]);
+        if (graph::parts_of(node).before) add(graph::prologue_of(node), related.spaces[n]);
         if (node.row->rule == schema::Rule::write) {
             Job job;
             job.writes = true;
@@ -84,7 +84,7 @@ TaskBytes::Operand TaskBytes::operand_of(uint32_t v, bool output) const {
     return o;
 }
 
-// As NodeTasks::reuse_copy()
+// As Reuse::take_copy()
 int TaskBytes::taken_by(const graph::Node& node, size_t output, const Job& job) const {
     const uint32_t i = namesake_of(related_.graph, node, output);
     if (i >= node.inputs.size() || node.inputs[i] == no_value) return -1;
@@ -102,15 +102,13 @@ void TaskBytes::add(const graph::Node& node, const NodeSpace& space) {
     Job job;
     for (const schema::Label& l : space.relation.labels)
         job.labels.push_back({-1, l.extent, l.kind});
-    const graph::Own own = graph::has_epilogue(node)
-                               ? graph::own_of(node)
-                               : graph::Own{node.inputs.size(), node.outputs.size(), 0};
+    const graph::Part own = graph::parts_of(node).own;
     const size_t n_in = node.inputs.size();
     for (size_t k = 0; k < n_in + node.outputs.size(); ++k) {
         const uint32_t v = k < n_in ? node.inputs[k] : node.outputs[k - n_in];
         if (v == no_value || related_.graph.value(v).kind == ValueKind::scalar) continue;
         Operand o = operand_of(v, k >= n_in);
-        o.own = k < n_in ? k < own.inputs : k - n_in < own.outputs;
+        o.own = k < n_in ? k < own.inputs.size() : k - n_in < own.outputs.size();
         o.labels = space.labels_of(k);
         const AxisDims& dims = related_.dims[v];
         for (size_t d = 0; d < o.labels.size() && d < dims.size(); ++d)

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "tile/task_parts.hh"
 
+#include "base/merge_dims.hh"
 #include "graph/program.hh"
 #include "tile/cost.hh"
-#include "tile/lowering.hh"
 
 namespace nntile::tile {
 
@@ -34,8 +34,8 @@ void add_params(Task& task, const graph::Node& node, const NodeSpace& space, boo
 }
 
 void add_program_params(Task& task, const graph::Node& node) {
-    for (size_t k = graph::own_of(node).attrs; k < node.attrs.size(); ++k)
-        task.params.push_back(param_of(node.attrs[k]));
+    for (const schema::Attr& a : graph::parts_of(node).after.attrs)
+        task.params.push_back(param_of(a));
 }
 
 void set_index(Task& task, const NodeSpace& space, const Grid& iteration, const Dims& segments) {
@@ -86,6 +86,36 @@ void make_host_call(Task& task, const graph::Graph& graph, const graph::Node& no
     }
     for (size_t l = 0; l < labels.size(); ++l)
         task.index_offset += starts[l] * task.index_strides[l];
+}
+
+SmallVector<size_t, 8> coalesce_task(Task& task, const Flags& may_merge, const Flags& keep) {
+    SmallVector<Dims*, 8> strides;
+    for (Operand& o : task.operands)
+        if (!o.strides.empty()) strides.push_back(&o.strides);
+    if (!task.index_strides.empty()) strides.push_back(&task.index_strides);
+    SmallVector<size_t, 8> dims;  // that are left without those of size 1
+    for (size_t i = 0; i < task.sizes.size(); ++i) {
+        if (task.sizes[i] == 1 && !keep[i]) continue;
+        task.sizes[dims.size()] = task.sizes[i];
+        for (Dims* own : strides) (*own)[dims.size()] = (*own)[i];
+        dims.push_back(i);
+    }
+    const auto may_join = [&](int d) {
+        const size_t last = dims[d - 1], own = dims[d];
+        bool may = !keep[last] && !keep[own];
+        for (size_t j = last; j < own; ++j) may = may && may_merge[j];
+        return may;
+    };
+    SmallVector<int64_t*, 8> arrays;
+    for (Dims* own : strides) arrays.push_back(own->data());
+    SmallVector<int, 8> first(dims.size());
+    const auto left = static_cast<size_t>(merge_dims(
+        {task.sizes.data(), dims.size()}, {arrays.data(), arrays.size()}, may_join, first.data()));
+    task.sizes.resize(left);
+    for (Dims* own : strides) own->resize(left);
+    SmallVector<size_t, 8> first_dims;
+    for (size_t d = 0; d < left; ++d) first_dims.push_back(dims[first[d]]);
+    return first_dims;
 }
 
 bool fit_kernel(Task& task, const schema::OpRow& row, const schema::Relation& relation,

@@ -28,4 +28,10 @@ void make_host_call(Task& task, const graph::Graph& graph, const graph::Node& no
 bool fit_kernel(Task& task, const schema::OpRow& row, const schema::Relation& relation,
                 const Grid& iteration);
 
+// Merges neighbouring dims of a task where every operand allows it, and drops dims of size 1.
+// may_merge[i]: dim i may join dim i + 1; keep[i]: dim i stays alone, even if its size is 1. Gives
+// the first of the old dims of every dim that is left.
+using Flags = SmallVector<bool, 8>;
+SmallVector<size_t, 8> coalesce_task(Task& task, const Flags& may_merge, const Flags& keep);
+
 }  // namespace nntile::tile

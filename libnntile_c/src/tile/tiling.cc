@@ -67,7 +67,7 @@ private:
 
     void relate(size_t number) {
         const graph::Node& node = graph_.nodes[number];
-        if (graph::has_prologue(node)) unite_operands(number, graph::prologue_of(node));
+        if (graph::parts_of(node).before) unite_operands(number, graph::prologue_of(node));
         if (node.row->rule == schema::Rule::write) {
             const uint32_t base = node.inputs[0], data = graph::data_of(node),
                            out = node.outputs[0];

@@ -16,7 +16,7 @@ static OperandTiles blocks_of(OperandTiles place, std::span<const uint32_t> tile
 
 void Lowering::lower_write(uint32_t number) {
     const graph::Node& node = graph_.nodes[number];
-    const bool program = graph::has_prologue(node);
+    const bool program{graph::parts_of(node).before};
     if (program || maker_[number] != none) {
         const uint32_t maker = program ? number : maker_[number];
         const graph::Node made = program ? graph::prologue_of(node) : graph_.nodes[maker];
@@ -25,30 +25,29 @@ void Lowering::lower_write(uint32_t number) {
             if (program || fits_place(maker, made, blocks_of(*place, base))) {
                 take_base(number);
                 const OperandTiles blocks = blocks_of(*place, tiles_[node.outputs[0]]);
-                return lower_node(maker, made, &blocks);
+                return add_tasks_of(maker, made, &blocks);
             }
         }
-        lower_node(maker, made);
+        add_tasks_of(maker, made);
     }
     const uint32_t base = node.inputs[0], data = graph::data_of(node), v = node.outputs[0];
     const Layout layout = graph::target_of(graph_, node);
     const DType dtype = graph_.value(v).dtype;
     const OperandTiles& old = operand(base, tiling_.values[v].cuts);
-    tiles_[v] = add_tiles(v, grids_[v], dtype, role_of(v));
     if (old.own && dies_at(base, number) && graph_.base_of(data) != base) {
-        for (size_t i = 0; i < tiles_[v].size(); ++i)
-            out_.tiles.tiles[tiles_[v][i]].reuses = tiles_[base][i];
+        take_base(number);
     } else {
+        tiles_[v] = add_tiles(v, grids_[v], dtype, role_of(v));
         for (size_t i = 0; i < tiles_[v].size(); ++i) {
             const Dims sizes = grids_[v].sizes_of(grids_[v].segments_of(static_cast<int64_t>(i)));
             add_copy(dtype, old.tiles[i], dtype, {tiles_[v][i], 0, dense_strides(sizes)}, sizes,
-                     Access::write, number);
+                     Access::write);
         }
     }
     if (layout.numel() == 0) return;
     const OperandTiles& source = operand(data, tiling_.values[data].cuts);
     copy_pieces(grids_[v], tiles_[v], layout, source.grid, source.tiles, dtype,
-                graph_.value(data).dtype, true, number);
+                graph_.value(data).dtype, true);
 }
 
 uint32_t Lowering::write_of(uint32_t number) const {
@@ -62,7 +61,7 @@ uint32_t Lowering::write_of(uint32_t number) const {
         ++next;
     if (next == graph_.nodes.size() || last_use_[node.outputs[0]] != next) return none;
     const graph::Node& write = graph_.nodes[next];
-    if (write.row->rule != schema::Rule::write || graph::has_prologue(write) ||
+    if (write.row->rule != schema::Rule::write || graph::parts_of(write).before ||
         graph::data_of(write) != node.outputs[0] || maker_[next] != none)
         return none;
     for (uint32_t n = number + 1; n < next; ++n)

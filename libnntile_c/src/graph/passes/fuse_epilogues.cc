@@ -6,10 +6,7 @@
 // outputs become views, and so do its other operands.
 #include <algorithm>
 
-#include "base/settings.hh"
-#include "graph/passes/passes.hh"
-#include "graph/passes/readers.hh"
-#include "graph/passes/rewrite.hh"
+#include "graph/passes/fuse.hh"
 #include "graph/program.hh"
 
 namespace nntile::graph {
@@ -18,54 +15,40 @@ namespace {
 
 class EpilogueFusion {
 public:
-    explicit EpilogueFusion(Graph& graph) : g_(graph), readers_(graph) {}
+    EpilogueFusion(Graph& graph, Readers& readers) : g_(graph), readers_(readers) {}
 
-    void run() {
-        Rewriter rewriter(g_);
-        bool any = false;
-        for (uint32_t n = 0; n < g_.nodes.size(); ++n) {
-            const Node& node = g_.nodes[n];
-            if (node.row != &program_row() && !may_be_instruction(g_, node)) continue;
-            const uint32_t seen = result_of(n);
-            if (seen == no_value) continue;
-            fuse(seen, n, rewriter);
-            any = true;
-        }
-        if (any) rewriter.finish();
-    }
-
-private:
-    // The operand of node n that is the result of the product whose epilogue n becomes; no_value:
-    // none.
-    uint32_t result_of(uint32_t n) const {
-        uint32_t found = no_value, last = 0;
-        for (uint32_t v : g_.nodes[n].inputs) {
-            const Value& base = g_.value(g_.base_of(v));
-            if (base.kind != ValueKind::result || (found != no_value && base.source <= last))
-                continue;
-            if (!may_join(v, n)) continue;
-            found = v;
-            last = base.source;
-        }
-        return found;
-    }
-
-    bool may_join(uint32_t seen, uint32_t n) const {
-        const uint32_t result = g_.base_of(seen), product = g_.value(result).source;
-        const Node &maker = g_.nodes[product], &node = g_.nodes[n];
-        if (!maker.row->epilogue || maker.program) return false;
+    bool fits(uint32_t product, uint32_t n) const {
+        const Node& node = g_.nodes[n];
+        const uint32_t result = g_.nodes[product].outputs[0], seen = seen_by(node, result);
         const Dims &own = g_.value(result).sizes, &sizes = g_.value(node.outputs[0]).sizes;
         if (g_.value(seen).sizes != sizes) return false;
         for (uint32_t v : node.inputs)  // another view of the result asks for other elements
             if (v != seen && g_.base_of(v) == result) return false;
         if (seen != result && !may_reshape(seen, own, node)) return false;
         // One block and two registers more, where parts of the result are joined first.
-        if (node.inputs.size() + node.outputs.size() + 1 > kernels::max_map_blocks) return false;
         const size_t registers =
             node.program ? node.program->n_registers : node.inputs.size() + node.outputs.size();
-        if (registers + 2 > kernels::max_map_registers) return false;
-        const uint32_t both[] = {product, n};
-        return readers_.may_wait(both);
+        return node.inputs.size() + node.outputs.size() + 1 <= kernels::max_map_blocks &&
+               registers + 2 <= kernels::max_map_registers;
+    }
+
+    void fuse(uint32_t product, uint32_t n, Rewriter& rewriter) {
+        Node fused = g_.nodes[product];
+        Node& node = g_.nodes[n];
+        const uint32_t result = fused.outputs[0], seen = seen_by(node, result);
+        if (seen != result) reshape(node, seen, rewriter);
+        fused.where = node.where;
+        append_program(fused, with_result_last(code_of(g_, node), result));
+        fused.outputs.append(node.outputs.begin(), node.outputs.end());
+        rewriter.erase(product);
+        rewriter.replace(n, std::move(fused));
+    }
+
+private:
+    // The operand that is the result, or a view of it.
+    uint32_t seen_by(const Node& node, uint32_t result) const {
+        return *std::find_if(node.inputs.begin(), node.inputs.end(),
+                             [&](uint32_t v) { return g_.base_of(v) == result; });
     }
 
     bool may_reshape(uint32_t seen, const Dims& to, const Node& node) const {
@@ -153,30 +136,13 @@ private:
         return made;
     }
 
-    void fuse(uint32_t seen, uint32_t n, Rewriter& rewriter) {
-        const uint32_t result = g_.base_of(seen), product = g_.value(result).source;
-        Node fused = g_.nodes[product];
-        Node& node = g_.nodes[n];
-        if (seen != result) reshape(node, seen, rewriter);
-        fused.where = node.where;
-        std::vector<Attr> attrs;
-        fused.program = with_result_last(node, result, fused, attrs);
-        fused.attrs.insert(fused.attrs.end(), attrs.begin(), attrs.end());
-        fused.outputs.append(node.outputs.begin(), node.outputs.end());
-        rewriter.erase(product);
-        rewriter.replace(n, std::move(fused));
-    }
-
-    // The program of a node, whose inputs but the result go to `fused` and whose last input
-    // register is the result.
-    std::shared_ptr<const kernels::Program> with_result_last(const Node& node, uint32_t result,
-                                                             Node& fused,
-                                                             std::vector<Attr>& attrs) const {
-        Code code = code_of(g_, node);
+    // The program whose last input register is the result, which is no input of the code.
+    static Code with_result_last(Code code, uint32_t result) {
+        std::vector<uint32_t> inputs;
         std::map<uint32_t, uint8_t> registers;  // by value
         for (uint32_t v : code.inputs)
             if (v != result && registers.emplace(v, static_cast<uint8_t>(registers.size())).second)
-                fused.inputs.push_back(v);
+                inputs.push_back(v);
         registers.emplace(result, static_cast<uint8_t>(registers.size()));
         const auto n_in = static_cast<uint8_t>(registers.size());
         auto program = std::make_shared<kernels::Program>(*code.program);
@@ -187,19 +153,31 @@ private:
             for (uint8_t& r : i.out) r -= shift;
         }
         program->n_registers -= shift;
-        attrs = std::move(code.attrs);
         program->n_in = n_in;
-        return program;
+        return {std::move(program), std::move(inputs), std::move(code.attrs)};
     }
 
     Graph& g_;
-    Readers readers_;
+    Readers& readers_;
 };
 
 }  // namespace
 
-void fuse_epilogues(Graph& graph) {
-    if (settings().fuse && graph.nodes.size() > 1) EpilogueFusion(graph).run();
-}
+extern const Fusion epilogue_fusion{
+    "fuse_epilogues",
+    2,
+    Spoilt::by_taking,
+    true,
+    [](const Graph& g, const Node& node) {
+        return node.row == &program_row() || may_be_instruction(g, node);
+    },
+    [](const Graph&, const Node& node) { return node.row->epilogue && !node.program; },
+    [](Graph& g, Readers& readers, const Group& group) {
+        return EpilogueFusion(g, readers).fits(group[0], group[1]);
+    },
+    [](Graph& g, Readers& readers, const Group& group, Rewriter& rewriter) {
+        EpilogueFusion(g, readers).fuse(group[0], group[1], rewriter);
+    },
+};
 
 }  // namespace nntile::graph

@@ -2,56 +2,50 @@
 // y[:, 1:3].mul_(2) is a product and a write of it into a part of y. Where y dies there, the
 // product becomes the prologue of the write and can be computed in place. This is about memory, not
 // about fusion: NNTILE_FUSE=0 leaves it.
-#include "graph/passes/passes.hh"
-#include "graph/passes/readers.hh"
-#include "graph/passes/rewrite.hh"
+#include "graph/passes/fuse.hh"
 #include "graph/program.hh"
 
 namespace nntile::graph {
 
 namespace {
 
-// The node that makes what a write writes, if that may stand in the place of the write; no_value:
-// none.
-uint32_t maker_of(const Graph& g, const Readers& readers, uint32_t write) {
-    const Node& node = g.nodes[write];
-    if (node.row->rule != schema::Rule::write || node.program) return no_value;
-    const uint32_t data = g.base_of(node.inputs[1]), base = node.inputs[0];
-    if (readers.write_of(data) != write || !readers.dies_at(base, write)) return no_value;
-    const uint32_t made_by = g.value(data).source;
-    const Node& maker = g.nodes[made_by];
-    if (maker.outputs.size() != 1 || !is_element_wise(g, maker)) return no_value;
-    if (g.value(data).dtype != g.value(base).dtype) return no_value;
-    const uint32_t both[] = {made_by, write};
-    return readers.may_wait(both, Spoilt::by_writing) ? made_by : no_value;
+// Where the write puts the result, which it may see reshaped.
+std::optional<Layout> part_of(const Graph& g, const Group& group) {
+    return viewed(target_of(g, g.nodes[group[1]]), g.value(g.nodes[group[0]].outputs[0]).sizes);
+}
+
+bool fits(Graph& g, Readers& readers, const Group& group) {
+    const uint32_t data = g.nodes[group[0]].outputs[0], base = g.nodes[group[1]].inputs[0];
+    return readers.write_of(data) == group[1] && readers.dies_at(base, group[1]) &&
+           g.value(data).dtype == g.value(base).dtype && part_of(g, group);
+}
+
+void fuse(Graph& g, Readers&, const Group& group, Rewriter& rewriter) {
+    const Node &maker = g.nodes[group[0]], &write = g.nodes[group[1]];
+    Node fused{write.row,   write.compute,     -1,
+               maker.where, {write.inputs[0]}, {write.outputs[0], maker.outputs[0]},
+               write.attrs};
+    fused.attrs[schema::attr_index(*write.row, "strides")].ints = part_of(g, group)->strides;
+    append_program(fused, code_of(g, maker));
+    rewriter.erase(group[0]);
+    rewriter.replace(group[1], std::move(fused));
 }
 
 }  // namespace
 
-void fuse_writes(Graph& g) {
-    const Readers readers(g);
-    Rewriter rewriter(g);
-    bool any = false;
-    for (uint32_t n = 0; n < g.nodes.size(); ++n) {
-        const uint32_t made_by = maker_of(g, readers, n);
-        if (made_by == no_value) continue;
-        const Node &write = g.nodes[n], &maker = g.nodes[made_by];
-        const uint32_t data = maker.outputs[0];
-        // The write may see it reshaped
-        const auto part = viewed(target_of(g, write), g.value(data).sizes);
-        if (!part) continue;
-        Code code = code_of(g, maker);
-        Node fused{write.row,   write.compute,          -1,
-                   maker.where, {write.inputs[0]},      {write.outputs[0], data},
-                   write.attrs, std::move(code.program)};
-        fused.inputs.append(code.inputs.begin(), code.inputs.end());
-        fused.attrs[schema::attr_index(*write.row, "strides")].ints = part->strides;
-        fused.attrs.insert(fused.attrs.end(), code.attrs.begin(), code.attrs.end());
-        rewriter.erase(made_by);
-        rewriter.replace(n, std::move(fused));
-        any = true;
-    }
-    if (any) rewriter.finish();
-}
+extern const Fusion write_fusion{
+    "fuse_writes",
+    2,
+    Spoilt::by_writing,
+    false,
+    [](const Graph&, const Node& node) {
+        return node.row->rule == schema::Rule::write && !node.program;
+    },
+    [](const Graph& g, const Node& node) {
+        return node.outputs.size() == 1 && is_element_wise(g, node);
+    },
+    fits,
+    fuse,
+};
 
 }  // namespace nntile::graph

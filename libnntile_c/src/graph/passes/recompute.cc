@@ -101,17 +101,16 @@ private:
 
     // How an output of a node is made from its operands, and from what is stored beside it.
     std::optional<Code> code_for(const Node& node, size_t output) const {
-        const Own own = own_of(node);
+        const Parts parts = parts_of(node);
         Code all;
         size_t first = 0;
-        if (has_epilogue(node)) {
-            if (output < own.outputs) return {};
-            all.inputs.assign(node.inputs.begin() + own.inputs, node.inputs.end());
+        if (parts.after) {
+            first = parts.own.outputs.size();
+            if (output < first) return {};
+            all = {node.program,
+                   {parts.after.inputs.begin(), parts.after.inputs.end()},
+                   {parts.after.attrs.begin(), parts.after.attrs.end()}};
             all.inputs.push_back(node.outputs[0]);
-            all.attrs.assign(node.attrs.begin() + static_cast<std::ptrdiff_t>(own.attrs),
-                             node.attrs.end());
-            all.program = node.program;
-            first = own.outputs;
         } else if (node.row == &program_row() || may_be_instruction(g_, node)) {
             all = code_of(g_, node);
         } else {
@@ -161,10 +160,8 @@ private:
         const auto made = static_cast<uint32_t>(g_.values.size());
         g_.values.push_back({g_.value(v).dtype, ValueKind::result, 0, n, g_.value(v).sizes});
         Node node{&program_row(), g_.value(v).dtype, -1, g_.nodes[n].where, {}, {}, {}};
-        node.inputs.append(code->inputs.begin(), code->inputs.end());
         node.outputs.push_back(made);
-        node.attrs = std::move(code->attrs);
-        node.program = std::move(code->program);
+        append_program(node, std::move(*code));
         rewriter.insert(place, std::move(node));
         uint32_t last = n;
         for (uint32_t reader : readers_.of(v)) {
