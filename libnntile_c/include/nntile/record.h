@@ -145,11 +145,11 @@ nntile_status nntile_record_run(nntile_record* record, nntile_error** error);
  * begun go on. Since 0.1. */
 nntile_status nntile_record_submit(nntile_record* record, nntile_error** error);
 
-/** open != 0 begins a step, as of an optimizer: 20,000 calls may wait, whatever they give. open ==
- * 0 ends it and submits them; if they do not fit into memory they have not happened. May be nested;
- * the end of the outermost counts, and every begin needs its end. Without a begin it is
- * nntile_record_submit(). Since 0.1. */
-nntile_status nntile_record_window(nntile_record* record, int open, nntile_error** error);
+/** begin != 0 begins a step, as of an optimizer: 20,000 calls may wait, whatever they give. begin
+ * == 0 ends it and submits them; if they do not fit into memory they have not happened. May be
+ * nested; the end of the outermost counts, and every begin needs its end. INVALID_STATE for an end
+ * without a begin. Since 0.1. */
+nntile_status nntile_record_step(nntile_record* record, int begin, nntile_error** error);
 
 /** What is recorded from a call with begin != 0 to the one with begin == 0 makes one result: eager
  * mode does not submit some of it because many calls wait (but a thousand do), so that what they
@@ -193,7 +193,8 @@ nntile_status nntile_record_cuts_load(nntile_record* record, const char* text,
                                       nntile_error** error);
 
 /** Text of a stage: "pending" graph; "graph", "cuts", "tiles" or "plan" of the last lowering; "why"
- * graphs were lowered anew. *text as above. Since 0.1. */
+ * graphs were lowered anew. It submits nothing: nntile_record_submit() does. *text as above. Since
+ * 0.1. */
 nntile_status nntile_record_text(nntile_record* record, const char* stage, char** text,
                                  nntile_error** error);
 void nntile_text_free(char* text);

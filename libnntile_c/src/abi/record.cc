@@ -198,11 +198,12 @@ nntile_status nntile_record_submit(nntile_record* record, nntile_error** error) 
     return paced(error, [&] { recorder_of(record, "nntile_record_submit").submit(); });
 }
 
-nntile_status nntile_record_window(nntile_record* record, int open, nntile_error** error) {
+nntile_status nntile_record_step(nntile_record* record, int begin, nntile_error** error) {
     return guard(error, [&] {
-        record::Recorder& recorder = recorder_of(record, "nntile_record_window");
-        if (open) recorder.begin(record::Scope::step);
-        else if (!recorder.end(record::Scope::step)) recorder.submit();
+        record::Recorder& recorder = recorder_of(record, "nntile_record_step");
+        if (begin) return recorder.begin(record::Scope::step);
+        check(recorder.end(record::Scope::step), Status::invalid_state,
+              "nntile_record_step: no step has begun");
     });
 }
 
