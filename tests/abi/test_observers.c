@@ -23,7 +23,7 @@ static void twice(nntile_record* record, nntile_operand from, nntile_operand to)
     uint32_t op = 0;
     const nntile_operand operands[] = {from, from, to};
     OK(nntile_op_find("add", &op, &error));
-    OK(nntile_record_op(record, op, operands, 2, 1, NULL, 0, NNTILE_F32, NULL, &error));
+    OK(nntile_record_op(record, op, operands, 2, 1, NULL, 0, NNTILE_F32, &error));
 }
 
 static void text_of(nntile_record* record, const char* stage, char* to, size_t size) {

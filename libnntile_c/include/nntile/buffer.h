@@ -25,9 +25,6 @@ nntile_status nntile_buffer_create(nntile_record* record, int64_t nbytes, nntile
  * Any thread, also inside a garbage collector; also after the recorder's end. Since 0.1. */
 void nntile_buffer_destroy(nntile_buffer* buffer);
 
-/** Bytes of the buffer, as created. Since 0.1. */
-int64_t nntile_buffer_bytes(const nntile_buffer* buffer);
-
 /** Live buffers of a recorder, their bytes, and the highest total of bytes since the last reset.
  * Since 0.1. */
 void nntile_buffer_totals(nntile_record* record, int64_t* count, int64_t* bytes,

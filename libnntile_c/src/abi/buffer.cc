@@ -23,10 +23,6 @@ void nntile_buffer_destroy(nntile_buffer* buffer) {
     guard(nullptr, [&] { b->owner->destroy_buffer(b); });
 }
 
-int64_t nntile_buffer_bytes(const nntile_buffer* buffer) {
-    return buffer ? reinterpret_cast<const record::Buffer*>(buffer)->bytes : 0;
-}
-
 void nntile_buffer_totals(nntile_record* record, int64_t* count, int64_t* bytes,
                           int64_t* peak_bytes) {
     if (count) *count = record ? record->recorder->buffers.load() : 0;

@@ -128,7 +128,7 @@ private:
             const size_t l = labels.size() - static_cast<size_t>(kernel_->place);
             if (label_cuts_[l].size() > 1) label_cuts_[l] = whole(labels[l].extent);
         }
-        if (is_host() && !graph_.hosts[node_.host_call].axes.empty())
+        if (is_host() && graph_.hosts[node_.host_call].ranges)
             for (Cut& cut : label_cuts_) cut = in_ranges(std::move(cut));
         iteration_ = grid_of(extents, label_cuts_);
     }
@@ -424,7 +424,7 @@ private:
             Task task = make_task(segments, part, outs);
             make_host_call(task, graph_, node_, info_, iteration_, segments, part.accumulate);
             // Else it is a kernel
-            if (graph_.hosts[node_.host_call].axes.empty()) ++all_.out_.host_calls;
+            if (!graph_.hosts[node_.host_call].ranges) ++all_.out_.host_calls;
             return all_.push(std::move(task));
         }
         const auto push = [&](bool ends) {
