@@ -83,6 +83,7 @@ for cut in (None, 4, (1, 5, 1)):
     leaf = x.detach().requires_grad_()
     y = leaf.hypot(also_two)
     if cut is not None:
+        torch_nntile.wait()
         tiles = torch_nntile.explain("tiles").count("map {hypot}")
         assert tiles == (2 if cut == 4 else 3), torch_nntile.explain("tiles")
     y.sum().backward()

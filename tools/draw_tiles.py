@@ -63,9 +63,10 @@ def parsed(text: str) -> list[Factors]:
 
 def cuts_of(tensor: Tensor) -> list[Factors]:
     """How the data of a dense tensor is stored, by dim of the tensor."""
-    from torch_nntile import explain
+    from torch_nntile import explain, wait
 
-    tensor.exp()  # the last graph has the tensor as input 0
+    _kept = tensor.exp()  # the last graph has the tensor as input 0
+    wait()
     order = sorted(range(tensor.dim()), key=lambda dim: -tensor.stride()[dim])
     match = re.search(r"%0 : \w+\[(.*)\]\s+= input stored \[(.*)\]", explain("graph"))
     if match is None or match[1] != ", ".join(str(tensor.shape[dim]) for dim in order):

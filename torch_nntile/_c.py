@@ -117,8 +117,8 @@ def new(declaration: str) -> Any:
 def run_kernel(
     address: int, numbers: Sequence[int], extents: Sequence[int], data: Sequence[int]
 ) -> tuple[int, str]:
-    """Call an nntile_kernel_function on whole operands: what it returns, and its text."""
-    function = ffi.cast("nntile_kernel_function", address)
+    """Call an nntile_stub_kernel on whole operands: what it returns, and its text."""
+    function = _stubapi.ffi.cast("nntile_stub_kernel", address)
     starts, text = ffi.new("int64_t[]", len(extents) + 1), ffi.new("char[256]")
     pointers = ffi.new("void *[]", [ffi.cast("void *", address) for address in data])
     sizes = ffi.new("int64_t[]", [*extents, 0])

@@ -21,7 +21,8 @@ def explain(
     """Return the text of a stage of the last lowering: "graph", "tiles", "plan", or all three.
 
     A lowering cuts a recorded graph into tiles (parts of its tensors) and makes a plan, the list
-    of tasks on tiles. "pending" shows the ops recorded in graph mode that have not run yet.
+    of tasks on tiles. "pending" shows the ops recorded that are not submitted yet. This submits
+    nothing: to see the ops that eager mode has buffered as tiles, call `wait()` first.
     "cuts" lists the axes that are cut, and for each automatic cut the estimated time and tasks
     before and after it. "passes" shows the graph as recorded and after each pass.
 

@@ -27,7 +27,7 @@ static void subtract(nntile_record* record, nntile_buffer* a, nntile_buffer* b, 
     OK(nntile_op_find("sub", &sub, &error));
     const nntile_operand operands[] = {tensor(a), tensor(b), tensor(out)};
     const nntile_attr attrs[] = {{.kind = NNTILE_ATTR_REAL, .f = alpha}};
-    OK(nntile_record_op(record, sub, operands, 2, 1, attrs, 1, NNTILE_NONE, "03_record.c", &error));
+    OK(nntile_record_op(record, sub, operands, 2, 1, attrs, 1, NNTILE_NONE, &error));
 }
 
 static void descend(nntile_mode mode, float* w_host) {

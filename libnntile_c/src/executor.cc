@@ -325,9 +325,9 @@ std::string PlanExecutor::text(std::string_view stage) {
         }
         return out;
     }
-    check(
-        last_.has_value(), Status::invalid_state,
-        "text: nothing has run yet that could be shown: run an op first, or a step in graph mode");
+    check(last_.has_value(), Status::invalid_state,
+          "text: nothing has run yet that could be shown: run an op first and wait(), or run a "
+          "step in graph mode");
     if (stage == "plan") return last_->plan->text();
     if (stage == "passes") return passes_text(last_->graph);
     check(

@@ -9,6 +9,7 @@ typedef struct {
     int64_t calls, rows, added;
 } counts;
 static counts seen;
+static int cut;                   /* they have an axis */
 static _Atomic int destroyed = 0; /* a worker may do it after the last result is there */
 
 static void end(void* user) {
@@ -16,18 +17,23 @@ static void end(void* user) {
     ++destroyed;
 }
 
-static void count(void* user, int64_t batch, int accumulate) {
+/* Returns the rows: without an axis one. */
+static int64_t count(void* user, const int64_t* sizes, int accumulate) {
+    const int64_t batch = cut ? sizes[0] : 1;
     CHECK(user == &seen);
     ++seen.calls;
     seen.rows += batch;
     seen.added += accumulate != 0;
+    return batch;
 }
 
 /* y = 10 x. */
-static int times_ten(void* user, int64_t batch, int accumulate, void* const* data, char* text) {
+static int times_ten(void* user, const int64_t* starts, const int64_t* sizes, int accumulate,
+                     void* const* data, char* text) {
     const float* x = data[0];
     float* y = data[1];
-    count(user, batch, accumulate);
+    const int64_t batch = count(user, sizes, accumulate);
+    (void)starts;
     for (int64_t i = 0; i < 2 * batch; ++i) y[i] = 10 * x[i];
     if (x[0] != 100) return 0;
     snprintf(text, 256, "times_ten: %d is too much", 100);
@@ -35,11 +41,12 @@ static int times_ten(void* user, int64_t batch, int accumulate, void* const* dat
 }
 
 /* s = sum of the rows of x. */
-static int sum(void* user, int64_t batch, int accumulate, void* const* data, char* text) {
+static int sum(void* user, const int64_t* starts, const int64_t* sizes, int accumulate,
+               void* const* data, char* text) {
     const float* x = data[0];
     float* s = data[1];
-    count(user, batch, accumulate);
-    (void)text;
+    const int64_t batch = count(user, sizes, accumulate);
+    (void)starts, (void)text;
     if (!accumulate) s[0] = s[1] = 0;
     for (int64_t i = 0; i < 2 * batch; ++i) s[i % 2] += x[i];
     return 0;
@@ -48,28 +55,29 @@ static int sum(void* user, int64_t batch, int accumulate, void* const* data, cha
 static nntile_record* record;
 static nntile_operand x, y, s;
 
-typedef int (*batch_function)(void*, int64_t, int, void* const*, char*);
+typedef int (*batch_function)(void*, const int64_t*, const int64_t*, int, void* const*, char*);
 
-static nntile_function function_of(const char* name, batch_function run, const uint8_t* batched) {
+static nntile_function function_of(const char* name, batch_function run, const int64_t* axes) {
     return (nntile_function){.struct_size = sizeof(nntile_function),
                              .name = name,
                              .signature = name ? (uint64_t)name[0] : 4,
                              .run = run,
                              .user = &seen,
                              .destroy = end,
-                             .batched = batched};
+                             .axes = axes};
 }
 
 static nntile_status call(const char* name, batch_function run, const nntile_operand* out,
-                          const uint8_t* batched) {
+                          const int64_t* axes) {
     const nntile_operand operands[] = {x, *out};
-    const nntile_function f = function_of(name, run, batched);
+    const nntile_function f = function_of(name, run, axes);
     seen = (counts){0};
-    return nntile_record_function(record, &f, operands, 1, 1, "here", &error);
+    cut = axes != NULL;
+    return nntile_record_function(record, &f, operands, 1, 1, &error);
 }
 
 static void values(int64_t parts, int64_t joined) {
-    const uint8_t kept[] = {1, 1}, summed[] = {1, 0};
+    const int64_t kept[] = {0, -1, 0, -1}, summed[] = {0, -1, -1};
     float found[2 * ROWS];
     OK(call("times_ten", times_ten, &y, kept));
     OK(nntile_record_read(record, &y, found, sizeof found, &error));
@@ -85,27 +93,27 @@ static void values(int64_t parts, int64_t joined) {
 }
 
 static void errors(float* data) {
-    const uint8_t kept[] = {1, 1}, mixed[] = {1, 1, 0};
+    const int64_t kept[] = {0, -1, 0, -1}, mixed[] = {0, -1, 0, -1, -1};
     const nntile_operand all[] = {x, y, s};
     const nntile_function f = function_of("f", sum, mixed), unnamed = function_of(NULL, sum, kept);
     nntile_function updates = function_of("f", sum, NULL), old = f;
     updates.n_updated = 1;
     old.struct_size = 8;
-    FAILS(NNTILE_INVALID_ARGUMENT, "f: some outputs have a batch and some have not",
-          nntile_record_function(record, &f, all, 1, 2, NULL, &error));
+    FAILS(NNTILE_INVALID_ARGUMENT, "f: axis 0 is in some outputs only",
+          nntile_record_function(record, &f, all, 1, 2, &error));
     FAILS(NNTILE_INVALID_ARGUMENT, "f: updated operand 0 has another shape or dtype as an output",
-          nntile_record_function(record, &updates, all + 1, 1, 1, NULL, &error));
+          nntile_record_function(record, &updates, all + 1, 1, 1, &error));
     FAILS(NNTILE_INVALID_ARGUMENT, "struct_size is not set",
-          nntile_record_function(record, &old, all, 1, 2, NULL, &error));
-    FAILS(NNTILE_INVALID_ARGUMENT, "f: operand 1 has a batch of 2, another one of 6",
+          nntile_record_function(record, &old, all, 1, 2, &error));
+    FAILS(NNTILE_INVALID_ARGUMENT, "f: axis 0 of operand 1 has extent 2, that of another one 6",
           call("f", sum, &s, kept));
     FAILS(NNTILE_INVALID_ARGUMENT, "neither run nor start is given", call("f", NULL, &y, kept));
     FAILS(NNTILE_INVALID_ARGUMENT, "name is NULL",
-          nntile_record_function(record, &unnamed, all, 1, 1, NULL, &error));
+          nntile_record_function(record, &unnamed, all, 1, 1, &error));
     data[6] = 100; /* in one of the parts */
     OK(nntile_record_write(record, &x, data, 2 * ROWS * sizeof *data, &error));
     OK(call("times_ten", times_ten, &y, kept));
-    FAILS(NNTILE_INDEX_ERROR, "times_ten: 100 is too much [here]",
+    FAILS(NNTILE_INDEX_ERROR, "times_ten: 100 is too much",
           nntile_record_read(record, &y, data, 2 * ROWS * sizeof *data, &error));
 }
 

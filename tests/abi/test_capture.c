@@ -40,7 +40,7 @@ static void add(nntile_buffer* x, nntile_buffer* own, nntile_buffer* y, double n
     OK(nntile_op_find("add", &op, &error));
     const nntile_operand operands[] = {operand_of(x), operand_of(own), operand_of(y)};
     const nntile_attr alpha = {.kind = NNTILE_ATTR_REAL, .f = number};
-    OK(nntile_record_op(record, op, operands, 2, 1, &alpha, 1, NNTILE_F32, NULL, &error));
+    OK(nntile_record_op(record, op, operands, 2, 1, &alpha, 1, NNTILE_F32, &error));
 }
 
 int main(void) {

@@ -31,7 +31,7 @@ int main(void) {
     OK(nntile_estimate_begin(&error));
     FAILS(NNTILE_INVALID_STATE, "another one has begun", nntile_estimate_begin(&error));
     for (int k = 0; k < 2; ++k) /* 0 to 1, 1 to 2: a chain */
-        OK(nntile_record_op(record, op, &operands[k], 1, 1, NULL, 0, NNTILE_F32, NULL, &error));
+        OK(nntile_record_op(record, op, &operands[k], 1, 1, NULL, 0, NNTILE_F32, &error));
     if (nntile_record_pending(record)) OK(nntile_record_run(record, &error));
     nntile_estimate* estimate = NULL;
     OK(nntile_estimate_end(&estimate, &error));
@@ -61,7 +61,7 @@ int main(void) {
     FAILS(NNTILE_INVALID_ARGUMENT, "memory of -1", nntile_estimate_imagine(1, -1, &error));
     OK(nntile_estimate_imagine(1, 1 << 20, &error));
     FAILS(NNTILE_INVALID_STATE, "copy: a tensor f32 (8,) has data",
-          nntile_record_op(record, op, operands, 1, 1, NULL, 0, NNTILE_F32, NULL, &error));
+          nntile_record_op(record, op, operands, 1, 1, NULL, 0, NNTILE_F32, &error));
     nntile_buffer* without;
     OK(nntile_buffer_create(record, sizeof data, &without, &error));
     nntile_operand imagined[2] = {operands[0], operands[1]};
@@ -70,7 +70,7 @@ int main(void) {
     OK(nntile_record_write(record, &imagined[0], data, sizeof data, &error));
     OK(nntile_estimate_begin(&error));
     for (int k = 0; k < 3; ++k) {
-        OK(nntile_record_op(record, op, imagined, 1, 1, NULL, 0, NNTILE_F32, NULL, &error));
+        OK(nntile_record_op(record, op, imagined, 1, 1, NULL, 0, NNTILE_F32, &error));
         OK(nntile_record_run(record, &error));
         OK(nntile_estimate_end_step(&error));
     }

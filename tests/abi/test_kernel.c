@@ -1,34 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * nntile_record_kernel: parts along axes know where they are; numbers, changed operands, errors. */
+ * nntile_record_function with `ranges`: parts along axes know where they are; numbers, errors. */
 #include "check.h"
 
 enum { ROWS = 6, COLUMNS = 4 };
 
 static _Atomic int64_t calls = 0;
 
-/* y[i, j] = numbers[0] * x[i, j] + s + 100 i + j, x and y of shape (rows, columns). */
-static int place(const int64_t* numbers, const int64_t* starts, const int64_t* sizes,
+/* y[i, j] = factor * x[i, j] + s + 100 i + j, x and y of shape (rows, columns). */
+static int place(void* user, const int64_t* starts, const int64_t* sizes, int accumulate,
                  void* const* data, char* text) {
+    const int64_t factor = *(const int64_t*)user;
     const float* x = data[0];
     const double s = *(const double*)data[1];
     float* y = data[2];
     ++calls;
+    CHECK(!accumulate);
     for (int64_t i = 0; i < sizes[0]; ++i)
         for (int64_t j = 0; j < sizes[1]; ++j, ++x, ++y)
-            *y = (float)(numbers[0] * *x + s + 100 * (starts[0] + i) + starts[1] + j);
-    if (numbers[0] != 13) return 0;
+            *y = (float)(factor * *x + s + 100 * (starts[0] + i) + starts[1] + j);
+    if (factor != 13) return 0;
     snprintf(text, 256, "no %d", 13);
     return NNTILE_INDEX_ERROR;
-}
-
-/* x *= 2, in place. */
-static int twice(const int64_t* numbers, const int64_t* starts, const int64_t* sizes,
-                 void* const* data, char* text) {
-    float* x = data[1];
-    (void)numbers, (void)starts, (void)text;
-    ++calls;
-    for (int64_t i = 0; i < sizes[0] * COLUMNS; ++i) x[i] *= 2;
-    return 0;
 }
 
 static nntile_record* record;
@@ -40,9 +32,17 @@ static nntile_operand number(double f) {
 }
 
 static nntile_status call(int64_t factor, const int64_t* axes) {
+    static int64_t factors[14]; /* tasks read them later */
     const nntile_operand operands[] = {x, number(0.5), y};
-    return nntile_record_kernel(record, "place", 7, place, &factor, 1, operands, 2, 1, 0, axes,
-                                "here", &error);
+    factors[factor] = factor;
+    const nntile_function f = {.struct_size = sizeof f,
+                               .name = "place",
+                               .signature = 7,
+                               .run = place,
+                               .user = &factors[factor],
+                               .axes = axes,
+                               .ranges = 1};
+    return nntile_record_function(record, &f, operands, 2, 1, &error);
 }
 
 static void values(int64_t parts, const int64_t* axes) {
@@ -58,39 +58,17 @@ static void values(int64_t parts, const int64_t* axes) {
     }
 }
 
-static void changed(int64_t parts) {
-    const nntile_operand both[] = {y, y};
-    const int64_t axes[] = {0, -1, 0, -1};
-    float before[ROWS * COLUMNS], after[ROWS * COLUMNS];
-    OK(nntile_record_read(record, &y, before, sizeof before, &error));
-    calls = 0;
-    OK(nntile_record_kernel(record, "twice", 8, twice, NULL, 0, both, 1, 1, 1, axes, NULL, &error));
-    OK(nntile_record_read(record, &y, after, sizeof after, &error));
-    CHECK(calls == parts);
-    for (int k = 0; k < ROWS * COLUMNS; ++k) CHECK(after[k] == 2 * before[k]);
-}
-
 static void errors(const int64_t* axes) {
-    const nntile_operand all[] = {x, number(1), y};
     const int64_t missing[] = {0, 1, 0, -1}, twice_there[] = {0, 0, 0, 1}, many[] = {8, 0, 8, 0},
                   crossed[] = {0, 1, 1, 0};
-    FAILS(NNTILE_INVALID_ARGUMENT, "place: output 0 does not have axis 1", call(2, missing));
+    FAILS(NNTILE_INVALID_ARGUMENT, "place: axis 1 is not in all outputs", call(2, missing));
     FAILS(NNTILE_INVALID_ARGUMENT, "place: operand 0 has axis 0 twice", call(2, twice_there));
     FAILS(NNTILE_INVALID_ARGUMENT, "place: operand 0 has an axis 8; there may be 8", call(2, many));
     FAILS(NNTILE_INVALID_ARGUMENT, "place: axis 1 of operand 2 has extent 6, that of another one 4",
           call(2, crossed));
-    FAILS(NNTILE_INVALID_ARGUMENT, "nntile_record_kernel: function is NULL",
-          nntile_record_kernel(record, "f", 1, NULL, NULL, 0, all, 2, 1, 0, NULL, NULL, &error));
-    FAILS(NNTILE_INVALID_ARGUMENT, "nntile_record_kernel: numbers is NULL",
-          nntile_record_kernel(record, "f", 1, place, NULL, 1, all, 2, 1, 0, NULL, NULL, &error));
-    FAILS(NNTILE_INVALID_ARGUMENT, "f: 2 changed operands of 2 inputs and 1 outputs",
-          nntile_record_kernel(record, "f", 1, place, NULL, 0, all, 2, 1, 2, NULL, NULL, &error));
-    FAILS(
-        NNTILE_INVALID_ARGUMENT, "f: changed operand 0 has another shape or dtype as an output",
-        nntile_record_kernel(record, "f", 1, place, NULL, 0, all + 1, 1, 1, 1, NULL, NULL, &error));
     float found[ROWS * COLUMNS];
     OK(call(13, axes)); /* it fails in a task */
-    FAILS(NNTILE_INDEX_ERROR, "place: no 13 [here]",
+    FAILS(NNTILE_INDEX_ERROR, "place: no 13",
           nntile_record_read(record, &y, found, sizeof found, &error));
     values(1, axes);
 }
@@ -119,7 +97,6 @@ int main(void) {
     OK(nntile_record_axis_name(record, &x, 1, "columns", &error));
     OK(nntile_record_axis_tiling(record, "rows", two, 2, &error));
     values(2, both);
-    changed(2);
     OK(nntile_record_axis_tiling(record, "columns", &one, 1, &error));
     values(2 * COLUMNS, both);
     for (int k = 0; k < 2; ++k) nntile_buffer_destroy(buffers[k]);

@@ -39,7 +39,7 @@ static nntile_function later(int number) {
 
 static void record_later(const nntile_function* f, nntile_operand from, nntile_operand to) {
     const nntile_operand operands[] = {from, to};
-    OK(nntile_record_function(record, f, operands, 1, 1, "here", &error));
+    OK(nntile_record_function(record, f, operands, 1, 1, &error));
     OK(nntile_record_submit(record, &error));
 }
 
@@ -58,7 +58,7 @@ static void off_the_worker(uint32_t copy) {
     pthread_t thread;
     record_later(&f, x, y);
     sem_wait(&calls[0].begun);
-    OK(nntile_record_op(record, copy, beside, 1, 1, NULL, 0, NNTILE_F32, NULL, &error));
+    OK(nntile_record_op(record, copy, beside, 1, 1, NULL, 0, NNTILE_F32, &error));
     OK(nntile_record_read(record, &z, found, sizeof found, &error));
     CHECK(found[SIZE - 1] == 4);
     pthread_create(&thread, NULL, end_with_twice, &calls[0]);
@@ -89,7 +89,7 @@ static void failures_go_on(void) {
     nntile_task_end(calls[0].task, NNTILE_RUNTIME, "the wire is cut");
     sem_wait(&calls[1].begun);
     CHECK(calls[1].lost && calls[1].task == NULL);
-    FAILS(NNTILE_RUNTIME, "later: the wire is cut [here]",
+    FAILS(NNTILE_RUNTIME, "later: the wire is cut",
           nntile_record_read(record, &z, found, sizeof found, &error));
     OK(nntile_record_write(record, &y, data, sizeof data, &error));
     OK(nntile_record_read(record, &y, found, sizeof found, &error));
@@ -105,7 +105,7 @@ static void effects(void) {
     unread.buffer = buffer;
     const nntile_operand operands[] = {x, unread};
     OK(nntile_record_mode_set(record, NNTILE_GRAPH, &error));
-    OK(nntile_record_function(record, &f, operands, 1, 1, NULL, &error));
+    OK(nntile_record_function(record, &f, operands, 1, 1, &error));
     nntile_buffer_destroy(buffer);
     OK(nntile_record_run(record, &error));
     sem_wait(&calls[2].begun);
@@ -125,7 +125,7 @@ static void apply(const char* name, nntile_operand from, nntile_operand to, uint
     uint32_t op;
     OK(nntile_op_find(name, &op, &error));
     nntile_trace_place(place);
-    OK(nntile_record_op(record, op, operands, 1, 1, NULL, 0, NNTILE_F32, NULL, &error));
+    OK(nntile_record_op(record, op, operands, 1, 1, NULL, 0, NNTILE_F32, &error));
 }
 
 /* One worker: what others wait for is computed before a chain that was called earlier. */
@@ -146,7 +146,7 @@ static void comes_first(void) {
     apply("abs", t[1], t[2], 3);
     apply("sqrt", t[0], t[3], 4);
     const nntile_operand operands[] = {t[3], y};
-    OK(nntile_record_function(record, &f, operands, 1, 1, NULL, &error));
+    OK(nntile_record_function(record, &f, operands, 1, 1, &error));
     OK(nntile_record_run(record, &error));
     sem_wait(&calls[2].begun);
     nntile_task_end(calls[2].task, NNTILE_OK, NULL);
@@ -160,17 +160,17 @@ static void comes_first(void) {
 
 static void errors(void) {
     const nntile_operand operands[] = {x, y};
-    const uint8_t batched[] = {1, 1};
+    const int64_t axes[] = {0, 0};
     nntile_function f = later(0);
-    f.batched = batched;
-    FAILS(NNTILE_INVALID_ARGUMENT, "has no batch",
-          nntile_record_function(record, &f, operands, 1, 1, NULL, &error));
+    f.axes = axes;
+    FAILS(NNTILE_INVALID_ARGUMENT, "has no axes",
+          nntile_record_function(record, &f, operands, 1, 1, &error));
     f = later(0);
     f.n_updated = 2;
     FAILS(NNTILE_INVALID_ARGUMENT, "later: 2 updated operands of 1 inputs and 1 outputs",
-          nntile_record_function(record, &f, operands, 1, 1, NULL, &error));
+          nntile_record_function(record, &f, operands, 1, 1, &error));
     FAILS(NNTILE_INVALID_ARGUMENT, "function is NULL",
-          nntile_record_function(record, NULL, operands, 1, 1, NULL, &error));
+          nntile_record_function(record, NULL, operands, 1, 1, &error));
     nntile_task_end(NULL, NNTILE_OK, NULL);
 }
 

@@ -23,7 +23,7 @@ static nntile_operand operands[2];
 static void copy(void) {
     uint32_t op = 0;
     OK(nntile_op_find("copy", &op, &error));
-    OK(nntile_record_op(record, op, operands, 1, 1, NULL, 0, NNTILE_F32, NULL, &error));
+    OK(nntile_record_op(record, op, operands, 1, 1, NULL, 0, NNTILE_F32, &error));
     if (nntile_record_pending(record)) OK(nntile_record_run(record, &error));
     OK(nntile_context_wait(&error));
 }
@@ -32,17 +32,18 @@ static size_t place_text(uint64_t place, char* out, size_t size) {
     return (size_t)snprintf(out, size, "line %d", (int)place);
 }
 
-static int fails(void* user, int64_t batch, int accumulate, void* const* data, char* error_text) {
-    (void)user, (void)batch, (void)accumulate, (void)data;
+static int fails(void* user, const int64_t* starts, const int64_t* sizes, int accumulate,
+                 void* const* data, char* error_text) {
+    (void)user, (void)starts, (void)sizes, (void)accumulate, (void)data;
     snprintf(error_text, 256, "on purpose");
     return NNTILE_RUNTIME;
 }
 
 /* What the error of a failing task says. */
-static void fail_at(const char* where, const char* expected) {
+static void fails_with(const char* expected) {
     const nntile_function f = {
         .struct_size = sizeof f, .name = "fails", .signature = 1, .run = fails};
-    OK(nntile_record_function(record, &f, operands, 1, 1, where, &error));
+    OK(nntile_record_function(record, &f, operands, 1, 1, &error));
     if (nntile_record_pending(record)) OK(nntile_record_run(record, &error));
     CHECK(nntile_context_wait(&error) == NNTILE_RUNTIME);
     if (strcmp(nntile_error_message(error), expected) != 0)
@@ -66,15 +67,14 @@ static void places(void) {
     CHECK(last.place == 5 && strcmp(last.kernel, "copy") == 0);
     CHECK(last.bytes == 2 * SIZE * (int64_t)sizeof(float) && last.flops == 0);
     CHECK(last.run > 0 && last.node == 0 && last.task == 0);
-    fail_at(NULL, "fails: on purpose"); /* nobody says what 5 is */
+    fails_with("fails: on purpose"); /* nobody says what 5 is */
     nntile_trace_places(place_text);
     const int64_t before = lowerings();
-    fail_at(NULL, "fails: on purpose [line 5]");
+    fails_with("fails: on purpose [line 5]");
     nntile_trace_place(6);
-    fail_at(NULL, "fails: on purpose [line 6]");
-    fail_at("model.c:3", "fails: on purpose [model.c:3]");
+    fails_with("fails: on purpose [line 6]");
     nntile_trace_place(0);
-    fail_at(NULL, "fails: on purpose");
+    fails_with("fails: on purpose");
     CHECK(lowerings() == before);
     nntile_trace_places(NULL);
 }

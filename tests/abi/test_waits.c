@@ -18,8 +18,9 @@ static uint32_t copy;
 
 /* A task that ends when it is told to. Until then it holds a dense copy of x[:SIDE].t(),
  * which is no block that x or z fits in. */
-static int wait_for_go(void* user, int64_t batch, int accumulate, void* const* data, char* text) {
-    (void)user, (void)batch, (void)accumulate, (void)text;
+static int wait_for_go(void* user, const int64_t* starts, const int64_t* sizes, int accumulate,
+                       void* const* data, char* text) {
+    (void)user, (void)starts, (void)sizes, (void)accumulate, (void)text;
     sem_post(&begun);
     sem_wait(&go);
     *(float*)data[1] = ((const float*)data[0])[1];
@@ -33,13 +34,13 @@ static void begin_task(void) {
     const nntile_operand operands[] = {x_t, y};
     const nntile_function f = {
         .struct_size = sizeof f, .name = "wait_for_go", .signature = 1, .run = wait_for_go};
-    OK(nntile_record_function(record, &f, operands, 1, 1, NULL, &error));
+    OK(nntile_record_function(record, &f, operands, 1, 1, &error));
     sem_wait(&begun);
 }
 
 static nntile_status copy_x_to_z(nntile_error** why) {
     const nntile_operand operands[] = {x, z};
-    return nntile_record_op(record, copy, operands, 1, 1, NULL, 0, NNTILE_F32, NULL, why);
+    return nntile_record_op(record, copy, operands, 1, 1, NULL, 0, NNTILE_F32, why);
 }
 
 /* The memory is used up until the task ends: so much work is queued that this thread waits. */
@@ -162,7 +163,7 @@ static void abandoned(void) {
     float value;
     const nntile_operand both[] = {y, s};
     begin_task();
-    OK(nntile_record_op(record, copy, both, 1, 1, NULL, 0, NNTILE_F32, NULL, &error));
+    OK(nntile_record_op(record, copy, both, 1, 1, NULL, 0, NNTILE_F32, &error));
     nntile_context_abandon();
     sem_post(&go);
     FAILS(NNTILE_RUNTIME, "never computed",

@@ -252,26 +252,30 @@ void batches() {
     const uint32_t x = g.add_input(DType::f32, Dims{6, 2}), y = g.add_input(DType::f32, Dims{5, 2});
     const uint32_t number = g.add_scalar(DType::f32, 1, 0);
     const std::vector<schema::Type> out = {f32({6, 3}), f32({4})};
-    const auto add = [&](Ids in, std::vector<uint8_t> batched, size_t outputs = 1) {
-        return g.add_host({"f", 1, batched}, in, std::span(out).first(outputs));
+    const auto add = [&](Ids in, graph::HostAxes axes, size_t outputs = 1, bool ranges = false) {
+        return g.add_host({"f", 1, axes, ranges}, in, std::span(out).first(outputs));
     };
     const Hash before = g.hash();
-    add({x, y, graph::no_value}, {1, 0, 0, 1});
-    CHECK(g.hosts.back().batched == std::vector<uint8_t>{1, 0, 0, 1});
+    const Dims batch{0, -1}, whole{-1, -1};
+    add({x, y, graph::no_value}, {batch, whole, {}, batch});
     const Hash parts = g.hash();
-    g.hosts.back().batched[3] = 0;  // a sum over the batch
+    g.hosts.back().axes[3] = whole;  // a sum over the batch
     CHECK(g.hash() != parts && g.hash() != before);
-    CHECK_ERROR(invalid_argument, "f: 2 marks of a batch for 3 operands", add({x, y}, {1, 0}));
-    CHECK_ERROR(invalid_argument, "f: operand 1 is absent and has no batch",
-                add({x, graph::no_value}, {1, 1, 1}));
-    CHECK_ERROR(invalid_argument, "f: operand 1 has no dim 0 to be the batch",
-                add({x, number}, {1, 1, 1}));
-    CHECK_ERROR(invalid_argument, "f: operand 1 has a batch of 5, another one of 6",
-                add({x, y}, {1, 1, 1}));
-    CHECK_ERROR(invalid_argument, "f: operand 1 has a batch of 6, another one of 5",
-                add({y}, {1, 1}));
-    CHECK_ERROR(invalid_argument, "f: some outputs have a batch and some have not",
-                add({x}, {1, 1, 0}, 2));
+    g.hosts.back().axes[3] = batch;
+    g.hosts.back().ranges = true;
+    CHECK(g.hash() != parts && g.hash() != before);
+    CHECK_ERROR(invalid_argument, "f: axes of 2 operands, there are 3",
+                add({x, y}, {batch, whole}));
+    CHECK_ERROR(invalid_argument, "f: operand 1 has 0 dims, 2 axes are given",
+                add({x, graph::no_value}, {batch, batch, batch}));
+    CHECK_ERROR(invalid_argument, "f: operand 1 has 0 dims, 2 axes are given",
+                add({x, number}, {batch, batch, batch}));
+    CHECK_ERROR(invalid_argument, "f: axis 0 of operand 1 has extent 5, that of another one 6",
+                add({x, y}, {batch, batch, batch}));
+    CHECK_ERROR(invalid_argument, "f: axis 0 is in some outputs only",
+                add({x}, {batch, batch, {-1}}, 2));
+    CHECK_ERROR(invalid_argument, "f: axis 0 is not in all outputs",
+                add({x}, {batch, whole}, 1, true));
     CHECK(g.nodes.size() == 1);
 }
 

@@ -72,7 +72,7 @@ void documented_form() {
         g.add_host({"aten::foo", 0x1f}, std::vector<uint32_t>{h, no_value}, out, "model.py:15");
     g.add_host({.name = "aten::print_", .signature = 7, .effect = true},
                std::vector<uint32_t>{host[0]}, {});
-    g.add_host({"aten::bar", 8, {1, 0, 1}}, std::vector<uint32_t>{h, w},
+    g.add_host({"aten::bar", 8, {{0, -1}, {-1, -1}, {0, -1}}}, std::vector<uint32_t>{h, w},
                {{{DType::f32, {24, 2}, false}}});
     g.add_host({.name = "sum", .signature = 9, .updated = 1}, std::vector<uint32_t>{w},
                {{g.type_of(w)}});
@@ -92,7 +92,7 @@ void documented_form() {
   %5 : bool[24, 5]             = ge(%3, %4) in f32
   %6 : i64[3], %7 : f32[]      = host "aten::foo"(%3, none) signature 0x1f  # model.py:15
   host "aten::print_"(%6) effect signature 0x7
-  %8 : f32[24, 2]              = host "aten::bar"(%3, %1) batched (1, 0, 1) signature 0x8
+  %8 : f32[24, 2]              = host "aten::bar"(%3, %1) axes (0, -1) (-1, -1) (0, -1) signature 0x8
   %9 : f32[5, 8]               = host "sum"(%1) updates 1 signature 0x9
   return %5 "y", %6
   cut batch (16, 8)
@@ -160,8 +160,8 @@ void bad_texts() {
          "out of bounds for %0"},
         {in("  %1 : f32[4] = view of %0 sizes (4,) strides (-1,) offset 3\n"),
          "out of bounds for %0"},
-        {in("  %1 : f32[4] = host \"f\"(%0) batched (1,) signature 0x1\n"),
-         "f: 1 marks of a batch for 2 operands"},
+        {in("  %1 : f32[4] = host \"f\"(%0) axes (0, 0) (0,) signature 0x1\n"),
+         "f: operand 0 has 1 dims, 2 axes are given"},
         {in("  return %3\n"), "line 3: no value %3"},
         {in("  cut b (2, 2)\n"), "no axis is named 'b'"},
         {in("  %1 : f32[4] = relu(%0) relu\n"), "line 3: expected the end of the line, got 'relu'"},

@@ -173,6 +173,7 @@ def test_cuts_reach_the_tiles() -> None:
     def call(x: Tensor) -> Tensor:
         y = x.exp()
         if on_device(x):
+            parity.torch_nntile.wait()
             tiles.append(parity.torch_nntile.explain("tiles").count("map {exp}"))
         return y
 

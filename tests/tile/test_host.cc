@@ -36,8 +36,8 @@ Graph call(uint32_t& x, bool sums, graph::StoredRef stored = nullptr) {
     x = g.add_input(DType::f32, Dims{6, 2}, "x", std::move(stored));
     const uint32_t w = g.add_input(DType::f32, Dims{3, 2}, "w");
     const schema::Type out{DType::f32, sums ? Dims{3, 2} : Dims{6, 3}, false};
-    const auto y = g.add_host({"f", 1, {1, 0, static_cast<uint8_t>(!sums)}},
-                              std::vector<uint32_t>{x, w}, {&out, 1});
+    const graph::HostAxes axes{{0, -1}, {-1, -1}, {sums ? -1 : 0, -1}};
+    const auto y = g.add_host({"f", 1, axes}, std::vector<uint32_t>{x, w}, {&out, 1});
     g.name_axis(x, 0, "batch");
     g.set_output(y[0], "y");
     return g;
@@ -113,10 +113,10 @@ void axes() {
     const uint32_t r = g.add_input(DType::f32, Dims{4}, "r");
     const schema::Type out{DType::f32, {6, 4}, false};
     const graph::HostAxes axes{{0, 1}, {1}, {0, 1}};
-    const auto y = g.add_host({"f", 1, {}, axes}, std::vector<uint32_t>{x, r}, {&out, 1});
+    const auto y = g.add_host({"f", 1, axes, true}, std::vector<uint32_t>{x, r}, {&out, 1});
     g.name_axis(r, 0, "columns");
     g.set_output(y[0], "y");
-    CHECK(print(g).find("axes (0, 1) (1,) (0, 1)") != std::string::npos);
+    CHECK(print(g).find("axes (0, 1) (1,) (0, 1) ranges") != std::string::npos);
     Graph again = graph::parse(print(g));
     CHECK(again.hash() == g.hash());
     again.hosts[0].axes[0] = {1, 0};
@@ -147,7 +147,8 @@ void views() {
             later{{4, 2, 3}, {6, 3, 1}, 12};
         const uint32_t v = g.add_view(x, dense ? later : all);
         const schema::Type out{DType::f32, {g.value(v).sizes[0]}, false};
-        const auto y = g.add_host({"f", 1, {1, 1}}, std::vector<uint32_t>{v}, {&out, 1});
+        const auto y =
+            g.add_host({"f", 1, {{0, -1, -1}, {0}}}, std::vector<uint32_t>{v}, {&out, 1});
         g.name_axis(x, 0, "batch");
         g.set_output(y[0], "y");
         const Made m = made(g, {{"batch", {2, 4}}});

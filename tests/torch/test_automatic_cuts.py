@@ -67,6 +67,7 @@ def _nothing_waits() -> None:
 def tiles_of(result: Tensor) -> int:
     """Tiles of the result of the graph that was lowered last."""
     assert result.device.type == "nntile"
+    wait()
     value = explain("graph").rpartition("return ")[2].split()[0]
     return explain("tiles").count(f"\n  {value}[")
 

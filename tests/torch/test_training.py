@@ -336,7 +336,8 @@ def test_names_reach_gradients_and_state(kind: str, way: str) -> None:
     states = [x for x in optimizer.state[p].values() if x is not None and x.dim()]
     assert len(states) == (1 if kind == "SGD" else 3)
     for tensor in (p.detach(), p.grad, *states):
-        tensor.exp()
+        _kept = tensor.exp()
+        wait()
         assert f"{name}=6" in explain("graph")
         assert explain("tiles").count("map {exp}") == 2
 

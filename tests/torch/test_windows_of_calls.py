@@ -221,6 +221,7 @@ def test_names_and_cuts_hold_from_the_next_call_on() -> None:
     torch_nntile.set_axis_group_tiling("window_rows", 12)
     wait()
     z = (x + 1) * 2
+    wait()
     assert explain("tiles").count(": map") == 1
     assert torch.equal(z.cpu(), (x.cpu() + 1) * 2)
     assert torch.equal(y.cpu(), x.cpu() + 1)

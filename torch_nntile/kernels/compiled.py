@@ -171,7 +171,7 @@ def _error_of(name: str, program: Program, error: Exception) -> KernelCompileErr
 
 
 def compile_program(name: str, program: Program, scope: dict[str, Any], key: str | None) -> int:
-    """The address of a function as nntile_record_kernel() takes it. key: of all that the code depends
+    """The address of an nntile_stub_kernel. key: of all that the code depends
     on; None: it is not kept on disk.
 
     Raises:

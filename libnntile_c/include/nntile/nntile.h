@@ -24,7 +24,6 @@
 #include "nntile/error.h"
 #include "nntile/estimate.h"
 #include "nntile/graph.h"
-#include "nntile/kernel.h"
 #include "nntile/op.h"
 #include "nntile/record.h"
 #include "nntile/tile.h"

@@ -57,14 +57,12 @@ void nntile_record_destroy(nntile_record* record);
  * the same buffer as an input (in place); writing through a view changes just what the view covers.
  *  attrs     n_attrs values in the order of the row; missing ones take their defaults.
  *  compute   dtype of variable T: inputs of type T are cast to it, outputs of type T cast from it;
- * NNTILE_NONE: the inputs' own dtype, which must then be one. where     user's line for messages,
- * or NULL; copied. Returns OK; INVALID_ARGUMENT (shape, attribute), TYPE_ERROR (dtype),
- * INVALID_STATE, OUT_OF_MEMORY; nothing was recorded then. In eager mode also the error of an
- * earlier task is not reported here but at the next read. Since 0.1. */
+ * NNTILE_NONE: the inputs' own dtype, which must then be one. Returns OK; INVALID_ARGUMENT (shape,
+ * attribute), TYPE_ERROR (dtype), INVALID_STATE, OUT_OF_MEMORY; nothing was recorded then. In eager
+ * mode also the error of an earlier task is not reported here but at the next read. Since 0.1. */
 nntile_status nntile_record_op(nntile_record* record, uint32_t op, const nntile_operand* operands,
                                size_t n_inputs, size_t n_outputs, const nntile_attr* attrs,
-                               size_t n_attrs, nntile_dtype compute, const char* where,
-                               nntile_error** error);
+                               size_t n_attrs, nntile_dtype compute, nntile_error** error);
 
 /** A task that goes on after its function has returned. Since 0.1. */
 typedef struct nntile_task nntile_task;
@@ -78,9 +76,12 @@ typedef struct nntile_function {
     uint64_t signature; /**< of the function, for the plan cache: `user` is of one run only */
     /** Runs as a CPU task, which ends when it returns. Returns 0; or an nntile_status, after
      * writing a text of at most 255 bytes to error_text: it fails the task.
-     *  batch       extent of dim 0 of the blocks whose operand is batched, else 1
-     *  accumulate  not 0: add to outputs that are not batched instead of writing them */
-    int (*run)(void* user, int64_t batch, int accumulate, void* const* data, char* error_text);
+     *  starts      of this part along each axis; only with `ranges`
+     *  sizes       likewise its extents
+     *  accumulate  not 0: add to the outputs instead of writing them
+     *  data        blocks; of a number its 8 bytes */
+    int (*run)(void* user, const int64_t* starts, const int64_t* sizes, int accumulate,
+               void* const* data, char* error_text);
     /** Instead of run: begins something, as a transfer, and returns at once, on any thread. The
      * task ends, and the blocks stay valid, until nntile_task_end() is called once for it, by any
      * thread. data and task are NULL where something that the op reads was never computed: it does
@@ -88,25 +89,29 @@ typedef struct nntile_function {
     void (*start)(void* user, void* const* data, nntile_task* task);
     void* user;                  /**< handed to the function */
     void (*destroy)(void* user); /**< called once, from any thread, when no run needs it any more */
-    /** One byte for each operand: 1 where its dim 0 is a batch whose elements are treated one by
-     * one; these dims have one extent. The outputs all have it, or none has: each is then the sum
-     * over the parts. Where the batch is cut, `run` is called once for every segment, for several
-     * at once; operands without a batch are whole. NULL: no operand has a batch. */
-    const uint8_t* batched;
+    /** For every dim of every tensor in order the number of its axis from 0 on, at most 7, or -1:
+     * each task has all of the dim. NULL: -1 everywhere. Dims of one axis have one extent. Where an
+     * axis is cut, `run` is called once for every part, for several at once. An axis that all
+     * outputs have is parallel: its elements are treated one by one. One that no output has is
+     * reduced: outputs are sums over the parts. */
+    const int64_t* axes;
     /** The first n_updated outputs may be in the memory of the first n_updated inputs, which have
      * their shapes and dtypes: data[k] and data[n_inputs + k] may be equal. */
     uint32_t n_updated;
     /** Not 0: it runs even if nobody reads what it gives, and soon: others wait for it. */
     int32_t effect;
+    /** Not 0: the function needs to know where its part is, as a kernel made for cut data does. A
+     * part is then a range along each axis, and all axes are parallel. */
+    int32_t ranges;
 } nntile_function;
 
 /** Records a function of the host as a node; operands as in nntile_record_op(). Whatever happens,
  * `destroy` is called. Returns OK; INVALID_ARGUMENT for a function with both or none of run and
- * start, for batched operands without dims, extents that differ, mixed outputs, updated operands of
+ * start, for axes whose extents differ or that only some outputs have, updated operands of
  * different shapes; as nntile_record_op(). Since 0.1. */
 nntile_status nntile_record_function(nntile_record* record, const nntile_function* function,
                                      const nntile_operand* operands, size_t n_inputs,
-                                     size_t n_outputs, const char* where, nntile_error** error);
+                                     size_t n_outputs, nntile_error** error);
 
 /** Ends a task that nntile_function::start began; status and text as a `run` would give them, OK:
  * what it wrote is there. May call `start` of others. Any thread; must not hold a lock that `start`
@@ -145,11 +150,11 @@ nntile_status nntile_record_run(nntile_record* record, nntile_error** error);
  * begun go on. Since 0.1. */
 nntile_status nntile_record_submit(nntile_record* record, nntile_error** error);
 
-/** open != 0 begins a step, as of an optimizer: 20,000 calls may wait, whatever they give. open ==
- * 0 ends it and submits them; if they do not fit into memory they have not happened. May be nested;
- * the end of the outermost counts, and every begin needs its end. Without a begin it is
- * nntile_record_submit(). Since 0.1. */
-nntile_status nntile_record_window(nntile_record* record, int open, nntile_error** error);
+/** begin != 0 begins a step, as of an optimizer: 20,000 calls may wait, whatever they give. begin
+ * == 0 ends it and submits them; if they do not fit into memory they have not happened. May be
+ * nested; the end of the outermost counts, and every begin needs its end. INVALID_STATE for an end
+ * without a begin. Since 0.1. */
+nntile_status nntile_record_step(nntile_record* record, int begin, nntile_error** error);
 
 /** What is recorded from a call with begin != 0 to the one with begin == 0 makes one result: eager
  * mode does not submit some of it because many calls wait (but a thousand do), so that what they
@@ -193,7 +198,8 @@ nntile_status nntile_record_cuts_load(nntile_record* record, const char* text,
                                       nntile_error** error);
 
 /** Text of a stage: "pending" graph; "graph", "cuts", "tiles" or "plan" of the last lowering; "why"
- * graphs were lowered anew. *text as above. Since 0.1. */
+ * graphs were lowered anew. It submits nothing: nntile_record_submit() does. *text as above. Since
+ * 0.1. */
 nntile_status nntile_record_text(nntile_record* record, const char* stage, char** text,
                                  nntile_error** error);
 void nntile_text_free(char* text);

@@ -19,7 +19,7 @@ typedef struct nntile_trace_task {
     int64_t begin_ns; /**< by the system's clock, since 1970 */
     int64_t end_ns;
     const char* kernel; /**< that ran, or "host": a function of the host; lives for ever */
-    uint64_t place;     /**< of nntile_trace_place(), or of a call's `where`; 0: unknown */
+    uint64_t place;     /**< of nntile_trace_place(); 0: unknown */
     int64_t run;        /**< tasks that were launched together have one number */
     int64_t node;  /**< number of the recorded call in its graph; -1: none, as of a retiled input */
     int64_t task;  /**< number in its run */
@@ -49,9 +49,9 @@ typedef size_t (*nntile_trace_place_text)(uint64_t place, char* out, size_t size
  * fails. Since 0.1. */
 void nntile_trace_places(nntile_trace_place_text text);
 
-/** Sets the place, in the caller's program, of what this thread records from now on without a
- * `where`; 0: unknown, as at first. Any number below 2^63. It makes no new plans: equal graphs
- * share one, and each run has its own places. Never fails. Since 0.1. */
+/** Sets the place, in the caller's program, of what this thread records from now on; 0: unknown, as
+ * at first. Any number below 2^63. It makes no new plans: equal graphs share one, and each run has
+ * its own places. Never fails. Since 0.1. */
 void nntile_trace_place(uint64_t place);
 /* CFFI-END */
 

@@ -58,7 +58,7 @@ std::shared_ptr<void> own(void* user, void (*destroy)(void* user)) {
 nntile_function complete(const nntile_function* given, const char* self) {
     need(given, self, "function");
     nntile_function f{};
-    check(given->struct_size >= offsetof(nntile_function, batched) + sizeof f.batched,
+    check(given->struct_size >= offsetof(nntile_function, axes) + sizeof f.axes,
           Status::invalid_argument, self, ": struct_size is not set");
     std::memcpy(&f, given, std::min(given->struct_size, sizeof f));
     return f;
@@ -70,14 +70,24 @@ HostFunction function_of(const nntile_function& f, std::shared_ptr<void> user) {
                     start(user.get(), data, static_cast<nntile_task*>(task));
                 }};
     return {[run = f.run, user](const HostPart& part, void* const* data, char* text) {
-                return run(user.get(), product(part.sizes), part.accumulate, data, text);
+                return run(user.get(), part.starts.data(), part.sizes.data(), part.accumulate, data,
+                           text);
             },
             {}};
 }
 
-}  // namespace
+graph::HostAxes axes_of(const nntile_function& f, std::span<const record::Operand> operands) {
+    if (!f.axes) return {};
+    graph::HostAxes axes;
+    const int64_t* next = f.axes;
+    for (const record::Operand& o : operands) {
+        axes.emplace_back(Dims({next, o.sizes.size()}));
+        next += o.sizes.size();
+    }
+    return axes;
+}
 
-Place abi::place_given(const char* where) { return where ? place_of(where) : current_place; }
+}  // namespace
 
 std::vector<record::Operand> abi::operands_of(const nntile_operand* operands, size_t n,
                                               const char* function) {
@@ -110,20 +120,19 @@ void nntile_record_destroy(nntile_record* record) {
 
 nntile_status nntile_record_op(nntile_record* record, uint32_t op, const nntile_operand* operands,
                                size_t n_inputs, size_t n_outputs, const nntile_attr* attrs,
-                               size_t n_attrs, nntile_dtype compute, const char* where,
-                               nntile_error** error) {
+                               size_t n_attrs, nntile_dtype compute, nntile_error** error) {
     return paced(error, [&] {
         record::Recorder& recorder = recorder_of(record, "nntile_record_op");
         const schema::OpRow& row = row_of(op);
         const auto own = operands_of(operands, n_inputs + n_outputs, row.name.c_str());
         recorder.op(row, own, n_inputs, attrs_of(row, attrs, n_attrs),
-                    dtype_of_number(compute, row.name.c_str()), place_given(where));
+                    dtype_of_number(compute, row.name.c_str()), current_place);
     });
 }
 
 nntile_status nntile_record_function(nntile_record* record, const nntile_function* function,
                                      const nntile_operand* operands, size_t n_inputs,
-                                     size_t n_outputs, const char* where, nntile_error** error) {
+                                     size_t n_outputs, nntile_error** error) {
     constexpr const char* self = "nntile_record_function";
     return paced(error, [&] {
         const nntile_function f = complete(function, self);
@@ -131,15 +140,13 @@ nntile_status nntile_record_function(nntile_record* record, const nntile_functio
         need(f.name, self, "name");
         check(!f.run != !f.start, Status::invalid_argument, self,
               f.run ? ": run and start are both given" : ": neither run nor start is given");
-        check(!f.start || !f.batched, Status::invalid_argument, self,
-              ": a function that ends later has no batch");
-        record::HostCall call{{f.name, f.signature}, function_of(f, user)};
-        for (size_t k = 0; f.batched && k < n_inputs + n_outputs; ++k)
-            call.host.batched.push_back(f.batched[k] != 0);
-        call.host.updated = f.n_updated;
-        call.host.effect = f.effect != 0;
+        check(!f.start || !f.axes, Status::invalid_argument, self,
+              ": a function that ends later has no axes");
         const auto all = operands_of(operands, n_inputs + n_outputs, f.name);
-        recorder_of(record, self).host(std::move(call), all, n_inputs, place_given(where));
+        record::HostCall call{
+            {f.name, f.signature, axes_of(f, all), f.ranges != 0, f.n_updated, f.effect != 0},
+            function_of(f, user)};
+        recorder_of(record, self).host(std::move(call), all, n_inputs, current_place);
     });
 }
 
@@ -198,11 +205,12 @@ nntile_status nntile_record_submit(nntile_record* record, nntile_error** error) 
     return paced(error, [&] { recorder_of(record, "nntile_record_submit").submit(); });
 }
 
-nntile_status nntile_record_window(nntile_record* record, int open, nntile_error** error) {
+nntile_status nntile_record_step(nntile_record* record, int begin, nntile_error** error) {
     return guard(error, [&] {
-        record::Recorder& recorder = recorder_of(record, "nntile_record_window");
-        if (open) recorder.begin(record::Scope::step);
-        else if (!recorder.end(record::Scope::step)) recorder.submit();
+        record::Recorder& recorder = recorder_of(record, "nntile_record_step");
+        if (begin) return recorder.begin(record::Scope::step);
+        check(recorder.end(record::Scope::step), Status::invalid_state,
+              "nntile_record_step: no step has begun");
     });
 }
 

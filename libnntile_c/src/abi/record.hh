@@ -30,7 +30,6 @@ nntile_status paced(nntile_error** error, Body&& body) noexcept {
     });
 }
 
-Place place_given(const char* where);  // nullptr: the caller's own
 // function: for messages.
 std::vector<record::Operand> operands_of(const nntile_operand* operands, size_t n,
                                          const char* function);

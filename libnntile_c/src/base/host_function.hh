@@ -11,9 +11,9 @@ namespace nntile {
 
 // What one task of it has of the whole call.
 struct HostPart {
-    std::span<const int64_t> sizes;  // of its axes; of a batched function: the rows of the batch
-    Dims starts;      // index of its first element along each axis; of a batched function: nothing
-    bool accumulate;  // add to outputs instead of writing them
+    std::span<const int64_t> sizes;  // along its axes
+    Dims starts;                     // of its first element, if parts are ranges
+    bool accumulate;                 // add to outputs instead of writing them
 };
 
 // One of the two. data: operands in order, nullptr if absent; of a number its 8 bytes.

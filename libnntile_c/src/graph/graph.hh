@@ -87,11 +87,10 @@ using HostAxes = std::vector<Dims>;
 struct Host {
     std::string name;
     uint64_t signature;  // stands for everything the function depends on
-    // Of each operand, 0 or 1: whether its dim 0 is the batch; empty: of none. Outputs are all
-    // batched, or none is (each is then a sum over the batch).
-    std::vector<uint8_t> batched = {};
-    // Instead of it: the outputs have all axes; a part of the call is a range along each
+    // Empty: none. An axis that all outputs have is parallel; one that none has is reduced: outputs
+    // are sums over it
     HostAxes axes = {};
+    bool ranges = false;  // it needs to know where a part is: a range along each axis, all parallel
     uint32_t updated = 0;  // the first so many outputs may be in the memory of the first inputs
     bool effect = false;   // it runs even if nobody reads what it gives
     void add_to(Hash& hash) const;
@@ -164,10 +163,8 @@ private:
                              std::vector<Attr> attrs, DType compute) override;
     uint32_t view(uint32_t base, Layout layout) override { return add_view(base, layout); }
     uint32_t scalar(DType dtype, double f, int64_t i) override { return add_scalar(dtype, f, i); }
-    void check_batch(std::string_view name, std::span<const uint32_t> inputs,
-                     std::span<const Type> outputs, std::span<const uint8_t> batched) const;
-    void check_axes(std::string_view name, std::span<const uint32_t> inputs,
-                    std::span<const Type> outputs, const HostAxes& axes) const;
+    void check_axes(const Host& host, std::span<const uint32_t> inputs,
+                    std::span<const Type> outputs) const;
     void check_updated(const Host& host, std::span<const uint32_t> inputs,
                        std::span<const Type> outputs) const;
     std::vector<Type> types_of(std::string_view op, std::span<const uint32_t> values) const;

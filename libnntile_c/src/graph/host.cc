@@ -11,7 +11,7 @@ namespace nntile::graph {
 const OpRow& host_row() {
     static const OpRow row{
         .name = "host",
-        .doc = "a function of the host on dense operands, whole but for their batch",
+        .doc = "a function of the host on dense operands, whole but for their axes",
         .rule = schema::Rule::host,
         .inputs = {{"x*", "any"}},
         .outputs = {{"y*", "any"}},
@@ -20,30 +20,10 @@ const OpRow& host_row() {
     return row;
 }
 
-void Graph::check_batch(std::string_view name, std::span<const uint32_t> in,
-                        std::span<const Type> out, std::span<const uint8_t> batched) const {
-    if (batched.empty()) return;
-    check(batched.size() == in.size() + out.size(), Status::invalid_argument, name, ": ",
-          batched.size(), " marks of a batch for ", in.size() + out.size(), " operands");
-    int64_t extent = -1;
-    for (size_t k = 0; k < batched.size(); ++k) {
-        if (!batched[k]) continue;
-        check(k >= in.size() || in[k] != no_value, Status::invalid_argument, name, ": operand ", k,
-              " is absent and has no batch");
-        const Type type = k < in.size() ? type_of(in[k]) : out[k - in.size()];
-        check(!type.sizes.empty(), Status::invalid_argument, name, ": operand ", k,
-              " has no dim 0 to be the batch");
-        if (extent < 0) extent = type.sizes[0];
-        check(type.sizes[0] == extent, Status::invalid_argument, name, ": operand ", k,
-              " has a batch of ", type.sizes[0], ", another one of ", extent);
-    }
-    const auto marks = batched.subspan(in.size());
-    check(std::adjacent_find(marks.begin(), marks.end(), std::not_equal_to<>()) == marks.end(),
-          Status::invalid_argument, name, ": some outputs have a batch and some have not");
-}
-
-void Graph::check_axes(std::string_view name, std::span<const uint32_t> in,
-                       std::span<const Type> out, const HostAxes& axes) const {
+void Graph::check_axes(const Host& host, std::span<const uint32_t> in,
+                       std::span<const Type> out) const {
+    const HostAxes& axes = host.axes;
+    const std::string& name = host.name;
     if (axes.empty()) return;
     constexpr int64_t most = 8;
     const size_t n = in.size() + out.size();
@@ -71,11 +51,14 @@ void Graph::check_axes(std::string_view name, std::span<const uint32_t> in,
                   extent);
         }
     }
-    for (size_t axis = 0; axis < extents.size(); ++axis)
-        // Else several parts of the call would write the same elements
+    for (size_t axis = 0; axis < extents.size(); ++axis) {
+        size_t have = 0;
         for (size_t k = in.size(); k < n; ++k)
-            check(std::count(axes[k].begin(), axes[k].end(), axis) == 1, Status::invalid_argument,
-                  name, ": output ", k - in.size(), " does not have axis ", axis);
+            have += std::count(axes[k].begin(), axes[k].end(), axis);
+        // Else several parts of the call would write the same elements
+        check(have == out.size() || (have == 0 && !host.ranges), Status::invalid_argument, name,
+              ": axis ", axis, host.ranges ? " is not in all outputs" : " is in some outputs only");
+    }
 }
 
 void Graph::check_updated(const Host& host, std::span<const uint32_t> in,
@@ -95,8 +78,7 @@ std::vector<uint32_t> Graph::add_host(Host host, std::span<const uint32_t> in,
     const std::string& name = host.name;
     for (uint32_t v : in)
         if (v != no_value) check_value(v, name);
-    check_batch(name, in, out, host.batched);
-    check_axes(name, in, out, host.axes);
+    check_axes(host, in, out);
     check_updated(host, in, out);
     const Placed placed(place, text);
     Node node{&host_row(), DType::none, static_cast<int32_t>(hosts.size()), no_value, {}, {}, {}};
@@ -112,7 +94,7 @@ bool Graph::is_idle() const {
 }
 
 void Host::add_to(Hash& h) const {
-    h.add(signature).add_all(batched).add(updated).add(effect);
+    h.add(signature).add(ranges).add(updated).add(effect);
     for (const Dims& own : axes) h.add_all(own);
 }
 

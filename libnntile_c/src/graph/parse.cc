@@ -239,20 +239,15 @@ private:
     void host(const std::vector<Result>& results) {
         std::string name = s_.string();
         const std::vector<uint32_t> in = operands();
-        const Dims marks = s_.accept("batched") ? s_.dims() : Dims{};
         HostAxes axes(s_.accept("axes") ? in.size() + results.size() : 0);
         for (Dims& own : axes) own = s_.dims();
+        const bool ranges = s_.accept("ranges");
         const auto updated = static_cast<uint32_t>(s_.accept("updates") ? s_.number() : 0);
         const bool effect = s_.accept("effect");
         s_.expect("signature");
         const uint64_t signature = s_.hexadecimal();
-        g_.add_host({std::move(name),
-                     signature,
-                     {marks.begin(), marks.end()},
-                     std::move(axes),
-                     updated,
-                     effect},
-                    in, types_of(results), s_.comment());
+        g_.add_host({std::move(name), signature, std::move(axes), ranges, updated, effect}, in,
+                    types_of(results), s_.comment());
     }
 
     void op(const OpRow& row, const std::vector<Result>& results) {

@@ -120,7 +120,7 @@ private:
             const Host& host = g_.hosts[node.host_call];
             line.right =
                 text_of("host ", quoted(host.name), arguments(node, node.inputs.size()),
-                        batched_text(host.batched), axes_text(host.axes),
+                        axes_text(host.axes), host.ranges ? " ranges" : "",
                         host.updated ? text_of(" updates ", host.updated) : "",
                         host.effect ? " effect" : "", " signature 0x", std::hex, host.signature);
             return line;
@@ -151,12 +151,7 @@ private:
         return text + ")";
     }
 
-    static std::string batched_text(const std::vector<uint8_t>& batched) {  // of each operand
-        const Dims marks(batched.begin(), batched.end());
-        return batched.empty() ? "" : " batched " + text_of_dims(marks);
-    }
-
-    static std::string axes_text(const HostAxes& axes) {  // likewise
+    static std::string axes_text(const HostAxes& axes) {  // of each operand
         std::string text = axes.empty() ? "" : " axes";
         for (const Dims& own : axes) text += " " + text_of_dims(own);
         return text;

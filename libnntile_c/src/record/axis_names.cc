@@ -115,8 +115,7 @@ void Recorder::cut_axis(const std::string& name, std::span<const int64_t> sizes)
 std::string Recorder::axis_text() {
     std::lock_guard lock(mutex_);
     bury();
-    mark_outputs();
-    std::string out = graph_.nodes.empty() ? "" : executor_->axes(graph_, cuts_);
+    std::string out = graph_.nodes.empty() ? "" : executor_->axes(as_if_it_ended(), cuts_);
     for (const auto& [name, extents] : extents_) {
         if (out.find("\n" + name + " ") != std::string::npos || out.starts_with(name + " "))
             continue;

@@ -52,7 +52,7 @@ std::unique_ptr<Capture> Recorder::end_capture(bool keep) {
         flush();
         return nullptr;
     }
-    mark_outputs();
+    mark_outputs(graph_);
     auto capture = std::make_unique<Capture>();
     capture->owner = shared_from_this();
     std::vector<bool> of_slot(graph_.inputs.size());

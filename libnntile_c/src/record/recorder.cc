@@ -248,8 +248,8 @@ size_t Recorder::pending() {
 void Recorder::compile() {
     std::lock_guard lock(mutex_);
     bury();
-    mark_outputs();
-    if (!graph_.is_idle()) executor_->compile(graph_, cuts_);
+    const graph::Graph graph = as_if_it_ended();
+    if (!graph.is_idle()) executor_->compile(graph, cuts_);
 }
 
 void Recorder::run() {
@@ -274,10 +274,9 @@ void Recorder::forget_dead() {
 
 std::string Recorder::text(std::string_view stage) {
     std::lock_guard lock(mutex_);
-    if (at_once()) flush();
     if (stage != "pending") return executor_->text(stage);
-    mark_outputs();
-    return graph::print(graph_);
+    bury();
+    return graph::print(as_if_it_ended());
 }
 
 }  // namespace nntile::record

@@ -142,7 +142,6 @@ private:
     void see_as(Buffer& buffer, const Operand& like);
     void see_for_naming(const Operand& tensor, size_t dim);
     bool is_pending(const Buffer& buffer) const;
-    void keep_names(const Holder& holder);  // of data that was overwritten
     bool copy_bytes(std::string_view op, std::span<const Operand> operands);
     uint32_t read_operand(const Operand& operand);
     void write_operand(const Operand& operand, uint32_t data);
@@ -164,7 +163,8 @@ private:
     bool at_once() const { return scopes_.now() < Scope::graph; }
     bool capturing() const { return scopes_.has(Scope::capture); }
     void check_no_capture(const char* what) const;
-    void mark_outputs();
+    void mark_outputs(graph::Graph& graph) const;
+    graph::Graph as_if_it_ended() const;  // a copy of the open graph, for who looks at it
     void begin_call(bool heavy);
     void finish_call(int64_t result_bytes, bool effect = false);
     bool ends_at(Event event);

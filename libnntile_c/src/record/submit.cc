@@ -68,21 +68,20 @@ void Unrun::end(std::exception_ptr why) {
     calls.clear();
 }
 
-void Recorder::keep_names(const Holder& h) {
-    const graph::StoredRef& stored = h.buffer->stored;
-    if (!stored || stored->sizes != graph_.value(h.current).sizes) return;
+// Names of data that was overwritten.
+static void keep_names(const graph::StoredRef& stored, uint32_t value, graph::Graph& graph) {
+    if (!stored || stored->sizes != graph.value(value).sizes) return;
     for (size_t d = 0; d < stored->names.size(); ++d)
         if (!stored->names[d].empty())
-            graph_.name_axis(h.current, static_cast<uint32_t>(d), stored->names[d]);
+            graph.name_axis(value, static_cast<uint32_t>(d), stored->names[d]);
 }
 
-void Recorder::mark_outputs() {
-    graph_.outputs.clear();
-    forget_unrun();
+void Recorder::mark_outputs(graph::Graph& graph) const {
+    graph.outputs.clear();
     for (const Holder& h : holders_) {
         const bool keeps = h.buffer && h.current == h.leaf;
         if (h.input != no_value) {
-            graph::Input& in = graph_.inputs[h.input];
+            graph::Input& in = graph.inputs[h.input];
             in.overwritable =
                 !keeps && std::none_of(unrun_.begin(), unrun_.end(), [&](const auto& kept) {
                     const auto unrun = kept.lock();
@@ -90,10 +89,16 @@ void Recorder::mark_outputs() {
                 });
         }
         if (!h.buffer || h.current == no_value || keeps) continue;
-        keep_names(h);
-        graph_.set_output(h.current);
-        graph_.outputs.back().input = h.input;
+        keep_names(h.buffer->stored, h.current, graph);
+        graph.set_output(h.current);
+        graph.outputs.back().input = h.input;
     }
+}
+
+graph::Graph Recorder::as_if_it_ended() const {
+    graph::Graph graph = graph_;
+    mark_outputs(graph);
+    return graph;
 }
 
 void Recorder::drop_graph() {
@@ -197,7 +202,8 @@ void Recorder::compute_before_overwriting(const graph::Graph& graph) {
 
 std::exception_ptr Recorder::try_flush(Failure failure, bool awaited) {
     if (holders_.empty() && graph_.nodes.empty()) return nullptr;
-    mark_outputs();
+    forget_unrun();
+    mark_outputs(graph_);
     bool lowered = false;
     try {
         Executor::Result result;

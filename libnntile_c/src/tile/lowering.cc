@@ -191,7 +191,7 @@ Lowered Lowering::run() {
         }
     }
     for (const Task& task : out_.tiles.tasks)  // with axes it is a kernel
-        out_.host_calls += task.host_call >= 0 && graph_.hosts[task.host_call].axes.empty();
+        out_.host_calls += task.host_call >= 0 && !graph_.hosts[task.host_call].ranges;
     reuse_memory(graph_, out_.tiles);
     return std::move(out_);
 }

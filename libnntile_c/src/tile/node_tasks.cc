@@ -66,7 +66,7 @@ void NodeView::cut_labels(const Tiling& tiling) {
         const size_t l = labels.size() - static_cast<size_t>(kernel->place);
         if (label_cuts_[l].size() > 1) label_cuts_[l] = whole(labels[l].extent);
     }
-    if (is_host() && !graph.hosts[node.host_call].axes.empty())
+    if (is_host() && graph.hosts[node.host_call].ranges)
         for (Cut& cut : label_cuts_) cut = in_ranges(std::move(cut));
     iteration = grid_of(extents, label_cuts_);
 }

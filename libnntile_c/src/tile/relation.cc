@@ -9,39 +9,26 @@ namespace nntile::tile {
 
 using graph::no_value;
 
-// A host function has one label, the batch, or none: every task has all of the other dims.
-static void relate_host(const std::vector<uint8_t>& batched, NodeSpace& space) {
-    std::vector<const schema::Type*> types;
-    for (const schema::Type& t : space.inputs) types.push_back(&t);
-    for (const schema::Type& t : space.outputs) types.push_back(&t);
-    const bool sums = !batched.empty() && !space.outputs.empty() && !batched.back();
-    const auto kind = sums ? schema::LabelKind::reduce : schema::LabelKind::parallel;
-    auto& labels = space.relation.labels;
-    for (size_t k = 0; k < types.size(); ++k) {
-        const Dims& sizes = types[k]->sizes;
-        auto& own = space.relation.operands.emplace_back();
-        for (size_t d = 0; d < sizes.size(); ++d) own.push_back(-1);
-        if (batched.empty() || !batched[k]) continue;
-        if (labels.empty()) labels.push_back({sizes[0], kind});
-        own[0] = 0;
-    }
-}
-
-// Of one with axes these are the labels.
+// The axes of a function of the host are the labels; every task has all of the other dims.
 static void relate_axes(const graph::HostAxes& axes, NodeSpace& space) {
     auto& labels = space.relation.labels;
-    for (size_t k = 0; k < axes.size(); ++k) {
-        const bool in = k < space.inputs.size();
-        const schema::Type& type = in ? space.inputs[k] : space.outputs[k - space.inputs.size()];
+    const auto relate = [&](const schema::Type& type, bool output) {
+        const size_t k = space.relation.operands.size();
         auto& own = space.relation.operands.emplace_back();
-        for (size_t d = 0; d < axes[k].size(); ++d) {
-            const int64_t axis = axes[k][d];
-            while (axis >= static_cast<int64_t>(labels.size()))
-                labels.push_back({1, schema::LabelKind::parallel});
-            if (axis >= 0) labels[axis].extent = type.sizes[d];
+        for (size_t d = 0; d < type.sizes.size(); ++d) {
+            const int64_t axis = axes.empty() ? -1 : axes[k][d];
             own.push_back(static_cast<int8_t>(axis));
+            while (axis >= static_cast<int64_t>(labels.size()))
+                labels.push_back({1, schema::LabelKind::reduce});
+            if (axis < 0) continue;
+            labels[axis].extent = type.sizes[d];
+            if (output) labels[axis].kind = schema::LabelKind::parallel;
         }
-    }
+    };
+    for (const schema::Type& t : space.inputs) relate(t, false);
+    for (const schema::Type& t : space.outputs) relate(t, true);
+    for (schema::Label& label : labels)
+        if (space.outputs.empty()) label.kind = schema::LabelKind::parallel;
 }
 
 // The program of an epilogue sees the result as any map sees its operands.
@@ -75,11 +62,7 @@ NodeSpace space_of(const graph::Graph& graph, const graph::Node& node) {
         node.row->relate({*node.row, space.inputs, node.attrs, node.compute}, space.outputs,
                          space.relation);
     if (graph::parts_of(node).after) relate_epilogue(node, space);
-    if (node.host_call >= 0) {
-        const graph::Host& host = graph.hosts[node.host_call];
-        if (host.axes.empty()) relate_host(host.batched, space);
-        else relate_axes(host.axes, space);
-    }
+    if (node.host_call >= 0) relate_axes(graph.hosts[node.host_call].axes, space);
     return space;
 }
 

@@ -69,22 +69,18 @@ void make_host_call(Task& task, const graph::Graph& graph, const graph::Node& no
     task.flops = task.bytes * host_weight(host.name);
     for (Operand& o : task.operands) o.strides.clear();
     task.params.emplace_back().fixed.i = accumulate;
-    if (host.axes.empty()) {
-        task.sizes = {product(task.sizes)};
-        return;
-    }
     const auto& labels = space.relation.labels;
     Dims extents;
     for (const schema::Label& label : labels) extents.push_back(label.extent);
     task.sizes.assign(labels.size(), 1);
-    task.index_strides = dense_strides(extents);
+    if (host.ranges) task.index_strides = dense_strides(extents);
     Dims starts(labels.size(), 0);
     for (size_t i = 0; i < iteration.dims.size(); ++i) {  // factors of one axis: outer ones first
         const GridDim& d = iteration.dims[i];
         task.sizes[d.dim] *= d.size(segments[i]);
         starts[d.dim] = starts[d.dim] * d.extent + d.starts[segments[i]];
     }
-    for (size_t l = 0; l < labels.size(); ++l)
+    for (size_t l = 0; l < task.index_strides.size(); ++l)
         task.index_offset += starts[l] * task.index_strides[l];
 }
 

@@ -95,12 +95,18 @@ nntile_status nntile_stub_register_row(const char* aten_name, const char* overlo
 /** The end of registration: structured ops that nobody registered become kernels on the host. */
 nntile_status nntile_stub_register_others(nntile_error** error);
 
-/** Makes an op that is defined an op of the device: a kernel that nntile_record_kernel() takes.
+/** A kernel on one part of its operands: numbers of the call, then as nntile_function::run with
+ * `ranges`. Numbers of a tensor's dtype come as 8 bytes, as f64 or i64. */
+typedef int (*nntile_stub_kernel)(const int64_t* numbers, const int64_t* starts,
+                                  const int64_t* sizes, void* const* data, char* error_text);
+
+/** Makes an op that is defined an op of the device.
  *  name   "namespace::op". Its overload "plan", with the same arguments, gives a list of integers
- * for a call: function, signature; the numbers and the axes of nntile_record_kernel(), each list
- *         with its length first; then dtype and sizes of each result, again with their length. It
- *         raises what is wrong with the arguments. Operands are: arguments that are written, other
- *         tensors, numbers; then the written ones and the results.
+ * for a call: an nntile_stub_kernel, its signature; its numbers and nntile_function::axes, each
+ *         list with its length first; then dtype and sizes of each result, again with their length.
+ *         It raises what is wrong with the arguments. Operands are: arguments that are written,
+ *         other tensors, numbers; then the written ones, which begin with the bytes of the former,
+ *         and the results.
  *  keyed  bits of the arguments that are integers on which the list depends; besides these it may
  *         depend on dtypes and shapes only, for it is kept. */
 nntile_status nntile_stub_register_kernel(const char* name, uint64_t keyed, nntile_error** error);

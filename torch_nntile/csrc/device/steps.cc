@@ -36,14 +36,14 @@ void range_ends(const at::RecordFunction&, at::ObserverContext* context) {
 }  // namespace
 
 void begin_step() {
-    call(nntile_record_window, record(), 1);
+    call(nntile_record_step, record(), 1);
     ++open_steps;
 }
 
 void end_step() {
     if (open_steps == 0) return;
     --open_steps;
-    call(nntile_record_window, record(), 0);
+    call(nntile_record_step, record(), 0);
 }
 
 void watch_steps() {

@@ -26,7 +26,7 @@ uint32_t copy_op() {
 
 void record_copy(const nntile_operand* operands, int32_t compute) {
     call(nntile_record_op, record(), copy_op(), operands, 1, 1, nullptr, 0,
-         static_cast<nntile_dtype>(compute), nullptr);
+         static_cast<nntile_dtype>(compute));
 }
 
 }  // namespace

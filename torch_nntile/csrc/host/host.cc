@@ -161,8 +161,10 @@ void run(const HostCall& call, int64_t rows, bool accumulate, void* const* data)
     }
 }
 
-int run_host(void* user, int64_t batch, int accumulate, void* const* data, char* error_text) {
+int run_host(void* user, const int64_t* /*starts*/, const int64_t* sizes, int accumulate,
+             void* const* data, char* error_text) {
     const auto& call = *static_cast<const HostCall*>(user);
+    const int64_t batch = call.dims ? sizes[0] : 1;
     use_one_thread();
     const auto start = std::chrono::steady_clock::now();
     nntile_error* error = nullptr;
@@ -294,9 +296,10 @@ std::vector<IValue> make_results(const HostCall& call, Arguments arguments,
     return results;
 }
 
-// Marks the operands that have the batch, and makes the call one that may be done in parts. Empty:
-// it is one task. Sums of short floats would lose digits.
-std::vector<uint8_t> find_batch(HostCall& call, const FallbackOp& known, Arguments arguments) {
+// Makes the call one that may be done in parts, along axis 0, the batch: dim 0 of operands that
+// have it. Empty: it is one task. Sums of short floats would lose digits.
+std::vector<int64_t> find_axes(HostCall& call, const FallbackOp& known, Arguments arguments,
+                               const Operands& operands) {
     const BatchDims& dims = known.batch;
     if (dims.arguments.empty() || !call.overlapping.empty()) return {};
     std::vector<uint8_t> inputs, outputs;
@@ -331,7 +334,13 @@ std::vector<uint8_t> find_batch(HostCall& call, const FallbackOp& known, Argumen
     call.dims = &dims;
     call.batch = batch;
     inputs.insert(inputs.end(), outputs.begin(), outputs.end());
-    return inputs;
+    std::vector<int64_t> axes;
+    for (size_t i = 0; i < operands.size(); ++i) {
+        const size_t first = axes.size();
+        axes.resize(first + operands.data()[i].ndim, -1);
+        if (inputs[i]) axes[first] = 0;
+    }
+    return axes;
 }
 
 }  // namespace
@@ -367,7 +376,7 @@ bool record_on_host(const c10::OperatorHandle& op, FallbackOp& known, torch::jit
         call->arguments[known.generator] = IValue();
     }
 
-    const std::vector<uint8_t> batched = find_batch(*call, known, arguments);
+    const std::vector<int64_t> axes = find_axes(*call, known, arguments, operands);
     // Each run gets its call: seeds and numbers are its data, and a plan needs to know the op only.
     const std::string name = toString(op.operator_name());
     const size_t inputs = call->inputs;
@@ -378,9 +387,9 @@ bool record_on_host(const c10::OperatorHandle& op, FallbackOp& known, torch::jit
     function.run = &run_host;
     function.user = call.release();  // owned by the recorder from here on
     function.destroy = [](void* user) { delete static_cast<HostCall*>(user); };
-    function.batched = batched.empty() ? nullptr : batched.data();
+    function.axes = axes.empty() ? nullptr : axes.data();
     torch_nntile::call(nntile_record_function, record(), &function, operands.data(), inputs,
-                       outputs.size(), nullptr);
+                       outputs.size());
     torch::jit::drop(*stack, arguments.size());
     for (IValue& v : results) stack->push_back(std::move(v));
     return true;

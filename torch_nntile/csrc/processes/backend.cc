@@ -697,7 +697,7 @@ private:
         const auto recorded = transfer->recorded;
         function.user = transfer.release();
         torch_nntile::call(nntile_record_function, record(), &function, operands.data(), inputs,
-                           operands.size() - inputs, nullptr);
+                           operands.size() - inputs);
         *recorded = true;
     }
 

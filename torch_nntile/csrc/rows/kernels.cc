@@ -7,6 +7,7 @@
 #include <ATen/ops/empty.h>
 #include <torch/library.h>
 
+#include <cstring>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -17,7 +18,7 @@
 #include "contract/device.h"
 #include "contract/errors.h"
 #include "contract/operand.h"
-#include "nntile/kernel.h"
+#include "contract/stub.h"
 
 namespace torch_nntile {
 namespace {
@@ -39,19 +40,28 @@ struct CallPlan {
         at::ScalarType dtype;
         std::vector<int64_t> sizes;
     };
-    nntile_kernel_function function;
+    // What the kernel changes begins, as an output, with what is there.
+    struct Changed {
+        int64_t bytes;              // of an element, times the dims without an axis
+        std::vector<int64_t> axes;  // of the others
+    };
+    nntile_stub_kernel function;
     uint64_t signature;
     std::vector<int64_t> numbers, axes;
     std::vector<Result> results;
+    std::vector<Changed> changed;
+    size_t inputs;
 
-    explicit CallPlan(const std::vector<int64_t>& words) {
+    CallPlan(const std::vector<int64_t>& words, const c10::FunctionSchema& schema,
+             Arguments arguments)
+        : inputs(arguments.size()) {
         const int64_t* next = words.data();
         const auto list = [&] {
             const int64_t n = *next++;
             next += n;
             return std::vector<int64_t>(next - n, next);
         };
-        function = reinterpret_cast<nntile_kernel_function>(*next++);
+        function = reinterpret_cast<nntile_stub_kernel>(*next++);
         signature = static_cast<uint64_t>(*next++);
         numbers = list();
         axes = list();
@@ -59,6 +69,28 @@ struct CallPlan {
             const at::ScalarType dtype = type_of(static_cast<nntile_dtype>(*next++));
             results.push_back({dtype, list()});
         }
+        const int64_t* axis = axes.data();
+        for (size_t k = 0; k < arguments.size(); ++k) {
+            if (!writes(schema.arguments()[k])) continue;
+            const at::Tensor& t = arguments[k].toTensor();
+            Changed& c = changed.emplace_back(Changed{static_cast<int64_t>(t.itemsize()), {}});
+            for (int64_t d = 0; d < t.dim(); ++d, ++axis) {
+                if (*axis < 0) c.bytes *= t.size(d);
+                else c.axes.push_back(*axis);
+            }
+        }
+    }
+
+    static int run(void* user, const int64_t* starts, const int64_t* sizes, int /*accumulate*/,
+                   void* const* data, char* error_text) {
+        const CallPlan& plan = **static_cast<std::shared_ptr<const CallPlan>*>(user);
+        for (size_t k = 0; k < plan.changed.size(); ++k) {
+            int64_t bytes = plan.changed[k].bytes;
+            for (int64_t axis : plan.changed[k].axes) bytes *= sizes[axis];
+            void *const from = data[k], *const to = data[plan.inputs + k];
+            if (from != to) std::memcpy(to, from, static_cast<size_t>(bytes));
+        }
+        return plan.function(plan.numbers.data(), starts, sizes, data, error_text);
     }
 };
 
@@ -77,30 +109,37 @@ public:
 
         Operands operands;
         std::vector<at::Tensor> kept;  // that operands borrow from
-        size_t changed = 0;
         const auto add = [&](const at::Tensor& t) { operands.tensor(kept.emplace_back(t)); };
         kept.reserve(2 * formal.size() + plan.results.size());
         for (size_t k = 0; k < formal.size(); ++k)
             if (writes(formal[k])) {
                 at::assert_no_internal_overlap(arguments[k].toTensor());
                 add(arguments[k].toTensor());
-                ++changed;
             }
         for (size_t k = 0; k < formal.size(); ++k)
             if (arguments[k].isTensor() && !writes(formal[k]))
                 add(arguments[k].toTensor().resolve_neg());
         for (const c10::IValue& v : arguments)
             if (!v.isTensor()) number(v, operands);
-        const size_t inputs = operands.size();
-        for (size_t k = 0; k < changed; ++k) add(kept[k]);
+        for (size_t k = 0; k < plan.changed.size(); ++k) add(kept[k]);
         std::vector<at::Tensor> results;
         for (const CallPlan::Result& r : plan.results) {
             results.push_back(at::empty(r.sizes, at::TensorOptions(device()).dtype(r.dtype)));
             add(results.back());
         }
-        call(nntile_record_kernel, record(), name_.c_str(), plan.signature, plan.function,
-             plan.numbers.data(), plan.numbers.size(), operands.data(), inputs,
-             operands.size() - inputs, changed, plan.axes.data(), nullptr);
+        nntile_function function{};
+        function.struct_size = sizeof(function);
+        function.name = name_.c_str();
+        function.signature = plan.signature;
+        function.run = &CallPlan::run;
+        function.axes = plan.axes.data();
+        function.ranges = 1;
+        function.user = new std::shared_ptr<const CallPlan>(kept_plan);  // the recorder's
+        function.destroy = [](void* user) {
+            delete static_cast<std::shared_ptr<const CallPlan>*>(user);
+        };
+        call(nntile_record_function, record(), &function, operands.data(), plan.inputs,
+             operands.size() - plan.inputs);
         torch::jit::drop(*stack, formal.size());
         for (at::Tensor& t : results) stack->emplace_back(std::move(t));
     }
@@ -138,7 +177,8 @@ private:
         torch::jit::Stack stack(arguments.begin(), arguments.end());
         plan_.callBoxed(&stack);  // raises what is wrong with the arguments
         TORCH_CHECK(known, name_, ": its tensors cannot be used in place");
-        auto plan = std::make_shared<const CallPlan>(stack[0].toIntVector());
+        auto plan =
+            std::make_shared<const CallPlan>(stack[0].toIntVector(), plan_.schema(), arguments);
         std::lock_guard lock(mutex_);
         if (plans_.size() >= most_plans) plans_.clear();  // ever new shapes
         return plans_.insert_or_assign(std::move(key), std::move(plan)).first->second;

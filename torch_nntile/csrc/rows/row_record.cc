@@ -235,7 +235,7 @@ bool Row::record_node(const View& view, const Inputs& in, const Results& out) co
     nntile_error* error = nullptr;
     const nntile_status status =
         nntile_record_op(record(), t_.op, operands.data(), in.values.size(), out.size(),
-                         attrs.finish(), attrs.size(), compute, nullptr, &error);
+                         attrs.finish(), attrs.size(), compute, &error);
     if (status == NNTILE_UNSUPPORTED) {  // a case that the op has no kernel for; the host has one
         nntile_error_destroy(error);
         return std::all_of(out.begin(), out.end(),  // of no elements nobody needs one
