@@ -11,6 +11,7 @@ import list_sources
 import list_symbols
 import pytest
 import release
+import way_of_call
 import wheel_matrix
 
 
@@ -54,6 +55,17 @@ def test_layers_see_neighbours_and_lost_folders() -> None:
 def test_layers_see_a_circle() -> None:
     files = {"tile/a.hh": ["tile/b.hh"], "tile/b.hh": ["tile/a.hh"]}
     assert problems(files)[0].startswith("circle: ")
+
+
+@pytest.mark.multi
+def test_files_on_the_way_of_a_call() -> None:
+    try:
+        way = way_of_call.way()
+    except OSError as error:
+        pytest.skip(f"no process may step another here: {error}")
+    core, stub = "libnntile_c/src", "torch_nntile/csrc"
+    assert {f"{stub}/rows/row_call", f"{core}/record/recorder", f"{core}/kernels/map"} <= set(way)
+    assert not {f"{core}/kernels/gemm", f"{core}/tile/lower", f"{stub}/host/host"} & set(way)
 
 
 def test_wrong_tarball_is_refused(tmp_path: Path) -> None:
