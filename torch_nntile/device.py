@@ -186,7 +186,10 @@ def stream(stream: torch.Stream | None) -> Iterator[None]:
 
 
 def synchronize(device: _Device = None) -> None:
-    """Wait for all submitted work, and raise the first error of a task. In graph mode call `run()` first."""
+    """Wait for all submitted work, and raise the first error of a task.
+
+    In graph mode call `run_graph()` first.
+    """
     _index(device)
     _c.call("nntile_stub_synchronize")
 

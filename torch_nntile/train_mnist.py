@@ -335,7 +335,7 @@ def set_axes(model: nn.Module, batch: tuple[Tensor, Tensor], options: argparse.N
     for name, sizes in options.axis_tiling:
         torch_nntile.set_axis_group_tiling(name, sizes)
     if options.print_axis_groups:
-        torch_nntile.print_axis_groups()
+        print(torch_nntile.axis_groups())
 
 
 @torch.no_grad()
@@ -397,7 +397,7 @@ def run_all(options: argparse.Namespace) -> int:
     )
     try:
         if options.restrict_cuda:
-            torch_nntile.restrict_cuda()
+            torch_nntile.restrict_workers("cuda")
         runs = [train(model, images, options, "nntile")]
         difference = None
         if rank() > 0:

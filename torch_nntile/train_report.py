@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from torch_nntile.config import config
+from torch_nntile.show_config import config
 
 if TYPE_CHECKING:
     from torch_nntile.mnist_data import Images

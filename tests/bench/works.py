@@ -143,7 +143,7 @@ class Trainer:
         if self.graph:
             import torch_nntile
 
-            torch_nntile.run()
+            torch_nntile.run_graph()
         return loss.detach()
 
     def counters(self) -> dict[str, int]:

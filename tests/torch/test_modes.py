@@ -31,7 +31,7 @@ def test_graph_mode_waits_for_run() -> None:
         torch_nntile.compile_graph()
         assert torch_nntile.has_pending_graph()
         assert stats().graphs == before.graphs
-        torch_nntile.run()
+        torch_nntile.run_graph()
         assert not torch_nntile.has_pending_graph()
         assert stats().graphs == before.graphs + 1
         torch_nntile.wait()
@@ -69,10 +69,10 @@ def test_an_index_of_integers_reads_nothing_and_a_mask_does() -> None:
 def test_run_and_compile_with_nothing_pending() -> None:
     with runtime_mode("graph"):
         torch_nntile.compile_graph()
-        torch_nntile.run()
+        torch_nntile.run_graph()
         torch_nntile.wait()
     torch_nntile.compile_graph()
-    torch_nntile.run()
+    torch_nntile.run_graph()
 
 
 def test_leaving_graph_mode_runs_what_is_pending() -> None:
