@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 import torch_nntile
-from torch_nntile.models import DeepReLU
+from torch_nntile.train_mnist import DeepReLU
 from torch_nntile.training import SGD, train_full_batch_step
 
 Cut = int | list[int] | str

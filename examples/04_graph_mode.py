@@ -6,7 +6,7 @@ from __future__ import annotations
 import torch
 
 import torch_nntile
-from torch_nntile.models import DeepReLU
+from torch_nntile.train_mnist import DeepReLU
 from torch_nntile.training import Adam, cross_entropy
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -17,7 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 NAMES = """
 Captured Estimate Fallback In InMut Kernel NntileError Out Scalar Stats Unused __version__
 axis_groups capture compile_graph cost_text estimate estimate_only explain expression
-fallback_report has_pending_graph index init_context kernel load_cost load_cuts models profile
+fallback_report has_pending_graph index init_context kernel load_cost load_cuts profile
 reset_fallback_report restrict_workers run_graph runtime_mode save_cuts set_axis_group_name
 set_axis_group_tiling show_config shutdown_context stats training wait
 """
@@ -49,6 +50,42 @@ def test_old_names_do_what_they_did(capsys: pytest.CaptureFixture[str], runtime:
         assert torch_nntile.config() == torch_nntile.show_config("dicts")
     torch_nntile.show_config()
     assert f"torch_nntile: {torch_nntile.__version__}\n" in capsys.readouterr().out
+
+
+@pytest.mark.multi
+def test_import_loads_no_command_and_no_example() -> None:
+    code = """
+import sys, torch
+before = set(sys.modules)
+import torch_nntile
+print(*set(sys.modules) - before)
+"""
+    env = {**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
+    loaded, folder = set(done.stdout.split()), ROOT / "torch_nntile"
+    assert "torch_nntile.dispatch" in loaded
+    commands = {"calibrate", "conformance", "diagnose", "models", "train_mnist"}
+    assert not {name for name in loaded if name.split(".")[:2][-1] in commands}
+    assert not {"tqdm", "numba", "sklearn", "matplotlib", "lightning", "transformers"} & loaded
+    assert all((folder / name).exists() or (folder / f"{name}.py").exists() for name in commands)
+
+
+@pytest.mark.multi
+def test_the_old_place_of_the_model() -> None:
+    code = """
+import warnings, torch_nntile
+with warnings.catch_warnings(record=True) as seen:
+    warnings.simplefilter("always")
+    from torch_nntile.models import DeepReLU
+assert "write torch_nntile.train_mnist" in str(seen[0].message), seen
+assert torch_nntile.models.DeepReLU is DeepReLU
+from torch_nntile import train_mnist
+assert train_mnist.DeepReLU is DeepReLU
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+    early = [sys.executable, "-c", "import torch_nntile; torch_nntile.models.DeepReLU"]
+    subprocess.run(early, check=True)
 
 
 def test_a_name_that_is_none() -> None:

@@ -13,7 +13,7 @@ import sys
 # `python -m torch_nntile.diagnose` must run where the rest cannot be loaded: it goes step by step.
 if "torch_nntile.diagnose" not in sys.orig_argv:
     # _start is first: it loads PyTorch, checks its version and registers the device.
-    from torch_nntile import _start, models, training
+    from torch_nntile import _start, training
     from torch_nntile.axes import (
         axis_groups,
         load_cuts,
@@ -85,7 +85,6 @@ __all__ = [
     "kernel",
     "load_cost",
     "load_cuts",
-    "models",
     "profile",
     "reset_fallback_report",
     "restrict_workers",

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import importlib
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -26,8 +27,10 @@ OLD: dict[str, tuple[str, Callable[..., Any]]] = {
 }
 
 
-def find(name: str) -> Callable[..., Any]:
+def find(name: str) -> Any:
     """What an old name does, with a warning at the line that asks for it: `torch_nntile.__getattr__`."""
+    if name == "models":  # a module: it warns itself
+        return importlib.import_module("torch_nntile.models")
     if name not in OLD:
         raise AttributeError(f"module 'torch_nntile' has no attribute {name!r}")
     new, function = OLD[name]

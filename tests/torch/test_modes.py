@@ -12,6 +12,7 @@ from torch import Tensor
 
 import torch_nntile
 from torch_nntile import stats
+from torch_nntile.train_mnist import DeepReLU
 
 
 def ones(*shape: int) -> Tensor:
@@ -106,7 +107,7 @@ def step(model: torch.nn.Module, x: Tensor, y: Tensor, lr: float) -> Tensor:
 @pytest.mark.parametrize("mode", ["eager", "graph"])
 def test_an_equal_step_lowers_nothing(mode: str) -> None:
     torch.manual_seed(0)
-    model = torch_nntile.models.DeepReLU(6, 5, 3, depth=2).to("nntile")
+    model = DeepReLU(6, 5, 3, depth=2).to("nntile")
     x, y = torch.randn(8, 6).to("nntile"), torch.randint(3, (8,)).to("nntile")
     with runtime_mode(mode):
         losses = [step(model, x, y, 0.1).item() for _ in range(3)]
