@@ -196,10 +196,14 @@ def _warn_beyond_machine(memory: int | str | None, budget: int) -> None:
 
 def apply_environment() -> None:
     """The NNTILE_* variables that are Python's part. Called at import, which no setting makes fail:
-    the first tensor checks them (base/settings.cc)."""
-    if os.environ.get("NNTILE_CPU_FALLBACK", "1") == "0":
+    the first tensor says what is wrong."""
+    try:
+        given = _c.settings()
+    except InvalidArgumentError:
+        return
+    if not given.cpu_fallback:
         fallback.set_cpu_fallback(False)
-    if os.environ.get("NNTILE_BLOCKING", "0") == "1":
+    if given.blocking:
         places.block()
 
 

@@ -67,7 +67,7 @@ def device_count() -> int:
     Under torchrun, return the number of processes on this machine. A program may call its device
     by the local rank, so every index means the device of this process.
     """
-    return max(1, int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
+    return int(_c.settings().local_processes)
 
 
 def _index(device: _Device = None) -> int:
