@@ -30,7 +30,19 @@ def test_layers_of_this_tree(house: check_layers.House) -> None:
 def test_imports_of_this_tree() -> None:
     modules = check_layers.imports()
     assert "torch_nntile.compositions.registry" in modules["torch_nntile.dispatch"]
-    assert list(check_layers.circle(modules)) == []
+    assert list(check_layers.python_problems(modules)) == []
+
+
+def test_layers_see_a_module_that_imports_upwards() -> None:
+    up = {"torch_nntile.modes": ["torch_nntile.device"], "torch_nntile.device": []}
+    up |= {"torch_nntile.cost": ["torch_nntile.axes"], "torch_nntile.attic": []}
+    assert list(check_layers.python_problems(up)) == [
+        "torch_nntile.modes: modes may not import device (torch_nntile.device)",
+        "torch_nntile.cost: cost may not import axes (torch_nntile.axes)",
+        "torch_nntile.attic: attic stands on no floor (tools/check_layers.py)",
+    ]
+    down = {"torch_nntile.device": ["torch_nntile.integrations.compiler"]}
+    assert list(check_layers.python_problems(down)) == []
 
 
 def test_layers_see_an_arrow_up() -> None:
