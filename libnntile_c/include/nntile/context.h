@@ -120,8 +120,8 @@ void nntile_context_reset_peaks(void);
  * a recorder is made and when a runtime starts. Since 0.1. */
 nntile_status nntile_context_check_settings(nntile_error** error);
 
-/** The settings as they were read last; settings->struct_size must be set. Its texts stay as long as
- * the process. INVALID_ARGUMENT as of nntile_context_check_settings(). Since 0.1. */
+/** The settings as they were read last; settings->struct_size must be set. Its texts stay as long
+ * as the process. INVALID_ARGUMENT as of nntile_context_check_settings(). Since 0.1. */
 nntile_status nntile_context_settings_get(nntile_settings* settings, nntile_error** error);
 
 /** Bytes of a size as users write it: "8GiB", "1.5 GB", "4194304"; the environment has the same
