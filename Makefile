@@ -16,7 +16,7 @@ mnist: setup  ## train the example on 60,000 images, and compare it with CPU PyT
 	$(PYTHON) -m torch_nntile.train_mnist --compare-torch --output-dir runs/mnist
 
 test: programs  ## run the tests that take seconds each
-	$(PYTHON) -m pytest $(PARALLEL) -m "not slow and not bench"
+	$(PYTHON) -m pytest $(PARALLEL) -m "not slow and not bench" --junit-xml build/tests.xml
 
 one: setup  ## one file or test: TEST=tests/torch/test_rows.py or TEST="tests/torch -k gelu"
 	$(PYTHON) -m pytest -x -q $(TEST)
@@ -70,7 +70,7 @@ debug: setup  ## the core and its C++ tests without optimisation, in build/debug
 format: setup  ## format Python and C++ as lint expects
 	@sh tools/format.sh
 
-stats: setup  ## sizes of the sources: lines, circles, files on the way of a call
+stats: setup  ## sizes of the house beside its goals: lines, places, files on the way of a call
 	@$(PYTHON) tools/house_stats.py
 
 goldens: setup  ## write all files that tests compare with: docs, tables, texts, the ABI baseline

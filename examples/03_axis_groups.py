@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 import torch_nntile
-from torch_nntile.models import DeepReLU
+from torch_nntile.train_mnist import DeepReLU
 from torch_nntile.training import SGD, train_full_batch_step
 
 Cut = int | list[int] | str
@@ -34,7 +34,7 @@ def train(cuts: dict[str, Cut]) -> tuple[list[float], int]:
         torch_nntile.set_axis_group_tiling(name, sizes)
     before = torch_nntile.stats().tasks
     losses = [train_full_batch_step(model, optimizer, x, y) for _ in range(5)]
-    torch_nntile.print_axis_groups()
+    print(torch_nntile.axis_groups())
     return losses, torch_nntile.stats().tasks - before
 
 

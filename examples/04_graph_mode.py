@@ -6,7 +6,7 @@ from __future__ import annotations
 import torch
 
 import torch_nntile
-from torch_nntile.models import DeepReLU
+from torch_nntile.train_mnist import DeepReLU
 from torch_nntile.training import Adam, cross_entropy
 
 
@@ -29,7 +29,7 @@ def main() -> None:
         assert torch_nntile.has_pending_graph()  # nothing has run yet
 
         torch_nntile.compile_graph()  # cut it and plan it, or find its plan
-        torch_nntile.run()  # submit the tasks; Python goes on
+        torch_nntile.run_graph()  # submit the tasks; Python goes on
         losses.append(loss.item())  # waits for the loss
         scheduler.step()  # another learning rate is a number, not another graph
 

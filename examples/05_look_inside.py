@@ -17,7 +17,7 @@ def main() -> None:
     y = torch.nn.functional.gelu(x @ w)
     pending = torch_nntile.explain("pending")
     print("Recorded, not run:", pending, sep="\n")
-    torch_nntile.run()
+    torch_nntile.run_graph()
     graph, tiles, plan = (torch_nntile.explain(stage) for stage in ("graph", "tiles", "plan"))
     print("As tasks on tiles:", tiles, plan, sep="\n")
     torch_nntile.wait()

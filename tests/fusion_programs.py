@@ -190,7 +190,7 @@ def results_of(program: Program) -> tuple[list[Any], int, int]:
     with runtime_mode("graph"):
         kept, taken = record(program, made)
         made.clear()  # what is not kept has no reader now
-        torch_nntile.run()
+        torch_nntile.run_graph()
     tasks = stats().tasks - before
     return [described(x) for x in kept], taken, tasks
 
@@ -331,7 +331,7 @@ def layers_of(program: Layers) -> tuple[list[Any], int]:
             y.backward(dy)
         found.append(y)
         y = r = None  # type: ignore[assignment]  # nor is it kept by its name
-        torch_nntile.run()
+        torch_nntile.run_graph()
     torch_nntile.wait()
     tasks = stats().tasks - before
     leaves = [x, *(p for pair in parameters for p in pair if p is not None)]
@@ -357,7 +357,7 @@ def optimizer_step(name: str, options: dict[str, Any], dtype: torch.dtype) -> tu
         before = stats().tasks
         with runtime_mode("graph"):
             optimizer.step()
-            torch_nntile.run()
+            torch_nntile.run_graph()
             tasks = stats().tasks - before
     state = [x for p in parameters for x in optimizer.state[p].values() if isinstance(x, Tensor)]
     return [described(x.detach()) for x in [*parameters, *state]], tasks

@@ -14,7 +14,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from torch_nntile import mnist_data
+from torch_nntile.train_mnist import data as mnist_data
 
 
 def idx(tensor: Tensor) -> bytes:

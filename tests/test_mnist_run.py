@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
 import struct
@@ -17,7 +16,8 @@ import interpreter
 import pytest
 import torch
 
-from torch_nntile import mnist_data, train_mnist
+from torch_nntile.train_mnist import __main__ as train_mnist
+from torch_nntile.train_mnist import data
 
 pytestmark = pytest.mark.multi
 
@@ -62,7 +62,7 @@ def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
             head = bytes((0, 0, 8, tensor.dim())) + struct.pack(f">{tensor.dim()}I", *tensor.shape)
             raw = head + tensor.numpy().tobytes()
             (folder / f"{which}-{kind}-ubyte").write_bytes(raw)
-    assert sorted(path.name for path in folder.iterdir()) == sorted(mnist_data.FILES)
+    assert sorted(path.name for path in folder.iterdir()) == sorted(data.FILES)
     return folder
 
 
@@ -323,11 +323,3 @@ def test_help(capsys: pytest.CaptureFixture[str]) -> None:
     text = capsys.readouterr().out
     assert not [flag for flag in FLAGS.split() if f"--{flag}" not in text]
     assert not [a.option_strings for a in train_mnist.make_parser()._actions if not a.help]
-
-
-def test_the_package_lists_its_commands() -> None:
-    command = [sys.executable, "-m", "torch_nntile"]
-    text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    named = re.findall(r"^  (\S+)  ", text, re.MULTILINE)
-    assert {"train_mnist", "diagnose", "calibrate", "conformance"} <= set(named)
-    assert all(importlib.util.find_spec(f"torch_nntile.{name}") for name in named)

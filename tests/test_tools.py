@@ -11,6 +11,7 @@ import list_sources
 import list_symbols
 import pytest
 import release
+import way_of_call
 import wheel_matrix
 
 
@@ -29,7 +30,19 @@ def test_layers_of_this_tree(house: check_layers.House) -> None:
 def test_imports_of_this_tree() -> None:
     modules = check_layers.imports()
     assert "torch_nntile.compositions.registry" in modules["torch_nntile.dispatch"]
-    assert list(check_layers.circle(modules)) == []
+    assert list(check_layers.python_problems(modules)) == []
+
+
+def test_layers_see_a_module_that_imports_upwards() -> None:
+    up = {"torch_nntile.modes": ["torch_nntile.device"], "torch_nntile.device": []}
+    up |= {"torch_nntile.cost": ["torch_nntile.axes"], "torch_nntile.attic": []}
+    assert list(check_layers.python_problems(up)) == [
+        "torch_nntile.modes: modes may not import device (torch_nntile.device)",
+        "torch_nntile.cost: cost may not import axes (torch_nntile.axes)",
+        "torch_nntile.attic: attic stands on no floor (tools/check_layers.py)",
+    ]
+    down = {"torch_nntile.device": ["torch_nntile.integrations.compiler"]}
+    assert list(check_layers.python_problems(down)) == []
 
 
 def test_layers_see_an_arrow_up() -> None:
@@ -54,6 +67,17 @@ def test_layers_see_neighbours_and_lost_folders() -> None:
 def test_layers_see_a_circle() -> None:
     files = {"tile/a.hh": ["tile/b.hh"], "tile/b.hh": ["tile/a.hh"]}
     assert problems(files)[0].startswith("circle: ")
+
+
+@pytest.mark.multi
+def test_files_on_the_way_of_a_call() -> None:
+    try:
+        way = way_of_call.way()
+    except OSError as error:
+        pytest.skip(f"no process may step another here: {error}")
+    core, stub = "libnntile_c/src", "torch_nntile/csrc"
+    assert {f"{stub}/rows/row_call", f"{core}/record/recorder", f"{core}/kernels/map"} <= set(way)
+    assert not {f"{core}/kernels/gemm", f"{core}/tile/lower", f"{stub}/host/host"} & set(way)
 
 
 def test_wrong_tarball_is_refused(tmp_path: Path) -> None:

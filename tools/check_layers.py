@@ -50,6 +50,22 @@ STUB = house(
     "torch_nntile/csrc",
     *("contract", "observe", "device", "processes shapes", "host", "rows", "stub"),
 )
+# Python modules of torch_nntile; the package itself is the roof.
+PYTHON = house(
+    "torch_nntile",
+    *(
+        "_cffi_build amp autocast errors notices schemas stubs versions",
+        "_c aten",
+        "fallback memory modes places replay",
+        "axes cost distributed integrations.compiler kernels processes show_config windows",
+        "compositions context profiling training",
+        "device dispatch estimate explain old_names",
+        "_start integrations",
+        "calibrate conformance train_mnist",
+        "models",
+        "__main__ diagnose",
+    ),
+)
 GENERATED = {"all_ops.inc", "cuda_symbols.inc"}
 
 
@@ -124,6 +140,30 @@ def imports() -> dict[str, list[str]]:
     return found
 
 
+def room_of_module(module: str) -> str:
+    """A module or a folder of modules; one that the floors name stands alone."""
+    _, first, *rest = module.split(".")
+    inner = ".".join([first, *rest[:1]])
+    return inner if PYTHON.height(inner) >= 0 else first
+
+
+def python_problems(modules: dict[str, list[str]]) -> Iterator[str]:
+    """As of includes: what a module imports when it is imported stands below it."""
+    for module, uses in modules.items():
+        if module == PYTHON.name:
+            continue
+        room = room_of_module(module)
+        own = PYTHON.height(room)
+        if own < 0:
+            yield f"{module}: {room} stands on no floor (tools/check_layers.py)"
+            continue
+        for name in uses:
+            other = room_of_module(name)
+            if other != room and not 0 <= PYTHON.height(other) < own:
+                yield f"{module}: {room} may not import {other} ({name})"
+    yield from circle(modules)
+
+
 def at_import(node: ast.AST) -> Iterator[ast.AST]:
     """Statements that run with the module; not those of functions, nor what only type checkers read."""
     for child in ast.iter_child_nodes(node):
@@ -140,7 +180,7 @@ def main() -> None:
     for of in (CORE, STUB):
         found += problems(of, files := tree(of))
         found += circle(units(files))
-    found += circle(imports())
+    found += python_problems(imports())
     for line in found:
         print(line, file=sys.stderr)
     sys.exit(1 if found else 0)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import re
 from collections.abc import Iterator
@@ -221,8 +222,8 @@ def python_page() -> str:
         if inspect.ismodule(item):
             continue
         parts.append(_python_item(f"torch_nntile.{name}", item))
-    for module in ("training", "models"):
-        inner = getattr(torch_nntile, module)
+    for module in ("training", "train_mnist"):
+        inner = importlib.import_module(f"torch_nntile.{module}")
         parts += [
             _python_item(f"torch_nntile.{module}.{name}", getattr(inner, name))
             for name in inner.__all__

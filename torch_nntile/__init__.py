@@ -13,21 +13,17 @@ import sys
 # `python -m torch_nntile.diagnose` must run where the rest cannot be loaded: it goes step by step.
 if "torch_nntile.diagnose" not in sys.orig_argv:
     # _start is first: it loads PyTorch, checks its version and registers the device.
-    from torch_nntile import _start, models, training
+    from torch_nntile import _start, training
     from torch_nntile.axes import (
-        format_axis_groups,
+        axis_groups,
         load_cuts,
-        print_axis_groups,
         save_cuts,
         set_axis_group_name,
         set_axis_group_tiling,
     )
-    from torch_nntile.config import config, show_config
     from torch_nntile.context import (
         init_context,
-        restore_where,
-        restrict_cpu,
-        restrict_cuda,
+        restrict_workers,
         shutdown_context,
         wait,
     )
@@ -51,12 +47,14 @@ if "torch_nntile.diagnose" not in sys.orig_argv:
         Stats,
         compile_graph,
         has_pending_graph,
-        run,
+        run_graph,
         runtime_mode,
         stats,
     )
+    from torch_nntile.old_names import find as __getattr__  # noqa: F401
     from torch_nntile.profiling.profile import profile
     from torch_nntile.replay.captured import Captured, capture
+    from torch_nntile.show_config import show_config
 
     __version__ = _start.version()
 
@@ -72,30 +70,25 @@ __all__ = [
     "Scalar",
     "Stats",
     "Unused",
+    "axis_groups",
     "capture",
     "compile_graph",
-    "config",
     "cost_text",
     "estimate",
     "estimate_only",
     "explain",
     "expression",
     "fallback_report",
-    "format_axis_groups",
     "has_pending_graph",
     "index",
     "init_context",
     "kernel",
     "load_cost",
     "load_cuts",
-    "models",
-    "print_axis_groups",
     "profile",
     "reset_fallback_report",
-    "restore_where",
-    "restrict_cpu",
-    "restrict_cuda",
-    "run",
+    "restrict_workers",
+    "run_graph",
     "runtime_mode",
     "save_cuts",
     "set_axis_group_name",

@@ -126,6 +126,18 @@ def run_kernel(
     return status, ffi.string(text).decode(errors="replace")
 
 
+def settings() -> Any:
+    """The environment's settings (struct nntile_settings), read anew.
+
+    Raises:
+        ValueError: a variable has a value that it cannot have.
+    """
+    call("nntile_context_check_settings")
+    found = new_struct("nntile_settings")
+    call("nntile_context_settings_get", found)
+    return found
+
+
 def record() -> Any:
     """The recorder of the device; made by the stub, which owns it."""
     recorder = _stubapi.lib.nntile_stub_record()

@@ -15,9 +15,8 @@ from torch_nntile import _c
 from torch_nntile.errors import DtypeError, InvalidArgumentError
 
 __all__ = [
-    "format_axis_groups",
+    "axis_groups",
     "load_cuts",
-    "print_axis_groups",
     "save_cuts",
     "set_axis_group_name",
     "set_axis_group_tiling",
@@ -115,14 +114,9 @@ def _cut_of(
     return cut, len(cut)
 
 
-def format_axis_groups() -> str:
+def axis_groups() -> str:
     """Return a table of axis groups: name, extents, cut. It keeps names that no tensor has now."""
     return _c.owned_text("nntile_record_axis_text", _c.record())
-
-
-def print_axis_groups() -> None:
-    """Print the table of `format_axis_groups()`."""
-    print(format_axis_groups())
 
 
 def save_cuts(path: str | os.PathLike[str]) -> None:

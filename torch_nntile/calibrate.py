@@ -23,8 +23,8 @@ import torch
 from torch import Tensor
 
 from torch_nntile import axes, context, cost, modes
-from torch_nntile.config import config
 from torch_nntile.explain import explain
+from torch_nntile.show_config import config
 
 __all__ = ["calibrate", "fit", "main", "parse", "write"]
 
@@ -47,7 +47,7 @@ def fastest(work: Work, seconds: float) -> float:
         kept = work()
         modes.compile_graph()
         start = time.perf_counter()
-        modes.run()
+        modes.run_graph()
         context.wait()
         if turn > 0:  # the first one has tiles to make
             best = min(best, time.perf_counter() - start)
@@ -169,7 +169,7 @@ def functions(task: float, seconds: float) -> float:
         x = whole(40_000 + next(_names))
         call = partial(function, x)
         kept = call()
-        modes.run()  # a new shape, so the last lowering is this one
+        modes.run_graph()  # a new shape, so the last lowering is this one
         flops = sum(float(f) for f in re.findall(r" flops (\S+) bytes ", explain("tiles")))
         del kept
         found.append(rate(call, flops, task, seconds))

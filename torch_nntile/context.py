@@ -30,15 +30,14 @@ from __future__ import annotations
 
 import os
 import warnings
+from typing import Literal
 
 from torch_nntile import _c, fallback, modes, places
 from torch_nntile.errors import DtypeError, InvalidArgumentError, InvalidStateError, NntileError
 
 __all__ = [
     "init_context",
-    "restore_where",
-    "restrict_cpu",
-    "restrict_cuda",
+    "restrict_workers",
     "shutdown_context",
     "wait",
 ]
@@ -62,7 +61,7 @@ def init_context(
         ncuda: number of CUDA workers; -1: STARPU_NCUDA, or else none.
         cpu_fallback: whether PyTorch's CPU kernel may run an op that the device has no kernel for.
         runtime_mode: "eager" submits ops soon after you call them, a few at a time; "graph"
-            records them until `run()` or a host read.
+            records them until `run_graph()` or a host read.
         verbose: 1 prints a line at start and stop.
         memory: budget for data in main memory; None: NNTILE_MEMORY, or else 90 % of the machine,
             and at most half of what `ulimit -v` leaves. Processes of torchrun share it.
@@ -130,41 +129,35 @@ def shutdown_context() -> None:
 def wait() -> None:
     """Submit the calls that eager mode has buffered, wait for all tasks, and raise the first error.
 
-    In graph mode it submits nothing: call `run()` first.
+    In graph mode it submits nothing: call `run_graph()` first.
     """
     if _c.get("nntile_context_active"):
         _c.call("nntile_record_submit", _c.record())
         _c.call("nntile_context_wait")
 
 
-def restrict_cpu() -> None:
-    """Run kernels on CPU workers only, until `restore_where()`."""
-    _restrict("cpu")
+def restrict_workers(kind: Literal["cpu", "cuda", "any"]) -> None:
+    """Choose which workers run the tasks of ops that you call from now on.
 
-
-def restrict_cuda() -> None:
-    """Ask for CUDA workers, and undo `restrict_cpu()`. It has no other effect today.
-
-    A task already runs on a CUDA worker whenever its kernel and its size allow that; all other
-    tasks run on CPU workers, also after this call.
+    Args:
+        kind: "cpu": CPU workers only. "any": every worker, as at the start. "cuda": as "any", but
+            raise if there are no CUDA workers. A task runs on a CUDA worker whenever its kernel
+            and its size allow that; all other tasks run on CPU workers.
 
     Raises:
-        NotImplementedError: this build has no CUDA kernels.
-        RuntimeError: this runtime has no CUDA workers; give `ncuda` to `init_context()`.
+        ValueError: `kind` is another word.
+        NotImplementedError: "cuda", and this build has no CUDA kernels.
+        RuntimeError: "cuda", and this runtime has no CUDA workers; give `ncuda` to
+            `init_context()`.
     """
-    _restrict("cuda")
-
-
-def restore_where() -> None:
-    """Let every worker run kernels again, after `restrict_cpu()`."""
-    _restrict("any")
-
-
-def _restrict(where: str) -> None:
+    if kind not in {"cpu", "cuda", "any"}:
+        raise InvalidArgumentError(
+            f"restrict_workers: kind must be 'cpu', 'cuda' or 'any', got {kind!r}"
+        )
     if not _c.get("nntile_context_active"):
         init_context(cpu_fallback=fallback.cpu_fallback(), runtime_mode=modes.runtime_mode())
     _c.call("nntile_record_submit", _c.record())  # what was called before
-    _c.call("nntile_context_restrict", where.encode())
+    _c.call("nntile_context_restrict", kind.encode())
 
 
 def parse_bytes(what: str, size: int | str) -> int:
@@ -203,10 +196,14 @@ def _warn_beyond_machine(memory: int | str | None, budget: int) -> None:
 
 def apply_environment() -> None:
     """The NNTILE_* variables that are Python's part. Called at import, which no setting makes fail:
-    the first tensor checks them (base/settings.cc)."""
-    if os.environ.get("NNTILE_CPU_FALLBACK", "1") == "0":
+    the first tensor says what is wrong."""
+    try:
+        given = _c.settings()
+    except InvalidArgumentError:
+        return
+    if not given.cpu_fallback:
         fallback.set_cpu_fallback(False)
-    if os.environ.get("NNTILE_BLOCKING", "0") == "1":
+    if given.blocking:
         places.block()
 
 

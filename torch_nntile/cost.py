@@ -27,7 +27,7 @@ def load_cost(path: str | os.PathLike[str] | None) -> None:
         ValueError: a name or a value is not valid. The message has its line; nothing changes.
     """
     text = ""
-    path = path if path is not None else os.environ.get("NNTILE_COST") or None
+    path = path if path is not None else _c.text(_c.settings().cost) or None
     if path is not None:
         try:
             text = Path(path).read_text(encoding="utf-8")

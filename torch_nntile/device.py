@@ -67,7 +67,7 @@ def device_count() -> int:
     Under torchrun, return the number of processes on this machine. A program may call its device
     by the local rank, so every index means the device of this process.
     """
-    return max(1, int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
+    return int(_c.settings().local_processes)
 
 
 def _index(device: _Device = None) -> int:
@@ -186,7 +186,10 @@ def stream(stream: torch.Stream | None) -> Iterator[None]:
 
 
 def synchronize(device: _Device = None) -> None:
-    """Wait for all submitted work, and raise the first error of a task. In graph mode call `run()` first."""
+    """Wait for all submitted work, and raise the first error of a task.
+
+    In graph mode call `run_graph()` first.
+    """
     _index(device)
     _c.call("nntile_stub_synchronize")
 

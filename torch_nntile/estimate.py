@@ -111,7 +111,7 @@ def estimate_only(memory: int | str | None = None) -> Iterator[None]:
     if _budgets:
         raise InvalidStateError("estimate_only: another one has begun and has not ended")
     budget = 0 if memory is None else context.parse_bytes("estimate_only: memory", memory)
-    modes.run()
+    modes.run_graph()
     _imagine(True, budget)
     _budgets.append(budget)
     end_watch = places.watch_modules()
@@ -121,7 +121,7 @@ def estimate_only(memory: int | str | None = None) -> Iterator[None]:
         end_watch()
         _budgets.clear()
         try:
-            modes.run()
+            modes.run_graph()
         finally:
             _imagine(False)
 
@@ -166,7 +166,7 @@ def estimate(
     budget = _budget_of(memory)
     rate = _rate_of(swap_gbps)
     imagined = bool(_budgets)
-    modes.run()  # what was recorded before is not the step's
+    modes.run_graph()  # what was recorded before is not the step's
     if budget:
         _imagine(True, budget)
     try:
@@ -209,7 +209,7 @@ def _noted(step: Callable[[], object], times: int) -> Any:
     try:
         for _ in range(times):
             result = step()
-            modes.run()
+            modes.run_graph()
             del result  # what nobody holds does not run in graph mode
             if times > 1:
                 _c.call("nntile_estimate_end_step")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""How recorded ops run: `eager` submits a few at a time, `graph` waits for `run()` or a host read."""
+"""How recorded ops run: `eager` submits a few at a time, `graph` waits for `run_graph()` or a host read."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from torch_nntile import _c
 from torch_nntile.errors import InvalidArgumentError
 
-__all__ = ["Stats", "compile_graph", "has_pending_graph", "run", "runtime_mode", "stats"]
+__all__ = ["Stats", "compile_graph", "has_pending_graph", "run_graph", "runtime_mode", "stats"]
 
 _MODES = ("eager", "graph")  # by number of nntile_mode
 
@@ -38,7 +38,7 @@ def compile_graph() -> None:
     _c.call("nntile_record_compile", _c.record())
 
 
-def run() -> None:
+def run_graph() -> None:
     """Submit the recorded ops. This does not wait; a host read or `wait()` does."""
     _c.call("nntile_record_run", _c.record())
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The C ABI from the outside: errors, NULL, struct_size, the op table, graphs and tile graphs, a
  * run. */
+#define _DEFAULT_SOURCE /* setenv */
 #include "check.h"
 
 static void base_and_errors(void) {
@@ -276,6 +277,24 @@ static void settings_of_other_versions(void) {
     FAILS(NNTILE_UNSUPPORTED, "does not know", nntile_context_create(&newer.known, &error));
 }
 
+static void settings(void) {
+    nntile_settings found = {.struct_size = sizeof(found)};
+    setenv("LOCAL_WORLD_SIZE", "3", 1);
+    setenv("NNTILE_COST", "a file", 1);
+    OK(nntile_context_check_settings(&error));
+    OK(nntile_context_settings_get(&found, &error));
+    CHECK(found.local_processes == 3 && found.cpu_fallback == 1 && found.blocking == 0);
+    CHECK(strcmp(found.cost, "a file") == 0 && strcmp(found.data_dir, "") == 0);
+    setenv("LOCAL_WORLD_SIZE", "none", 1);
+    FAILS(NNTILE_INVALID_ARGUMENT,
+          "the environment variable LOCAL_WORLD_SIZE must be a count of processes, got 'none'",
+          nntile_context_check_settings(&error));
+    unsetenv("LOCAL_WORLD_SIZE");
+    unsetenv("NNTILE_COST");
+    OK(nntile_context_check_settings(&error));
+    FAILS(NNTILE_INVALID_ARGUMENT, "settings is NULL", nntile_context_settings_get(NULL, &error));
+}
+
 static void sizes(void) {
     int64_t bytes = 0;
     OK(nntile_context_parse_size("memory", "1.5 GiB", &bytes, &error));
@@ -350,6 +369,7 @@ int main(void) {
     graphs();
     context();
     settings_of_other_versions();
+    settings();
     sizes();
     run();
     REPORT;

@@ -19,7 +19,7 @@ CALLS = 200  # recorded in a go
 
 
 def finish() -> None:
-    torch_nntile.run()
+    torch_nntile.run_graph()
     torch_nntile.wait()
 
 

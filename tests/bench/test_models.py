@@ -96,7 +96,7 @@ def test_tiles_of_an_op(rows: list[Row], name: str, mode: str) -> None:
 
     def call(x: Tensor, w: Tensor) -> Tensor:
         result = op(x, w)
-        torch_nntile.run()
+        torch_nntile.run_graph()
         torch_nntile.wait()
         return result
 

@@ -32,7 +32,7 @@ OPS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 
 
 def finish() -> None:
-    torch_nntile.run()
+    torch_nntile.run_graph()
     torch_nntile.wait()
 
 
@@ -190,7 +190,7 @@ def test_lower_and_submit(
                 before = torch_nntile.stats()
                 results = record()
                 start = time.perf_counter()
-                torch_nntile.run()
+                torch_nntile.run_graph()
                 submitted = time.perf_counter()
                 torch_nntile.wait()
                 ended = time.perf_counter()

@@ -10,7 +10,7 @@ import pytest
 from bench import timing, works
 from bench.timing import Goal, Row
 
-from torch_nntile.train_mnist import LOSS_TOLERANCE
+from torch_nntile.train_mnist.__main__ import LOSS_TOLERANCE
 
 pytestmark = [pytest.mark.bench, pytest.mark.multi]
 

@@ -42,7 +42,7 @@ def test_view_of_an_operand(rows: list[Row]) -> None:
     """What recording an op costs more if an operand is a view, its making (PyTorch's) not counted."""
 
     def finish() -> None:
-        torch_nntile.run()
+        torch_nntile.run_graph()
         torch_nntile.wait()
 
     with runtime_mode("graph"):
@@ -78,7 +78,7 @@ def test_retile(rows: list[Row]) -> None:
         torch_nntile.wait()
         start = time.perf_counter()
         y[:1, :1].add(0)  # the next use of the data
-        torch_nntile.run()
+        torch_nntile.run_graph()
         torch_nntile.wait()
         return time.perf_counter() - start
 

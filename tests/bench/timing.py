@@ -151,7 +151,7 @@ def machine() -> dict[str, object]:
         "threads": THREADS,
         "repeat": os.environ.get("NNTILE_BENCH_REPEAT", "1"),
         "torch": torch.__version__,
-        "config": torch_nntile.config(),
+        "config": torch_nntile.show_config("dicts"),
     }
 
 

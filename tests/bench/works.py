@@ -39,7 +39,7 @@ Work = tuple[nn.Module, torch.optim.Optimizer, list[dict[str, Tensor]]]
 
 def deeprelu(options: argparse.Namespace) -> Work:
     """784 -> 256 x 4 -> 10, all 60,000 rows in one batch, plain SGD."""
-    from torch_nntile.models import DeepReLU
+    from torch_nntile.train_mnist import DeepReLU
 
     layers = DeepReLU.mnist(generator=torch.Generator().manual_seed(42))
     model = Classifier(layers).to(options.device)
@@ -143,7 +143,7 @@ class Trainer:
         if self.graph:
             import torch_nntile
 
-            torch_nntile.run()
+            torch_nntile.run_graph()
         return loss.detach()
 
     def counters(self) -> dict[str, int]:

@@ -32,7 +32,7 @@ emulated = pytest.mark.skipif(
 @pytest.fixture(autouse=True)
 def _runtime(runtime: None) -> Iterator[None]:
     yield
-    torch_nntile.restore_where()
+    torch_nntile.restrict_workers("any")
 
 
 def device_tasks() -> int:
@@ -70,11 +70,11 @@ def test_mlp_trains_as_on_cpu(optimizer: str) -> None:
 
 
 def test_restricted_to_cores_nothing_runs_on_devices() -> None:
-    torch_nntile.restrict_cpu()
+    torch_nntile.restrict_workers("cpu")
     before = device_tasks()
     on_cores = losses("nntile", "SGD")
     assert device_tasks() == before
-    torch_nntile.restore_where()
+    torch_nntile.restrict_workers("any")
     torch.testing.assert_close(torch.tensor(losses("nntile", "SGD")), torch.tensor(on_cores))
     assert device_tasks() > before
 

@@ -28,7 +28,7 @@ def _fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
     accelerate = pytest.importorskip("accelerate")
     accelerate.state.AcceleratorState._reset_state(reset_partial_state=True)
-    if "batch" in torch_nntile.format_axis_groups():
+    if "batch" in torch_nntile.axis_groups():
         torch_nntile.set_axis_group_tiling("batch", "auto")
 
 
@@ -64,13 +64,13 @@ def test_accelerate_cut_and_profiled(tmp_path: Path) -> None:
     page, cuts = tmp_path / "step.html", tmp_path / "cuts.txt"
     found, _ = trained(steps=Steps(tiling={"batch": 3}, cuts=cuts, profile=page))
     assert found == pytest.approx(expected, rel=1e-5)
-    assert "  cut 3" in torch_nntile.format_axis_groups()
+    assert "  cut 3" in torch_nntile.axis_groups()
     assert "axis batch = 3" in cuts.read_text()
     assert "cross_entropy" in page.read_text()
 
     torch_nntile.set_axis_group_tiling("batch", "auto")
     trained(steps=Steps(cuts=cuts))
-    assert "  cut 3" in torch_nntile.format_axis_groups()
+    assert "  cut 3" in torch_nntile.axis_groups()
 
 
 def test_accelerate_captured() -> None:
@@ -136,7 +136,7 @@ def test_trainer_captured_cut_and_profiled(tmp_path: Path) -> None:
     callback = NntileCallback(tiling={"batch": 2}, profile=page)
     cut = transformers.Trainer(**arguments(tmp_path), callbacks=[callback])
     assert losses_of(cut) == pytest.approx(expected, rel=1e-4)
-    assert "  cut 2" in torch_nntile.format_axis_groups()
+    assert "  cut 2" in torch_nntile.axis_groups()
     assert "layer_norm" in page.read_text() and "adam" in page.read_text()
     assert not cut.model._forward_pre_hooks
 
@@ -177,7 +177,7 @@ def test_lightning_cut_profiled_and_compiled(tmp_path: Path) -> None:
     expected, page = fit(Lit()), tmp_path / "step.html"
     callback = NntileCallback(tiling={"batch": 3}, profile=page)
     assert fit(Lit(), callbacks=[callback]) == pytest.approx(expected, rel=1e-5)
-    assert "  cut 3" in torch_nntile.format_axis_groups()
+    assert "  cut 3" in torch_nntile.axis_groups()
     assert page.exists()
     compiled = Lit()
     compiled.model.compile(backend="nntile")

@@ -74,7 +74,7 @@ def run(x: Tensor) -> None:
     if x.device.type == "nntile":
         import torch_nntile
 
-        torch_nntile.run()
+        torch_nntile.run_graph()
 
 
 def compile_graph(x: Tensor) -> None:

@@ -51,7 +51,7 @@ def steps(mode: str, count: int, rows: int = ROWS) -> tuple[list[Tensor], list[t
         optimizer.step()
         losses.append(loss.detach())
         if mode == "graph":
-            torch_nntile.run()
+            torch_nntile.run_graph()
         torch_nntile.wait()
         after = torch_nntile.stats()
         counts.append((after.tasks - before.tasks, after.lowerings - before.lowerings))
@@ -187,7 +187,7 @@ def test_saved_cuts_are_taken_again(tmp_path: Path) -> None:
         with runtime_mode("graph"):
             x, w = torch.randn(shape).to("nntile"), torch.randn(WIDTH, 640).to("nntile")
             y = (x @ w).relu()
-            torch_nntile.run()
+            torch_nntile.run_graph()
         return y
 
     rows = f"rows_{uuid.uuid4().hex[:8]}"

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 
 import torch_nntile
 from torch_nntile import (
+    axis_groups,
     explain,
-    format_axis_groups,
     set_axis_group_name,
     set_axis_group_tiling,
     wait,
@@ -88,7 +88,7 @@ def test_a_cut_shows_in_the_tiles() -> None:
     text = explain("tiles")
     assert f"{name} = 12 cut (5, 4, 3)" in text
     assert text.count("map {exp}") == 3
-    assert f"{name} = 12  cut (5, 4, 3)" in format_axis_groups()
+    assert f"{name} = 12  cut (5, 4, 3)" in axis_groups()
     assert y.shape == (12, 5)
 
 
@@ -168,7 +168,7 @@ def test_negative_dims_and_views_that_keep_a_dim() -> None:
     assert f"{name}=6" in explain("graph")
     other = fresh("other")
     set_axis_group_name(x, {-2: other})
-    assert f"{other} = 4" in format_axis_groups()
+    assert f"{other} = 4" in axis_groups()
 
 
 BAD = [
@@ -214,7 +214,7 @@ def test_segments_cut_the_dims_that_they_fill(mode: str) -> None:
     """Another extent in the group is no error, which would come late and drop all that is pending."""
     name = fresh("batch")
     x, last, other = (torch.ones(n, device="nntile") for n in (7, 5, 3))
-    torch_nntile.run()
+    torch_nntile.run_graph()
     set_axis_group_name(x, {0: name})
     set_axis_group_name(last, {0: name})
     set_axis_group_tiling(name, (1, 5, 1))
@@ -222,14 +222,14 @@ def test_segments_cut_the_dims_that_they_fill(mode: str) -> None:
         kept = other + 1
         other.add_(5)
         found = last + 1
-        torch_nntile.run()
+        torch_nntile.run_graph()
         assert kept.tolist() == [2.0] * 3
         assert other.tolist() == [6.0] * 3
         assert found.tolist() == [2.0] * 5
         last.fill_(4)
         assert last.tolist() == [4.0] * 5
         y = x + 1
-        torch_nntile.run()
+        torch_nntile.run_graph()
         assert torch_nntile.explain("tiles").count("map {add}") == 3
         assert y.tolist() == [2.0] * 7
 
@@ -259,8 +259,3 @@ def test_bad_names() -> None:
     with pytest.raises(ValueError, match=r"view of shape \(2, 3\) is no whole dim"):
         set_axis_group_name(torch.ones(3, 3, device="nntile")[1:], {0: "a"})
     set_axis_group_name(x[1:], {0: "a"})  # one element: nothing to cut
-
-
-def test_print_axis_groups(capsys: pytest.CaptureFixture[str]) -> None:
-    torch_nntile.print_axis_groups()
-    assert capsys.readouterr().out.rstrip("\n") == format_axis_groups().rstrip("\n")

@@ -14,7 +14,7 @@ import torch
 from parity import runtime_mode
 from torch import Tensor, nn
 
-from torch_nntile import explain, run, set_axis_group_name, set_axis_group_tiling
+from torch_nntile import explain, run_graph, set_axis_group_name, set_axis_group_tiling
 
 ROWS, COLUMNS = 6, 4
 
@@ -39,7 +39,7 @@ def assert_named(x: Tensor, name: str) -> None:
         y, length = x.detach(), next(LENGTHS)
         for _ in range(length):
             y = y.neg()
-        run()
+        run_graph()
     assert f"{name}=6" in explain("graph")
     maps = [line for line in explain("tiles").splitlines() if ": map {" in line]
     assert sum(line.count("neg") for line in maps) == 2 * length and len(maps) % 2 == 0
@@ -171,7 +171,7 @@ def test_swapped_tensors_take_their_names() -> None:
 def test_data_of_another_shape_can_be_named(make: Callable[[], Tensor], mode: str) -> None:
     """Flat data behind a view, and bytes that a file or a copied storage gave."""
     with runtime_mode(mode):
-        for wait in (lambda: None, run):
+        for wait in (lambda: None, run_graph):
             x = make()
             wait()
             axis = named(x)

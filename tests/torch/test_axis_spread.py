@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from torch_nntile import (
     compile_graph,
     explain,
-    run,
+    run_graph,
     set_axis_group_name,
     set_axis_group_tiling,
     stats,
@@ -114,7 +114,7 @@ def recorded(case: Case, batch: int, batch_cut: Cut, cuts: Cuts) -> Recorded:
         loss = loss_of(model, x_here)
         compile_graph()
         graph, tiles = explain("graph"), explain("tiles")
-        run()
+        run_graph()
     torch.testing.assert_close(loss.cpu(), loss_of(cpu, x))
     for found, expected in zip(model.parameters(), cpu.parameters(), strict=True):
         if model.training:

@@ -138,7 +138,7 @@ def host_calls(name: str, cut: tuple[int, ...], dtype: torch.dtype = torch.float
         kept = torch.autograd.grad(result.square().sum(), inputs)
         torch_nntile.compile_graph()
         tiles = torch_nntile.explain("tiles")
-        torch_nntile.run()
+        torch_nntile.run_graph()
     assert "retile" not in tiles and len(kept) == len(inputs)
     torch_nntile.wait()
     return torch_nntile.stats().host_calls - before.host_calls

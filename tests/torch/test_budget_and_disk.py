@@ -160,7 +160,7 @@ def test_an_argument_goes_before_the_environment(tmp_path: Path) -> None:
 
         def start(**arguments):
             torch_nntile.init_context(ncpu=1, **arguments)
-            said = torch_nntile.config()["swap"].partition(" bytes in ")[2]
+            said = torch_nntile.show_config("dicts")["swap"].partition(" bytes in ")[2]
             found = torch.nntile.mem_get_info()[1], said, torch.nntile.memory_stats()["swap_bytes"]
             assert torch.ones(3, device="nntile").sum().item() == 3
             torch_nntile.shutdown_context()
@@ -206,7 +206,7 @@ def test_a_disk_without_a_size_takes_what_is_free(tmp_path: Path) -> None:
         os.chdir(sys.argv[1])
         def limit():
             torch_nntile.init_context(ncpu=1, swap=".")
-            assert torch_nntile.config()["swap"].endswith(f" bytes in {sys.argv[1]}")
+            assert torch_nntile.show_config("dicts")["swap"].endswith(f" bytes in {sys.argv[1]}")
             found = torch.nntile.memory_stats()["swap_bytes"]
             torch_nntile.shutdown_context()
             return found
@@ -316,7 +316,7 @@ def test_configuration_and_diagnosis_tell_of_the_disk(tmp_path: Path) -> None:
     passes(
         """
         torch_nntile.init_context(ncpu=1, swap=sys.argv[1], swap_size="3MiB")
-        config = torch_nntile.config()
+        config = torch_nntile.show_config("dicts")
         assert config["swap"] == f"3145728 bytes in {sys.argv[1]}", config
         assert config["swap in use"].endswith(" bytes"), config
         """,

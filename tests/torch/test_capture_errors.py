@@ -98,7 +98,7 @@ def test_what_changes_by_itself_is_refused(make: Callable[[], Any], reason: str)
         str,
         lambda x: x + 1 if x.sum() > 0 else x,
         lambda x: x.cpu(),
-        lambda x: torch_nntile.run(),
+        lambda x: torch_nntile.run_graph(),
         lambda x: torch.accelerator.synchronize(),
     ],
     ids=["item", "str", "if", "cpu", "run", "synchronize"],

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from torch_nntile import cost_text, load_cost, run, stats, wait
+from torch_nntile import cost_text, load_cost, run_graph, stats, wait
 
 
 @pytest.fixture(autouse=True)
@@ -58,7 +58,7 @@ def test_new_constants_make_new_plans(tmp_path: Path) -> None:
         wait()
         before = stats().lowerings
         kept = x + 1
-        run()
+        run_graph()
         del kept
         wait()
         return stats().lowerings - before

@@ -350,7 +350,7 @@ def test_what_a_failed_op_should_have_made_is_lost_and_nothing_else(mode: str) -
         loss.backward()
         optimizer.step()
         other = on_device(3) + 1
-        torch_nntile.run()
+        torch_nntile.run_graph()
         with pytest.raises(IndexError, match="9"):
             torch_nntile.wait()
         assert other.tolist() == [2.0] * 3

@@ -174,7 +174,7 @@ def test_explain_shows_each_pass() -> None:
         del dead
         torch_nntile.compile_graph()
         text = explain("passes")
-        torch_nntile.run()
+        torch_nntile.run_graph()
     stages = [line.partition(": ") for line in text.splitlines() if line[:1] not in " }"]
     assert [name for name, _, _ in stages] == [
         "recorded",
@@ -205,7 +205,7 @@ nt.wait()
 torch.nntile.reset_peak_memory_stats()
 nt.modes.set_mode(1)
 y = eval(sys.argv[1])
-nt.run()
+nt.run_graph()
 nt.wait()
 print(torch.nntile.memory_stats()["peak_bytes"] / (x.numel() * 4))
 nt.modes.set_mode(0)

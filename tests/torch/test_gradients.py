@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from torch_nntile import explain, set_axis_group_name, training, wait
-from torch_nntile.models import DeepReLU
+from torch_nntile.train_mnist import DeepReLU
 
 
 def randn(*shape: int) -> Tensor:

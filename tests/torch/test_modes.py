@@ -12,6 +12,7 @@ from torch import Tensor
 
 import torch_nntile
 from torch_nntile import stats
+from torch_nntile.train_mnist import DeepReLU
 
 
 def ones(*shape: int) -> Tensor:
@@ -31,7 +32,7 @@ def test_graph_mode_waits_for_run() -> None:
         torch_nntile.compile_graph()
         assert torch_nntile.has_pending_graph()
         assert stats().graphs == before.graphs
-        torch_nntile.run()
+        torch_nntile.run_graph()
         assert not torch_nntile.has_pending_graph()
         assert stats().graphs == before.graphs + 1
         torch_nntile.wait()
@@ -69,10 +70,10 @@ def test_an_index_of_integers_reads_nothing_and_a_mask_does() -> None:
 def test_run_and_compile_with_nothing_pending() -> None:
     with runtime_mode("graph"):
         torch_nntile.compile_graph()
-        torch_nntile.run()
+        torch_nntile.run_graph()
         torch_nntile.wait()
     torch_nntile.compile_graph()
-    torch_nntile.run()
+    torch_nntile.run_graph()
 
 
 def test_leaving_graph_mode_runs_what_is_pending() -> None:
@@ -106,7 +107,7 @@ def step(model: torch.nn.Module, x: Tensor, y: Tensor, lr: float) -> Tensor:
 @pytest.mark.parametrize("mode", ["eager", "graph"])
 def test_an_equal_step_lowers_nothing(mode: str) -> None:
     torch.manual_seed(0)
-    model = torch_nntile.models.DeepReLU(6, 5, 3, depth=2).to("nntile")
+    model = DeepReLU(6, 5, 3, depth=2).to("nntile")
     x, y = torch.randn(8, 6).to("nntile"), torch.randint(3, (8,)).to("nntile")
     with runtime_mode(mode):
         losses = [step(model, x, y, 0.1).item() for _ in range(3)]

@@ -201,7 +201,7 @@ def test_graph_mode() -> None:
     try:
         with torch_nntile.profile() as p:
             y = torch.tanh(x @ x)
-            torch_nntile.run()
+            torch_nntile.run_graph()
         assert any("matmul" in t.op for t in p.tasks)
         assert {t.run for t in p.tasks} == {p.tasks[0].run}
         assert all("test_profile.py" in t.line for t in p.tasks)

@@ -70,7 +70,7 @@ losses = []
 for k in range(5):
     loss = run(torch.randn(shape, generator=draw).to("nntile"))
     if mode == "graph":
-        nt.run()
+        nt.run_graph()
     losses.append(loss.item())
 sums = [p.detach().cpu().double().sum().item() for p in model.parameters()]
 stats = torch.nntile.memory_stats()
@@ -153,7 +153,7 @@ nt.modes.set_mode(1)
 for _ in range(3):
     model.zero_grad()
     model(x).square().mean().backward()
-    nt.run()
+    nt.run_graph()
 nt.wait()
 print(json.dumps(torch.nntile.memory_stats()["written_bytes"]))
 """

@@ -25,7 +25,7 @@ from torch.utils import _pytree as pytree
 from torch_nntile import (
     compile_graph,
     explain,
-    run,
+    run_graph,
     set_axis_group_name,
     set_axis_group_tiling,
     stats,
@@ -322,7 +322,7 @@ def counted(program: Program) -> tuple[int, int, str]:
         before = stats()
         compile_graph()
         text = explain("tiles")
-        run()
+        run_graph()
         wait()
         after = stats()
     for found, wanted in zip(results, expected, strict=True):

@@ -23,7 +23,7 @@ from torch_nntile import (
     training,
     wait,
 )
-from torch_nntile.models import DeepReLU
+from torch_nntile.train_mnist import DeepReLU
 
 STEPS = 4
 WAYS: dict[str, dict[str, bool]] = {

@@ -14,7 +14,6 @@ Several processes, one device each, are started by torchrun, for this Trainer:
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import torch
@@ -25,6 +24,7 @@ from lightning.fabric.strategies.single_device import SingleDeviceStrategy as Fa
 from lightning.pytorch import Callback, accelerators, strategies
 from lightning.pytorch.plugins import MixedPrecision
 
+from torch_nntile import _c
 from torch_nntile.errors import InvalidArgumentError
 from torch_nntile.integrations.loops import Steps
 from torch_nntile.memory import memory_stats
@@ -55,7 +55,7 @@ class NntileAccelerator(accelerators.Accelerator):
     def parse_devices(devices: int | str | list[int]) -> list[int]:
         """[0] for 1, "1", [0], "0," and -1: StarPU uses all cores for one device. A process of torchrun
         has one: [0, 1] for the 2 that it has started."""
-        count = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+        count = int(_c.settings().local_processes)
         if devices not in (count, str(count), -1, "-1", "0,", [0]):
             raise InvalidArgumentError(
                 f"devices={devices!r}: there is one device nntile a process, which uses all cores, and "

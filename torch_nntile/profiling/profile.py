@@ -48,7 +48,7 @@ class profile:  # noqa: N801 (it reads as a verb)
     """Note each task that the block launches, and each call that records one.
 
     The block waits at its end for the tasks that it launched; in graph mode these are the tasks
-    that `run()` or a host read has submitted. In eager mode the device submits each op as a graph
+    that `run_graph()` or a host read has submitted. In eager mode the device submits each op as a graph
     of its own during the block, so it fuses nothing across ops. The first profile of a step makes
     the plans of these graphs (lists of tasks that it reuses), so look at a later profile. You can
     use the results once the block has ended.

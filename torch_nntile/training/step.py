@@ -54,5 +54,5 @@ def train_full_batch_step(
     loss = full_batch_loss(model, optimizer, x, y, loss_fn)
     if loss.device.type == "nntile" and modes.runtime_mode() == "graph":
         modes.compile_graph()
-        modes.run()
+        modes.run_graph()
     return loss.item()

@@ -58,6 +58,17 @@ typedef struct nntile_context_stats {
     int64_t device_tasks;  /**< of the tasks, those that ran on GPUs */
 } nntile_context_stats;
 
+/** Settings of the environment that a binding applies itself. Fields are only appended. Since 0.1.
+ */
+typedef struct nntile_settings {
+    size_t struct_size;
+    int32_t local_processes; /**< LOCAL_WORLD_SIZE, else 1 */
+    int32_t cpu_fallback;    /**< NNTILE_CPU_FALLBACK, else 1 */
+    int32_t blocking;        /**< NNTILE_BLOCKING, else 0 */
+    const char* cost;        /**< NNTILE_COST, else "" */
+    const char* data_dir;    /**< NNTILE_DATA_DIR, else "" */
+} nntile_settings;
+
 /** Starts the runtime. At most one context lives at a time (INVALID_STATE otherwise); INVALID_STATE
  * in a forked child; UNSUPPORTED for ncuda > 0 in a build without CUDA, and beside a disk;
  * INVALID_ARGUMENT for no worker at all, for more CUDA workers than there are GPUs, for a folder
@@ -108,6 +119,10 @@ void nntile_context_reset_peaks(void);
 /** INVALID_ARGUMENT for a variable of the environment with a value that it cannot have. Called when
  * a recorder is made and when a runtime starts. Since 0.1. */
 nntile_status nntile_context_check_settings(nntile_error** error);
+
+/** The settings as they were read last; settings->struct_size must be set. Its texts stay as long
+ * as the process. INVALID_ARGUMENT as of nntile_context_check_settings(). Since 0.1. */
+nntile_status nntile_context_settings_get(nntile_settings* settings, nntile_error** error);
 
 /** Bytes of a size as users write it: "8GiB", "1.5 GB", "4194304"; the environment has the same
  * rule. Units are B, KB, MB, GB, TB, KiB, MiB, GiB and TiB, in any case; a number alone is bytes.

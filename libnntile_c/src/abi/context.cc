@@ -131,6 +131,26 @@ nntile_status nntile_context_check_settings(nntile_error** error) {
     return guard(error, [] { read_settings(); });
 }
 
+nntile_status nntile_context_settings_get(nntile_settings* to, nntile_error** error) {
+    return guard(error, [&] {
+        need(to, "nntile_context_settings_get", "settings");
+        const size_t size = to->struct_size;
+        check(size >= sizeof(size_t), Status::invalid_argument,
+              "nntile_context_settings_get: struct_size is ", size,
+              "; set it to sizeof(nntile_settings)");
+        const Settings& s = settings();
+        const nntile_settings now{
+            .struct_size = size,
+            .local_processes = s.local_processes,
+            .cpu_fallback = s.cpu_fallback,
+            .blocking = s.blocking,
+            .cost = s.cost.c_str(),
+            .data_dir = s.data_dir.c_str(),
+        };
+        std::memcpy(to, &now, std::min(size, sizeof now));
+    });
+}
+
 nntile_status nntile_context_parse_size(const char* what, const char* text, int64_t* bytes,
                                         nntile_error** error) {
     return guard(error, [&] {

@@ -104,7 +104,7 @@ nntile_status nntile_record_create(nntile_record** out, nntile_error** error) {
         auto executor = std::make_unique<PlanExecutor>();
         PlanExecutor* view = executor.get();
         auto recorder = std::make_shared<record::Recorder>(std::move(executor));
-        recorder->set_mode(settings().graph_mode ? record::Mode::graph : record::Mode::eager);
+        recorder->set_mode(read_settings().graph_mode ? record::Mode::graph : record::Mode::eager);
         *out = new nntile_record{std::move(recorder), view};
     });
 }

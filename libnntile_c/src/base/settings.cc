@@ -41,8 +41,6 @@ bool text(Settings& to, const std::string& value) {
     return true;
 }
 
-bool any(Settings&, const std::string&) { return true; }
-
 constexpr struct Variable {
     std::string_view name;
     const char* allowed;
@@ -83,7 +81,7 @@ constexpr struct Variable {
          to.swap_bytes = size_of("the environment variable NNTILE_SWAP_SIZE", value);
          return true;
      }},
-    {"NNTILE_DATA_DIR", "a folder", any},  // torch_nntile.train_mnist
+    {"NNTILE_DATA_DIR", "a folder", text<&Settings::data_dir>},
 };
 // Of this repository
 constexpr std::string_view tools[] = {"NNTILE_BENCH_", "NNTILE_BUILD_", "NNTILE_ROOT"};

@@ -17,7 +17,7 @@ struct Settings {
     std::string swap;            // NNTILE_SWAP, a folder; "": not set
     int64_t swap_bytes = 0;      // NNTILE_SWAP_SIZE; 0: not set
     bool graph_mode = false;     // NNTILE_RUNTIME_MODE
-    bool cpu_fallback = true;    // NNTILE_CPU_FALLBACK, which torch_nntile looks at
+    bool cpu_fallback = true;    // NNTILE_CPU_FALLBACK, which torch_nntile applies
     bool blocking = false;       // NNTILE_BLOCKING, likewise
     bool automatic_cuts = true;  // NNTILE_AUTOMATIC_CUTS
     bool fuse = true;            // NNTILE_FUSE
@@ -25,6 +25,7 @@ struct Settings {
     bool print_passes = false;   // NNTILE_PRINT
     bool sentinels = false;      // NNTILE_SENTINELS
     std::string cost;            // NNTILE_COST, a file
+    std::string data_dir;        // NNTILE_DATA_DIR, a folder: of torch_nntile.train_mnist
     friend bool operator==(const Settings&, const Settings&) = default;
 };
 

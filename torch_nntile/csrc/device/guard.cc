@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
 
 #include "contract/device.h"
 #include "contract/errors.h"
@@ -73,8 +72,11 @@ C10_REGISTER_GUARD_IMPL(PrivateUse1, Guard)
 }  // namespace
 
 c10::DeviceIndex device_count() {
-    const char* processes = std::getenv("LOCAL_WORLD_SIZE");
-    return static_cast<c10::DeviceIndex>(std::clamp(processes ? std::atoi(processes) : 1, 1, 127));
+    nntile_settings settings{};
+    settings.struct_size = sizeof(settings);
+    // A setting that is wrong is an error of the first tensor; this is asked where none may be.
+    if (nntile_context_settings_get(&settings, nullptr) != NNTILE_OK) return 1;
+    return static_cast<c10::DeviceIndex>(std::min(settings.local_processes, 127));
 }
 
 void check_index(c10::DeviceIndex index) {

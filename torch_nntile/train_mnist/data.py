@@ -23,6 +23,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from torch_nntile import _c
+
 __all__ = ["NAMES", "Images", "cache_dir", "load", "read_idx"]
 
 NAMES = ("mnist", "fashion-mnist", "digits")
@@ -85,7 +87,7 @@ class Images:
 
 def cache_dir() -> Path:
     """Folder of downloaded data sets."""
-    chosen = os.environ.get("NNTILE_DATA_DIR")
+    chosen = _c.text(_c.settings().data_dir)
     if chosen:
         return Path(chosen)
     return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "torch_nntile"

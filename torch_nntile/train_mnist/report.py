@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from torch_nntile.config import config
+from torch_nntile.show_config import config
 
 if TYPE_CHECKING:
-    from torch_nntile.mnist_data import Images
+    from torch_nntile.train_mnist.data import Images
 
 __all__ = ["Run", "print_table", "print_training", "write"]
 

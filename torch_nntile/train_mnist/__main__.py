@@ -29,10 +29,10 @@ from torch.nn.parallel import DistributedDataParallel
 from tqdm import tqdm
 
 import torch_nntile
-from torch_nntile import mnist_data, train_report
 from torch_nntile.context import parse_bytes
-from torch_nntile.models import DeepReLU
-from torch_nntile.train_report import Run
+from torch_nntile.train_mnist import data, report
+from torch_nntile.train_mnist.model import DeepReLU
+from torch_nntile.train_mnist.report import Run
 from torch_nntile.training import (
     SGD,
     Adam,
@@ -82,7 +82,7 @@ def make_parser() -> argparse.ArgumentParser:
         prog="python -m torch_nntile.train_mnist", description=__doc__.splitlines()[0]
     )
     add = parser.add_argument
-    add("--data", choices=mnist_data.NAMES, default="mnist", help="data set (default: %(default)s)")
+    add("--data", choices=data.NAMES, default="mnist", help="data set (default: %(default)s)")
     add("--data-dir", help="folder that has the IDX files, or that they are downloaded to")
     add("--epochs", type=positive, default=5, help="passes over the images (default: %(default)s)")
     add("--optimizer", choices=OPTIMIZERS, default="sgd", help="optimizer (default: %(default)s)")
@@ -206,9 +206,7 @@ def name_mnist_axis_groups(model: nn.Module, x: Tensor, y: Tensor) -> None:
         torch_nntile.set_axis_group_name(weight, {0: fan_out, 1: fan_in})
 
 
-def batches(
-    images: mnist_data.Images, size: int | None, device: str
-) -> Iterator[tuple[Tensor, Tensor]]:
+def batches(images: data.Images, size: int | None, device: str) -> Iterator[tuple[Tensor, Tensor]]:
     """Whole batches in order, moved to the device one by one."""
     count = len(images.train_x)
     size = min(size or count, count)
@@ -238,9 +236,7 @@ def make_step(
     return plain
 
 
-def train(
-    model: nn.Module, images: mnist_data.Images, options: argparse.Namespace, device: str
-) -> Run:
+def train(model: nn.Module, images: data.Images, options: argparse.Namespace, device: str) -> Run:
     """Train on a device, epoch by epoch, then test."""
     run = Run(device)
     model.to(device)
@@ -335,11 +331,11 @@ def set_axes(model: nn.Module, batch: tuple[Tensor, Tensor], options: argparse.N
     for name, sizes in options.axis_tiling:
         torch_nntile.set_axis_group_tiling(name, sizes)
     if options.print_axis_groups:
-        torch_nntile.print_axis_groups()
+        print(torch_nntile.axis_groups())
 
 
 @torch.no_grad()
-def accuracy(model: nn.Module, images: mnist_data.Images, device: str) -> float:
+def accuracy(model: nn.Module, images: data.Images, device: str) -> float:
     """Share of test images whose class is found."""
     found = model(images.test_x.to(device)).argmax(dim=1)
     return float((found == images.test_y.to(device)).float().mean().item())
@@ -377,7 +373,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def run_all(options: argparse.Namespace) -> int:
-    images = mnist_data.load(options.data, options.data_dir)
+    images = data.load(options.data, options.data_dir)
     if rank() == 0:
         print(images)
     generator = torch.Generator().manual_seed(options.seed)
@@ -397,7 +393,7 @@ def run_all(options: argparse.Namespace) -> int:
     )
     try:
         if options.restrict_cuda:
-            torch_nntile.restrict_cuda()
+            torch_nntile.restrict_workers("cuda")
         runs = [train(model, images, options, "nntile")]
         difference = None
         if rank() > 0:
@@ -409,13 +405,13 @@ def run_all(options: argparse.Namespace) -> int:
             torch_nntile.show_config()
             print(torch_nntile.stats())
         if rank() == 0:
-            train_report.print_table(runs, difference)
+            report.print_table(runs, difference)
         if options.output_dir:
-            train_report.write(options, images, runs, difference)
+            report.write(options, images, runs, difference)
         if options.batch_epochs > 0 and options.batch_size is None and not options.resume:
             batched = train_in_batches(start, images, options)
             if rank() == 0:
-                train_report.print_training(batched)
+                report.print_training(batched)
     finally:
         torch_nntile.shutdown_context()
     if difference is None:
@@ -423,9 +419,7 @@ def run_all(options: argparse.Namespace) -> int:
     return verdict(runs, difference if options.optimizer == "sgd" else None)
 
 
-def train_in_batches(
-    model: nn.Module, images: mnist_data.Images, options: argparse.Namespace
-) -> Run:
+def train_in_batches(model: nn.Module, images: data.Images, options: argparse.Namespace) -> Run:
     """In small batches, for the accuracy: Adam makes much of a last bit, so no number is compared."""
     # What was said of the one batch.
     whole = {"axis_tiling": [], "print_axis_groups": False, "profile": None}
