@@ -260,13 +260,14 @@ std::unique_ptr<Prepared> prepare(const Args& args, Kind kind) {
     made->accumulate = g.accumulate;
     made->clear = g.kind == backward_weight && g.cropped && !g.accumulate;
     Candidate best;
-    if (const DType dtype = made->ways[0].dtype; is_short_float(dtype) && has_instructions(dtype)) {
-        // All of them, or sums in float32 of two of them
-        const bool all = std::all_of(made->ways.begin(), made->ways.end(), [&](const Way& way) {
-            return way.dtype == dtype || way.dtype == DType::none;
-        });
-        for (Way& way : made->ways) way.read = all ? dtype : DType::f32;
-        if (all) best = best_candidate(g, made->ways);
+    const DType dtype = made->ways[0].dtype;
+    const bool alike = std::all_of(made->ways.begin(), made->ways.end(), [&](const Way& way) {
+        return way.dtype == dtype || way.dtype == DType::none;
+    });
+    // Sums in float32 of short numbers are of two dtypes, and go through float32 as a whole.
+    if (alike && is_short_float(dtype) && has_instructions(dtype)) {
+        for (Way& way : made->ways) way.read = dtype;
+        best = best_candidate(g, made->ways);
         if (is_slow(best.name))
             for (Way& way : made->ways) way.read = DType::f32;
     }

@@ -90,7 +90,7 @@ double MapEngine::lines(int operand, int dim, int64_t m, int64_t n) const {
 // would take an element of each cache line, and the line again for the next chunk. A chunk of some
 // rows by some columns takes whole lines.
 void MapEngine::choose_plane(int64_t limit) {
-    // Elements of the other dim: a line of floats, or of bytes
+    // Elements of the other dim: a line of numbers of 4, 2 or 1 bytes
     constexpr int64_t sides[] = {16, 32, 64};
     constexpr double better = 0.75, row = 0.25;  // that a run of its own costs, in lines
     const int last = space.dims - 1;
