@@ -42,7 +42,9 @@ def register() -> None:
         for form in siblings(f"aten::{name}"):
             overload = form.removeprefix("aten::")
             if form not in taken and (overload == name or overload not in COMPOSITIONS):
-                library.impl(overload, composition.kernel(overload), "PrivateUse1")
+                library.impl(overload, composition.kernel(overload), "PrivateUse3")
+                full, _, variant = form.partition(".")
+                _c.call("nntile_stub_register_composition", full.encode(), variant.encode())
                 taken.add(form)
     for overload, key, kernel in KERNELS:
         library.impl(overload, kernel, key)

@@ -19,6 +19,7 @@
 #include "host/fallback.h"
 #include "observe/places.h"
 #include "observe/recording.h"
+#include "rows/compositions.h"
 #include "rows/kernels.h"
 #include "rows/rows.h"
 #include "shapes/habits.h"
@@ -49,6 +50,11 @@ nntile_status nntile_stub_register_row(const char* aten_name, const char* overlo
 
 nntile_status nntile_stub_register_kernel(const char* name, uint64_t keyed, nntile_error** error) {
     return guarded(error, [&] { register_kernel(name, keyed); });
+}
+
+nntile_status nntile_stub_register_composition(const char* aten_name, const char* overload,
+                                               nntile_error** error) {
+    return guarded(error, [&] { register_composition(aten_name, overload); });
 }
 
 nntile_status nntile_stub_register_others(nntile_error** error) {

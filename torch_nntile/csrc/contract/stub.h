@@ -92,6 +92,11 @@ nntile_buffer* nntile_stub_buffer(uint64_t storage_address, int64_t* byte_offset
 nntile_status nntile_stub_register_row(const char* aten_name, const char* overload, const char* op,
                                        const char* arguments, int flags, nntile_error** error);
 
+/** Makes an overload of aten a composition: its kernel at the key PrivateUse3, in Python, is made
+ * of calls of other ops, and those are repeated for calls of the same signature. Names as above. */
+nntile_status nntile_stub_register_composition(const char* aten_name, const char* overload,
+                                               nntile_error** error);
+
 /** The end of registration: structured ops that nobody registered become kernels on the host. */
 nntile_status nntile_stub_register_others(nntile_error** error);
 

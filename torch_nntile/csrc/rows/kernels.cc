@@ -5,20 +5,18 @@
 
 #include <ATen/MemoryOverlap.h>
 #include <ATen/ops/empty.h>
-#include <torch/library.h>
 
 #include <cstring>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <unordered_map>
-
 #include "contract/boxed.h"
 #include "contract/device.h"
 #include "contract/errors.h"
 #include "contract/operand.h"
 #include "contract/stub.h"
+#include "rows/implement.h"
 
 namespace torch_nntile {
 namespace {
@@ -195,12 +193,7 @@ private:
 }  // namespace
 
 void register_kernel(const char* name, uint64_t keyed) {
-    static auto* libraries = new std::map<std::string, torch::Library>;  // by namespace; kept
-    const std::string full = name, space = full.substr(0, full.find("::"));
-    auto [it, made] = libraries->try_emplace(space, torch::Library::IMPL, space,
-                                             c10::DispatchKey::PrivateUse1, __FILE__, __LINE__);
-    it->second.impl(
-        name, torch::CppFunction::makeFromBoxedFunctor(std::make_unique<KernelOp>(full, keyed)));
+    implement(name, std::make_unique<KernelOp>(name, keyed));
 }
 
 }  // namespace torch_nntile

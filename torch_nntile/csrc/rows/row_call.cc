@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A call through a row: inputs, results, one node; for a list op one node for each element.
 #include <ATen/core/stack.h>
-#include <torch/library.h>
-
-#include <map>
 
 #include "contract/callers_thread.h"
 #include "host/fallback.h"
 #include "observe/recording.h"
+#include "rows/implement.h"
 #include "rows/rows.h"
 
 namespace torch_nntile {
@@ -158,14 +156,9 @@ void Row::operator()(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::
 
 void register_row(const char* aten_name, const char* overload, const char* op,
                   const char* arguments, int flags) {
-    static auto* libraries =
-        new std::map<std::string, torch::Library>;  // one for each namespace; kept
     RowTable table = parse_row(aten_name, overload, op, arguments, flags);
-    const std::string name = table.name, space = name.substr(0, name.find("::"));
-    auto [it, made] = libraries->try_emplace(space, torch::Library::IMPL, space,
-                                             c10::DispatchKey::PrivateUse1, __FILE__, __LINE__);
-    it->second.impl(name.c_str(), torch::CppFunction::makeFromBoxedFunctor(
-                                      std::make_unique<Row>(std::move(table))));
+    const std::string name = table.name;
+    implement(name, std::make_unique<Row>(std::move(table)));
 }
 
 }  // namespace torch_nntile
