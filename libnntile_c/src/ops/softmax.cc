@@ -41,7 +41,8 @@ OpRow row_of(const char* name, const char* doc, std::vector<ArgRow> inputs) {
             .shape = softmax_shape,
             .relate = softmax_relate,
             .kernel = name,
-            .flops = 16};
+            .flops = 16,
+            .overwrites = true};
 }
 
 }  // namespace

@@ -143,6 +143,9 @@ struct OpRow {
     bool sparse = false;  // visits few points of its whole labels: rows of a table
     // Its kernel runs a program of element-wise ops on its one result, if there is one
     bool epilogue = false;
+    // Its kernel has read an element of all operands before it writes it, as those of maps have, so
+    // its one result may take the memory of an operand
+    bool overwrites = false;
     // Operand that a program of element-wise ops may make in the same node; -1: none
     int prologue = -1;
     std::vector<Attr> defaults = {};  // of attrs; the table reads their texts once

@@ -57,19 +57,29 @@ private:
             take_operand(task, y, graph::prologue_of(node), value.output - own);
     }
 
-    // It is spread over the result's tiles afterwards, and may take the place of its namesake,
-    // where that was put together.
+    // It is spread over the result's tiles afterwards, and may take the place of an operand that was
+    // put together: of its namesake, or of any.
     void take_copy(const Task& task, size_t k) {
         const graph::Node& node = graph_.nodes[task.node];
         const size_t n_in = node.inputs.size();
         if (k < n_in || task.operands.size() != n_in + node.outputs.size()) return;
-        const uint32_t i = namesake_of(graph_, node, k - n_in);
-        if (i >= n_in) return;
+        const uint32_t namesake = namesake_of(graph_, node, k - n_in);
+        for (size_t i = 0; i < n_in; ++i)
+            if ((i == namesake || node.row->overwrites) &&
+                take_joined(task, node, i, task.operands[k]))
+                return;
+    }
+
+    // The memory of input i where that was put together from tiles, for this task alone.
+    bool take_joined(const Task& task, const graph::Node& node, size_t i, const Operand& y) {
+        if (&node != &graph_.nodes[task.node] ||  // inputs of a program are operands elsewhere
+            task.operands.size() != node.inputs.size() + node.outputs.size())
+            return false;
         const Operand& x = task.operands[i];
         const auto sees = [&](const Operand& o) { return o.tile == x.tile; };
-        if (x.tile != none && tiles_[x.tile].value == none &&
-            std::count_if(task.operands.begin(), task.operands.end(), sees) == 1)
-            take_tile(task, x, task.operands[k]);
+        return x.tile != none && tiles_[x.tile].value == none &&
+               std::count_if(task.operands.begin(), task.operands.end(), sees) == 1 &&
+               take_tile(task, x, y);
     }
 
     // Result k of an epilogue takes the memory of the product, or of an operand of its program.
@@ -80,8 +90,10 @@ private:
         const size_t first = epilogue ? parts.own.inputs.size() : 0;
         const bool behind = k >= parts.own.outputs.size();
         if (behind && take_value(task, node.outputs[0], y)) return;
-        const bool any = map ? node.outputs.size() == 1 || node.program : behind;
-        // Of rows that are neither maps nor programs only a namesake may be written
+        const bool any = map        ? node.outputs.size() == 1 || node.program
+                         : epilogue ? behind
+                                    : node.row->overwrites;
+        // Of other rows only a namesake may be written
         const uint32_t namesake = namesake_of(graph_, node, k);
         const auto kin = [&](size_t i) {
             const bool free = any && i >= first;
@@ -101,7 +113,8 @@ private:
         for (int nearest : {2, 1, 0})  // whose place it takes, its namesake (an optimizer's p), any
             for (size_t i = 0; i < node.inputs.size(); ++i)
                 if (node.inputs[i] != no_value && kin(i) == nearest && alone(i) &&
-                    take_value(task, graph_.base_of(node.inputs[i]), y))
+                    (take_value(task, graph_.base_of(node.inputs[i]), y) ||
+                     take_joined(task, node, i, y)))
                     return;
     }
 
