@@ -206,7 +206,7 @@ def test_what_runs_on_the_host_is_no_tape() -> None:
     before = fallback.cpu_fallback()
     fallback.set_cpu_fallback(False)
     try:
-        with pytest.raises(NotImplementedError, match="trace.*cpu_fallback"):
+        with pytest.raises(NotImplementedError, match=r"trace.*cpu_fallback"):
             torch.trace(x)
     finally:
         fallback.set_cpu_fallback(before)

@@ -57,8 +57,8 @@ private:
             take_operand(task, y, graph::prologue_of(node), value.output - own);
     }
 
-    // It is spread over the result's tiles afterwards, and may take the place of an operand that was
-    // put together: of its namesake, or of any.
+    // It is spread over the result's tiles afterwards, and may take the place of an operand that
+    // was put together: of its namesake, or of any.
     void take_copy(const Task& task, size_t k) {
         const graph::Node& node = graph_.nodes[task.node];
         const size_t n_in = node.inputs.size();
