@@ -48,7 +48,7 @@ CORE = house(
 )
 STUB = house(
     "torch_nntile/csrc",
-    *("contract", "observe", "device", "processes shapes", "host", "rows", "stub"),
+    *("contract", "observe", "device", "processes shapes", "host replay", "rows", "stub"),
 )
 # Python modules of torch_nntile; the package itself is the roof.
 PYTHON = house(

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
+import itertools
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from torch_nntile import _c
-from torch_nntile.errors import InvalidArgumentError, NotFoundError, UnsupportedError
-from torch_nntile.replay.recording import Recording, recording_now, too_many
+from torch_nntile.errors import InvalidArgumentError, UnsupportedError
+from torch_nntile.replay.recording import Recording, recording_now, replay_first, too_many
 
 __all__ = ["NoInductor", "nntile"]
 
@@ -50,7 +50,8 @@ class _Replayed:
         # object, not the class: Dynamo copies it to its wrapper.
         self._boxed_call = True
         self._graph = graph
-        self._recordings: OrderedDict[Any, Recording] = OrderedDict()
+        # By the arguments that are numbers; the recording used last comes first.
+        self._recordings: dict[Any, list[Recording]] = {}
         # What reads data, or has shapes that depend on data, must run as it is met.
         reads = {torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape}
         self._plain = any(
@@ -60,28 +61,22 @@ class _Replayed:
     def __call__(self, boxed: list[Any]) -> Any:
         args = list(boxed)
         boxed.clear()
-        tensors = [arg for arg in args if isinstance(arg, Tensor)]
-        outside = any(tensor.device.type != "nntile" for tensor in tensors)
-        if self._plain or outside or recording_now():
+        if self._plain or recording_now():
             return self._graph(*args)
-        key = tuple(
-            (arg.shape, arg.stride(), arg.storage_offset(), arg.dtype)
-            if isinstance(arg, Tensor)
-            else arg
-            for arg in args
-        )
-        recording = self._recordings.get(key)
-        if recording is not None:
-            try:
-                results = recording.replay(tensors)
-            except NotFoundError:  # arguments share storages in another way
-                del self._recordings[key]
-            else:
-                self._recordings.move_to_end(key)
-                return results
-        return self._record(key, args, tensors)
+        tensors = [arg for arg in args if isinstance(arg, Tensor)]
+        numbers = tuple(arg for arg in args if not isinstance(arg, Tensor))
+        recordings = self._recordings.get(numbers, [])
+        found = replay_first(recordings, tensors)
+        if found is None:
+            if any(tensor.device.type != "nntile" for tensor in tensors):
+                return self._graph(*args)
+            return self._record(numbers, args, tensors)
+        place, results = found
+        if place:
+            recordings.insert(0, recordings.pop(place))
+        return results
 
-    def _record(self, key: Any, args: list[Any], tensors: list[Tensor]) -> Any:
+    def _record(self, numbers: Any, args: list[Any], tensors: list[Tensor]) -> Any:
         recording = Recording()
         seed, offset = _c.new("uint64_t *"), _c.new("uint64_t *")
         _c.get("nntile_stub_rng_get", seed, offset)
@@ -94,9 +89,12 @@ class _Replayed:
         if recording.why_not:
             self._plain = True
             return results
-        self._recordings[key] = recording
-        while too_many(list(self._recordings.values()), len(self._recordings), None):
-            self._recordings.popitem(last=False)
+        self._recordings.setdefault(numbers, []).insert(0, recording)
+        while too_many(kept := [*itertools.chain(*self._recordings.values())], len(kept), None):
+            longest = max(self._recordings, key=lambda key: len(self._recordings[key]))
+            self._recordings[longest].pop()
+            if not self._recordings[longest]:
+                del self._recordings[longest]
         return results
 
 

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import itertools
+import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,9 +14,9 @@ from torch import Tensor
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from torch_nntile import _c
-from torch_nntile.errors import InvalidStateError, NotFoundError
+from torch_nntile.errors import NotFoundError
 
-__all__ = ["Recording", "recording_now", "too_many"]
+__all__ = ["Recording", "recording_now", "replay_first", "too_many"]
 
 MOST_SIGNATURES = 512
 MOST_OPS = 200_000  # of all recordings that are kept: at some 2 kB each
@@ -67,24 +69,12 @@ class _View:
     offset: int
     dtype: torch.dtype
 
-    def of(self, base: Tensor, *, itself: bool) -> Tensor:
-        """The same view of another tensor's storage; itself: that tensor, if it is that view."""
-        if (
-            base.dtype == self.dtype
-            and base.shape == self.shape
-            and base.stride() == self.stride
-            and base.storage_offset() == self.offset
-        ):
-            return base if itself else base.detach()
-        result = torch.empty(0, dtype=self.dtype, device="nntile")
-        return result.set_(base.untyped_storage(), self.offset, self.shape, self.stride)
-
 
 @dataclass(slots=True)
 class _Gradient:
     """A slot that is the gradient of a leaf, wherever that is at a replay."""
 
-    place: int  # among the bindings
+    slot: int
     leaf: Tensor | int  # or the number of an argument
     strides: tuple[int, ...]
     reads: bool  # more is added to it
@@ -111,13 +101,18 @@ class Recording:
     def __init__(self) -> None:
         self._capture: Any = None
         self._views: list[Any] = []  # _View, or what is returned as it is
-        self._storages: list[tuple[_View, int]] = []  # that results need: a view of it, its bytes
-        self._bindings: Any = None
-        self._arguments: list[tuple[int, int]] = []  # place among the bindings, number
+        self._storages: list[
+            tuple[int, int]
+        ] = []  # of results: the first result that has it, bytes
+        self._arguments: list[tuple[int, int]] = []  # slot, number
         self._aliases: list[tuple[int, int]] = []  # arguments that are one storage
-        self._results: list[tuple[int, int]] = []  # place among the bindings, storage
+        self._results: list[tuple[int, int]] = []  # slot, storage
         self._gradients: list[_Gradient] = []
-        self._dropped: list[Tensor | int] = []  # leaves whose gradients the function takes away
+        # What wraps a tensor, as a DTensor does: arguments, gradients, and leaves that lose theirs.
+        self._wrapped = False
+        self._wrapped_gradients: list[_Gradient] = []
+        self._wrapped_dropped: list[Tensor | int] = []
+        self.handle = 0  # of what _replay() has in C++
         self._fixed: list[_Slot] = []
         self._made: set[int] = set()  # buffers
         self._drawn = 0  # numbers of the generator
@@ -193,22 +188,23 @@ class Recording:
             for grad in (had, leaf.grad)
             if grad is not None and not self.made(leaf)
         }
-        self._dropped = [
+        dropped = [
             _number_of(leaf, arguments)
             for leaf, had in leaves
             if had is not None and leaf.grad is None
         ]
         storages = self._view(results, by_argument, self._made.difference(gradients))
-        bound: list[int] = []
+        taken: list[Tensor] = []  # gradients now
         for k, slot in enumerate(slots):
             if slot.buffer in by_argument:
-                self._arguments.append((len(bound), by_argument[slot.buffer]))
+                self._arguments.append((k, by_argument[slot.buffer]))
             elif slot.buffer in storages:
-                self._results.append((len(bound), storages[slot.buffer]))
+                self._results.append((k, storages[slot.buffer]))
             elif slot.buffer in gradients:
                 leaf, grad = gradients[slot.buffer]
                 whose = _number_of(leaf, arguments)
-                self._gradients.append(_Gradient(len(bound), whose, grad.stride(), slot.reads))
+                self._gradients.append(_Gradient(k, whose, grad.stride(), slot.reads))
+                taken.append(grad)
             else:
                 self._fixed.append(slot)
                 if slot.reads and not slot.buffer:
@@ -216,9 +212,59 @@ class Recording:
                         "it reads data that is no argument and is gone at its end: give it as an "
                         "argument, and return what takes its place"
                     )
-                continue
-            bound.append(k)
-        self._bindings = _c.ffi.new("nntile_capture_binding[]", [(k, _c.ffi.NULL) for k in bound])
+        self._keep(arguments, results, taken, dropped)
+
+    def _keep(
+        self,
+        arguments: Sequence[Tensor],
+        results: Sequence[Any],
+        gradients: Sequence[Tensor],
+        dropped: Sequence[Tensor | int],
+    ) -> None:
+        """Hand it to C++, which replays it: csrc/replay. What wraps tensors stays here."""
+        self._wrapped = any(map(is_traceable_wrapper_subclass, arguments))
+
+        def wraps(leaf: Tensor | int) -> bool:
+            return is_traceable_wrapper_subclass(_leaf(leaf, arguments))
+
+        plain = [
+            (gradient, now)
+            for gradient, now in zip(self._gradients, gradients, strict=True)
+            if not wraps(gradient.leaf)
+        ]
+        self._wrapped_gradients = [g for g in self._gradients if wraps(g.leaf)]
+        self._wrapped_dropped = [leaf for leaf in dropped if wraps(leaf)]
+        others = [leaf for leaf in dropped if not wraps(leaf)]
+        views = [view for view in self._views if isinstance(view, _View)]
+        made = [
+            _local(result)
+            for result, view in zip(results, self._views, strict=True)
+            if isinstance(view, _View)
+        ]
+        spec = [int(_c.ffi.cast("intptr_t", self._capture)), self._drawn]
+        lists = (
+            self._aliases,
+            self._arguments,
+            self._results,
+            [(gradient.slot,) for gradient in self._wrapped_gradients],
+            self._storages,
+        )
+        for pairs in lists:
+            spec += [len(pairs), *itertools.chain.from_iterable(pairs)]
+        for view in views:
+            spec += [view.storage, -1 if view.argument is None else view.argument]
+        for gradient, _ in plain:
+            spec += [gradient.slot, int(gradient.reads), _argument(gradient.leaf)]
+        spec += map(_argument, others)
+        self.handle = torch.ops.nntile._recording.default(
+            spec,
+            [_local(argument) for argument in arguments],
+            made,
+            [_leaf(gradient.leaf, arguments) for gradient, _ in plain],
+            [now for _, now in plain],
+            [_leaf(leaf, arguments) for leaf in others],
+        )
+        weakref.finalize(self, torch.ops.nntile._forget.default, self.handle)
 
     def _view(
         self, results: list[Any], by_argument: dict[int, int], made: set[int]
@@ -236,7 +282,8 @@ class Recording:
             view = _View(storage, argument, size, stride, offset, result.dtype)
             self._views.append(view)
             if storage == len(self._storages):
-                self._storages.append((view, result.untyped_storage().nbytes()))
+                nbytes = _local(result).untyped_storage().nbytes()
+                self._storages.append((sum(isinstance(v, _View) for v in self._views) - 1, nbytes))
         return storages
 
     # ---- comparing
@@ -280,63 +327,64 @@ class Recording:
         """Run it on other arguments, with other numbers.
 
         Raises:
-            LookupError: data that was recorded is gone, or arguments that were apart are one. Nothing
-                has changed.
+            LookupError: arguments have other shapes or share storages in another way, or data that
+                was recorded is gone. Nothing has changed.
         """
-        if self._capture is None:
-            raise InvalidStateError("replay: nothing has been recorded")
-        bindings = self._bindings
-        for k, first in self._aliases:
-            if buffer_of(arguments[k]) != buffer_of(arguments[first]):
-                raise NotFoundError("replay: arguments that were one storage are two")
-        for place, number in self._arguments:
-            bindings[place].buffer = buffer_of(arguments[number])
-        bases = []
-        for view, nbytes in self._storages:
-            base = torch.empty_strided(view.shape, view.stride, dtype=view.dtype, device="nntile")
-            if view.offset or base.untyped_storage().nbytes() != nbytes:
-                base = torch.empty(nbytes, dtype=torch.uint8, device="nntile")
-            bases.append(base)
-        for place, storage in self._results:
-            bindings[place].buffer = buffer_of(bases[storage])
-        for gradient in self._gradients:
-            bindings[gradient.place].buffer = self._gradient(gradient, arguments)
-        seed, offset = _generator()
-        numbers = _c.ffi.new("nntile_capture_number[]", list(live))
-        _c.call(
-            "nntile_capture_replay",
-            self._capture,
-            bindings,
-            len(bindings),
-            numbers,
-            len(numbers),
-            seed,
-            offset,
-        )
-        if self._drawn:
-            _c.get("nntile_stub_rng_set", seed % 2**64, (offset + self._drawn) % 2**64)
-        for leaf in self._dropped:
-            _leaf(leaf, arguments).grad = None
-        return [self._result(view, arguments, bases) for view in self._views]
+        results = replay_first([self], arguments, live)
+        if results is None:
+            raise NotFoundError("replay: other arguments, or data that was recorded is gone")
+        return results[1]
 
-    def _gradient(self, gradient: _Gradient, arguments: Sequence[Tensor]) -> Any:
+    def _gradient(self, gradient: _Gradient, arguments: Sequence[Tensor]) -> Tensor:
+        """The part of this process of a gradient that wraps it."""
         leaf = _leaf(gradient.leaf, arguments)
-        now = leaf.grad
-        if now is None or now.stride() != gradient.strides:
+        if leaf.grad is None or leaf.grad.stride() != gradient.strides:
             if gradient.reads:
                 raise NotFoundError("replay: a gradient is gone, or has another layout")
-            now = torch.empty_strided(
+            leaf.grad = torch.empty_strided(
                 leaf.shape, gradient.strides, dtype=leaf.dtype, device=leaf.device
             )
-            leaf.grad = now
-        return buffer_of(now)
+        return _local(leaf.grad)
 
-    def _result(self, view: Any, arguments: Sequence[Tensor], bases: list[Tensor]) -> Any:
-        if not isinstance(view, _View):
-            return view
-        if view.argument is not None:
-            return view.of(arguments[view.argument], itself=True)
-        return view.of(bases[view.storage], itself=view is self._storages[view.storage][0])
+
+def replay_first(
+    recordings: Sequence[Recording],
+    arguments: Sequence[Tensor],
+    live: Sequence[tuple[int, float]] = (),
+) -> tuple[int, list[Any]] | None:
+    """Replay the first recording that was made of such arguments: its place, what it returns."""
+    if not recordings:
+        return None
+    first = recordings[0]  # all are of one function, and so wrap alike
+    place, made = torch.ops.nntile._replay.default(
+        [recording.handle for recording in recordings],
+        [_local(argument) for argument in arguments] if first._wrapped else arguments,
+        [first._gradient(gradient, arguments) for gradient in first._wrapped_gradients],
+        [number for number, _ in live],
+        [value for _, value in live],
+    )
+    if place < 0:
+        return None
+    recording, results = recordings[place], iter(made)
+    for leaf in recording._wrapped_dropped:
+        _leaf(leaf, arguments).grad = None
+    if len(made) == len(recording._views) and not first._wrapped:
+        return place, made
+    return place, [
+        view if not isinstance(view, _View) else _given(view, arguments, next(results))
+        for view in recording._views
+    ]
+
+
+def _given(view: _View, arguments: Sequence[Tensor], result: Tensor) -> Tensor:
+    """An argument that wraps a tensor is returned as it is."""
+    argument = None if view.argument is None else arguments[view.argument]
+    wrapped = argument is not None and is_traceable_wrapper_subclass(argument)
+    return argument if argument is not None and wrapped else result
+
+
+def _argument(leaf: Tensor | int) -> int:
+    return leaf if isinstance(leaf, int) else -1
 
 
 def _number_of(leaf: Tensor, arguments: Sequence[Tensor]) -> Tensor | int:
