@@ -195,7 +195,7 @@ void test_mixed_types() {
 
 void test_in_place() {
     for (Lie lie : {Lie::dense, Lie::gapped})
-        for (DType dtype : {DType::f32, DType::f16}) {
+        for (DType dtype : {DType::f32, DType::f16, DType::bf16}) {
             // p, q = -p, p * q with both outputs on their inputs: p is still read after q's
             // instruction order.
             const Program p = program(
