@@ -8,14 +8,75 @@
 #include "kernels/functions.hh"
 #include "kernels/map_engine.hh"
 #include "kernels/refuse.hh"
+#include "kernels/scratch.hh"
 #include "kernels/transpose.hh"
 
 namespace nntile::kernels {
 
-int map(const Args& args) {
+namespace {
+
+int run_map(const Args& args) {
     MapEngine engine(args);
     if (int status = engine.prepare()) return status;
     return engine.run();
+}
+
+// Dims along which no input varies, as of the gradient of a mean. Results are the same along them.
+// False: there are too few.
+bool repeated_dims(const Args& args, SmallVector<bool, 8>& repeated) {
+    constexpr int64_t few = 16, most_bytes = 1 << 20;
+    const Program& program = *args.program;
+    if (uses_index(program)) return false;
+    int64_t times = 1, once = 1;
+    for (size_t d = 0; d < args.sizes.size(); ++d) {
+        bool varies = args.sizes[d] == 1;
+        for (int k = 0; k < program.n_in; ++k)
+            varies = varies || (args.blocks[k].strides && args.blocks[k].strides[d] != 0);
+        repeated.push_back(!varies);
+        (varies ? once : times) *= args.sizes[d];
+    }
+    return once > 1 && once * size_of(DType::f64) <= most_bytes && times >= few;
+}
+
+// Results are computed once, and copied along these dims.
+int map_and_repeat(const Args& args, std::span<const bool> repeated) {
+    static thread_local Scratch scratch;
+    const auto outputs = args.blocks.subspan(args.program->n_in);
+    Dims sizes(args.sizes), strides(args.sizes);
+    int64_t once = 1;
+    for (size_t d = sizes.size(); d-- > 0;) {
+        if (repeated[d]) sizes[d] = 1;
+        strides[d] = sizes[d] == 1 ? 0 : once;
+        once *= sizes[d];
+    }
+    SmallVector<Block, 8> blocks;
+    for (const Block& b : args.blocks) blocks.push_back(b);
+    size_t bytes = 0;
+    for (const Block& y : outputs) bytes += padded(static_cast<size_t>(once * size_of(y.dtype)));
+    scratch.begin(bytes);
+    for (size_t k = args.program->n_in; k < blocks.size(); ++k) {
+        const auto room = static_cast<size_t>(once * size_of(blocks[k].dtype));
+        blocks[k] = {scratch.take(room), blocks[k].dtype, strides.data()};
+    }
+    Args part = args;
+    part.sizes = sizes;
+    part.blocks = blocks;
+    if (int status = run_map(part)) return status;
+    for (size_t k = 0; k < outputs.size(); ++k) {
+        const Block pair[] = {blocks[args.program->n_in + k], outputs[k]};
+        Args spread = args;
+        spread.blocks = pair;
+        if (int status = copy(spread)) return status;
+    }
+    return 0;
+}
+
+}  // namespace
+
+int map(const Args& args) {
+    SmallVector<bool, 8> repeated;
+    if (!repeated_dims(args, repeated)) return run_map(args);
+    return map_and_repeat(args, repeated);
 }
 
 int MapEngine::run() {
