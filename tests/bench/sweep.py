@@ -40,7 +40,12 @@ KEPT = timing.ROOT / "runs" / "bench" / "sweep.tsv"
 PAGE = timing.ROOT / "docs" / "develop" / "benchmarks.md"
 BEGIN, END = "<!-- sweep -->", "<!-- /sweep -->"
 SIZES = {"large": 2**20, "small": 2**14}
-DTYPES = {"float32": torch.float32, "float64": torch.float64, "bfloat16": torch.bfloat16}
+DTYPES = {
+    "float32": torch.float32,
+    "float64": torch.float64,
+    "bfloat16": torch.bfloat16,
+    "float16": torch.float16,
+}
 LAYOUTS = ("dense", "transposed", "permuted", "sliced", "strided", "channels_last", "expanded")
 CUTS = ("none", "automatic", "ragged")
 WAYS = ("forward", "backward", "cotangent")  # backward: of laid operands; cotangent: laid itself

@@ -114,6 +114,28 @@ void test_planes() {
     });
 }
 
+// Along dims that no input has, results are computed once and copied.
+void test_repeats() {
+    const Program p =
+        program({make("mul", DType::f32, {0, 1}, {2}), make("neg", DType::f32, {2}, {3})}, 2, 2, 4);
+    for (DType dtype : {DType::f32, DType::f64, DType::bf16})
+        for (Lie from : lies)
+            for (Lie to : lies)
+                for (const Index& absent : {Index{0}, {1}, {2}, {0, 2}, {1, 2}, {0, 1}}) {
+                    const Index sizes{17, 20, 33};
+                    Program own = p;
+                    for (Instruction& i : own.code) i.compute = compute_of(dtype);
+                    Tensor x(dtype, sizes, from, absent), w(dtype, sizes, to, absent);
+                    Tensor y(dtype, sizes, to), z(DType::f64, sizes, from);
+                    x.random(), w.random();
+                    CHECK(run("map", sizes, {&x, &w, &y, &z}, {}, nullptr, &own) == 0);
+                    const auto want = [&](const Index& at) { return x.get(at) * w.get(at); };
+                    CHECK_VALUES("repeated", y, epsilon(dtype), 1e-7, want);
+                    CHECK_VALUES("second result", z, epsilon(DType::f32), 1e-7,
+                                 [&](const Index& at) { return -want(at); });
+                }
+}
+
 // A function in vectors may take one way for all its lanes: what stands beside an element must not
 // change its bits, or a cut run has not those of a whole one.
 void test_neighbours() {
@@ -195,7 +217,7 @@ void test_mixed_types() {
 
 void test_in_place() {
     for (Lie lie : {Lie::dense, Lie::gapped})
-        for (DType dtype : {DType::f32, DType::f16}) {
+        for (DType dtype : {DType::f32, DType::f16, DType::bf16}) {
             // p, q = -p, p * q with both outputs on their inputs: p is still read after q's
             // instruction order.
             const Program p = program(
@@ -395,6 +417,7 @@ void test_optimizers() {
 int main() {
     test_chains();
     test_planes();
+    test_repeats();
     test_neighbours();
     test_mixed_types();
     test_in_place();

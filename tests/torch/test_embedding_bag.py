@@ -62,6 +62,22 @@ def test_values_and_gradients(name: str, mode: str, dtype: torch.dtype) -> None:
     assert_parity(call, inputs, cuts=({0: {1: 4}}, {0: {0: 3}}, {1: {0: 4}}), length=16)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16])
+def test_wide_rows(dtype: torch.dtype) -> None:
+    """Rows of several vectors, of one, and of the elements that are left."""
+    rows = torch.linspace(-2, 3, ROWS * 101).reshape(ROWS, 101).clone().to(dtype)
+    weights = torch.linspace(-1, 2, INDICES.numel()).to(dtype)
+
+    def call(weight: Tensor, of_samples: Tensor, indices: Tensor, offsets: Tensor) -> Tensor:
+        mean = F.embedding_bag(indices, weight, offsets, mode="mean")
+        weighted = F.embedding_bag(
+            indices, weight, offsets, mode="sum", per_sample_weights=of_samples
+        )
+        return mean + weighted
+
+    assert_parity(call, [rows, weights, INDICES, OFFSETS], cuts=({0: {1: 4}},), length=16)
+
+
 @pytest.mark.parametrize("name", [n for n in OPTIONS if n != "by frequency"])
 def test_weights_of_samples(name: str) -> None:
     options = OPTIONS[name]

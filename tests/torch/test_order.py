@@ -179,3 +179,19 @@ def test_flips_of_dims_that_lie_in_another_order(
             x = x.permute([order.index(d) for d in range(3)])
             assert_parity(lambda x: (x.flip(0), x.flip(-1, 1), x.flip(0, 1, 2)), [x], grad=False)
             assert_parity(lambda x: x.transpose(0, 1).contiguous(), [x], grad=False)
+
+
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("length", [40, 300])
+def test_doubles_that_differ_late(length: int, descending: bool) -> None:
+    """Sorted by their upper halves first: equal ones, and such as differ in the lower half only."""
+    generator = torch.Generator().manual_seed(length)
+    step = torch.randint(0, 3, (5, length), generator=generator, dtype=torch.float64)
+    sign = torch.randint(0, 2, (5, length), generator=generator) * 2 - 1
+    x = sign * (1 + step * 2**-50)
+    x[1, ::7] = torch.nan
+    x[2, ::5], x[2, 1::5] = 0.0, -0.0
+    values, places = torch.sort(x, stable=True, descending=descending)
+    found, at = torch.sort(x.to("nntile"), stable=True, descending=descending)
+    assert torch.equal(places, at.cpu())
+    torch.testing.assert_close(found.cpu(), values, rtol=0, atol=0, equal_nan=True)

@@ -4,6 +4,7 @@
 #include "kernels/attention.hh"
 #include "kernels/fold.hh"
 #include "kernels/functions.hh"
+#include "kernels/transpose.hh"
 
 namespace nntile::kernels {
 namespace {
@@ -15,8 +16,12 @@ struct Forward : Attention<T> {
 
     const AttentionSizes n;
     const int64_t queries, keys;  // of a block
+    const int64_t sum_size = (n.size + 63) / 64 * 64;
+    // A short float whose products have instructions of their own: weights are then rounded to it,
+    // as those of PyTorch are. none: all is widened.
+    DType brief = DType::none;
     Matrix q, k, v, mask, y, logsumexp;
-    T *scores, *weighted, *mask_room, *q_room, *k_room, *v_room;
+    T *scores, *brief_room, *weighted, *mask_room, *q_room, *k_room, *v_room;
     double max[most_queries_of_all], sum[most_queries_of_all];
 
     explicit Forward(const Args& args)
@@ -26,19 +31,24 @@ struct Forward : Attention<T> {
                                 std::max(n.size, n.value_size), n.queries)),
           keys(rows_of_block(this->causal ? most_keys : most_keys_of_all,
                              std::max(n.size, n.value_size), n.keys)) {
-        const int64_t counts[] = {queries * keys,   queries * n.value_size, keys,
-                                  queries * n.size, keys * n.size,          keys * n.value_size};
+        const int64_t counts[] = {
+            queries * keys,     (queries * keys + 1) / 2, queries * n.value_size, keys,
+            queries * sum_size, keys * sum_size,          keys * n.value_size};
         int64_t total = 0;
         for (int64_t c : counts) total += c;
         T* at = attention_room<T>(static_cast<size_t>(total));
         int i = 0;
-        for (T** room : {&scores, &weighted, &mask_room, &q_room, &k_room, &v_room}) {
+        for (T** room : {&scores, &brief_room, &weighted, &mask_room, &q_room, &k_room, &v_room}) {
             *room = at;
             at += counts[i++];
         }
     }
 
     void head() {
+        const bool brief_ones =
+            q.dtype == k.dtype && q.dtype == v.dtype && Base::readable(q, n.queries, n.size) &&
+            Base::readable(k, n.keys, n.size) && Base::readable(v, n.keys, n.value_size);
+        brief = brief_ones && has_short_products(q.dtype) ? q.dtype : DType::none;
         for (int64_t m = 0; m < n.queries; m += queries)
             block_of_queries(m, std::min(queries, n.queries - m));
     }
@@ -48,19 +58,18 @@ struct Forward : Attention<T> {
         std::fill_n(max, rows, -std::numeric_limits<double>::infinity());
         std::fill_n(sum, rows, 0.0);
         if (seen == 0) std::fill_n(weighted, rows * n.value_size, T{});
-        const Matrix query = Base::rows(q, m, rows, n.size, q_room);
+        const Matrix query = queries_of(m, rows);
         for (int64_t at = 0; at < seen; at += keys) {
             const int64_t columns = std::min(keys, seen - at);
-            this->make_scores(rows, columns, n.size, query,
-                              Base::rows(k, at, columns, n.size, k_room), mask.block(m, at), scores,
-                              mask_room);
+            this->make_scores(rows, columns, brief == DType::none ? n.size : sum_size, query,
+                              keys_of(at, columns), mask.block(m, at), scores, mask_room);
             for (int64_t i = 0; i < rows; ++i)
                 weigh(i, scores + i * columns, columns, this->seen(m + i, at, columns), at > 0);
             multiply({rows,
                       n.value_size,
                       columns,
-                      Base::dense(scores, columns),
-                      Base::rows(v, at, columns, n.value_size, v_room),
+                      weights_of(rows, columns),
+                      Base::rows(v, at, columns, n.value_size, v_room, brief),
                       {},
                       Base::dense(weighted, n.value_size),
                       1,
@@ -68,6 +77,32 @@ struct Forward : Attention<T> {
                       at > 0});
         }
         finish(m, rows);
+    }
+
+    // Keys of short floats are turned here, and sums filled up with zeros: of others oneDNN takes
+    // code that needs three times as long.
+    Matrix keys_of(int64_t at, int64_t columns) const {
+        if (brief == DType::none) return Base::rows(k, at, columns, n.size, k_room);
+        transpose_of(size_of(brief))(k.at(at, 0), k.row, k_room, columns, n.size, columns);
+        auto* const turned = reinterpret_cast<uint16_t*>(k_room);
+        std::fill(turned + n.size * columns, turned + sum_size * columns, uint16_t{0});
+        return {reinterpret_cast<std::byte*>(k_room), brief, 1, columns};
+    }
+    Matrix queries_of(int64_t m, int64_t rows) const {
+        if (brief == DType::none || sum_size == n.size)
+            return Base::rows(q, m, rows, n.size, q_room, brief);
+        auto* to = reinterpret_cast<uint16_t*>(q_room);
+        for (int64_t i = 0; i < rows; ++i, to += sum_size) {
+            std::copy_n(reinterpret_cast<const uint16_t*>(q.at(m + i, 0)), n.size, to);
+            std::fill(to + n.size, to + sum_size, uint16_t{0});
+        }
+        return {reinterpret_cast<std::byte*>(q_room), brief, sum_size, 1};
+    }
+    // Of scores that are exponentials.
+    Matrix weights_of(int64_t rows, int64_t columns) const {
+        if (brief == DType::none) return Base::dense(scores, columns);
+        storer(compute, brief)(scores, brief_room, 1, rows * columns);
+        return {reinterpret_cast<std::byte*>(brief_room), brief, columns, 1};
     }
 
     // Scores of a row become exponentials; what was summed before is scaled to the new maximum.

@@ -64,12 +64,17 @@ struct Attention {
     }
     static T* data(const Matrix& x) { return reinterpret_cast<T*>(x.data); }
 
-    // Rows first.. of x, where they lie if BLAS can read them there, else in `room`.
-    static Matrix rows(const Matrix& x, int64_t from, int64_t count, int64_t columns, T* room) {
+    // Whether products can read rows of x where they lie.
+    static bool readable(const Matrix& x, int64_t count, int64_t columns) {
+        return (columns == 1 || x.column == 1) && (count == 1 || x.row >= columns);
+    }
+    // Rows first.. of x, where they lie if a product can read them there, else in `room`. `brief`:
+    // a dtype whose products have instructions of their own.
+    static Matrix rows(const Matrix& x, int64_t from, int64_t count, int64_t columns, T* room,
+                       DType brief = DType::none) {
         const Matrix part = x.block(from, 0);
-        const bool readable =
-            (columns == 1 || part.column == 1) && (count == 1 || part.row >= columns);
-        if (part.dtype == dtype && readable) return {part.data, dtype, part.row, 1};
+        if ((part.dtype == dtype || part.dtype == brief) && readable(part, count, columns))
+            return {part.data, part.dtype, part.row, 1};
         const Convert load = loader(part.dtype, compute);
         for (int64_t i = 0; i < count; ++i)
             load(part.at(i, 0), room + i * columns, part.column, columns);
@@ -89,7 +94,10 @@ struct Attention {
     // scores (m, n) = scale * q @ k^T + mask
     void make_scores(int64_t m, int64_t n, int64_t size, const Matrix& q, const Matrix& k,
                      const Matrix& mask, T* scores, T* room) const {
-        multiply({m, n, size, q, k.transposed(), {}, dense(scores, n), scale, 0, false});
+        const bool brief = is_short_float(q.dtype);  // whose products take no factor
+        multiply(
+            {m, n, size, q, k.transposed(), {}, dense(scores, n), brief ? 1 : scale, 0, false});
+        if (brief) loops.scale(scores, m * n, scale);
         if (!mask.data) return;
         const bool choice = mask.dtype == DType::boolean;
         for (int64_t i = 0; i < m; ++i) {

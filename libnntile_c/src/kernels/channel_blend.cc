@@ -28,10 +28,11 @@ bool pixels_beside(const Space& space) {
 }
 
 // Short rows: of pixels of one channel, or such that lie in another order in an operand. A map
-// takes several of them at once.
-bool is_map(const Space& space) {
+// takes several of them at once. And rows of one channel of bfloat16, which its loops convert.
+bool is_map(const Args& args, const Space& space) {
     constexpr int64_t long_row = 128;
     const int last = space.dims - 1;
+    if (args.blocks[y].dtype == DType::bf16 && space.strides[p][last] == 0) return true;
     if (space.sizes[last] >= long_row || last == 0) return false;
     const auto beside = [&](size_t k) { return std::abs(space.strides[k][last]) <= 1; };
     const bool one_channel = space.strides[p][last] == 0;
@@ -84,7 +85,7 @@ int blend(const Args& args) {
     Space space;
     if (int status = space.make(args, strides, {y, a})) return status;
     if (space.empty()) return 0;
-    if (is_map(space)) return blend_as_map(args, compute);
+    if (is_map(args, space)) return blend_as_map(args, compute);
     const int inner = space.dims - 1;
     bool each = false;
     for (size_t k : {p, q, s, r}) each |= args.blocks[k].data && space.strides[k][inner] != 0;

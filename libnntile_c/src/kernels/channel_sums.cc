@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Sums over dims, in double: what norms of images, variances and their gradients need, read once.
+#include <algorithm>
 #include <cstdlib>
 #include <utility>
 
@@ -67,8 +68,13 @@ int channel_sums(const Args& args) {
         rows = std::exchange(space.sizes[last - 1], 1);
         for (int k : {0, 1}) steps[k] = space.strides[k][last - 1];
     }
+    // Of squares what has to be converted is so once.
+    const bool squares =
+        x.data == y.data && x.dtype == y.dtype &&
+        std::equal(space.strides[0], space.strides[0] + space.dims, space.strides[1]);
     pieces.each([&](const int64_t* offset, int64_t count) {
-        const void *left = lines[0].read(0, count), *right = lines[1].read(0, count);
+        const void *left = lines[0].read(0, count),
+                   *right = squares ? left : lines[1].read(0, count);
         double* const to[] = {sums + offset[2], products + offset[3]};
         const double* by = shifts ? shifts + offset[4] : nullptr;
         if (beside) {

@@ -4,6 +4,7 @@
 
 #include <type_traits>
 
+#include "kernels/bfloat16.hh"
 #include "kernels/isa.hh"
 
 #if defined(__F16C__)
@@ -42,14 +43,6 @@ NNTILE_FN inline uint16_t f16_of_f32(float x) {
     return static_cast<uint16_t>(h | (bits >> 16 & 0x8000));
 }
 #endif
-
-NNTILE_FN inline float f32_of_bf16(uint16_t b) { return float_of(static_cast<uint32_t>(b) << 16); }
-
-NNTILE_FN inline uint16_t bf16_of_f32(float x) {
-    const uint32_t bits = bits_of(x);
-    const uint32_t rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
-    return static_cast<uint16_t>((bits & 0x7fffffff) > 0x7f800000 ? 0x7fc0 : rounded);
-}
 
 template <DType D>
 struct Element;

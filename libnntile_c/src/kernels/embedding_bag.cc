@@ -48,8 +48,8 @@ struct Bags {
     const bool wide = indices.dtype == DType::i64;
     // Rows are read where they are.
     const bool direct = size_of(table.dtype) == sizeof(T) && table.strides[dim_e] == 1;
-    const bool summed =
-        direct && mode != mode_max && (!weights.data || weights.dtype == dtype_of(compute));
+    const bool summed = table.strides[dim_e] == 1 && mode != mode_max &&
+                        (!weights.data || weights.dtype == table.dtype);
     const BagRows rows{table.data,
                        table.strides[dim_v],
                        indices.data,
@@ -123,9 +123,10 @@ struct Bags {
     }
     void bag(int64_t b, int64_t first, int64_t last, int64_t at, int64_t n) {
         BagRows piece = rows;
-        piece.table = static_cast<const T*>(rows.table) + at;
-        const int64_t count = summed ? bag_loops().sum[compute](piece, first, last, n, total)
-                                     : sum_one_by_one(first, last, at, n);
+        piece.table = static_cast<const std::byte*>(rows.table) + at * size_of(table.dtype);
+        const auto sum = bag_loops().sum[static_cast<int>(table.dtype)];
+        const int64_t count =
+            summed ? sum(piece, first, last, n, total) : sum_one_by_one(first, last, at, n);
         if (mode == mode_mean && count > 1)
             for (int64_t j = 0; j < n; ++j) total[j] /= static_cast<T>(count);
         put(total, compute, y, b, at, n);

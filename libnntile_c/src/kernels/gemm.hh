@@ -38,6 +38,7 @@ void multiply(const Product& p);
 // By instructions for 16-bit floats. False: there are none for this CPU or these layouts, and
 // nothing is done.
 bool multiply_short(const Product& p);
+bool has_short_products(DType dtype);  // whether there are such instructions
 // What `count` elements of row i of y, from column j on, hold before the product is added.
 void start_row(const Product& p, int64_t i, int64_t j, int64_t count, float* out);
 

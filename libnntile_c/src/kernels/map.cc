@@ -8,14 +8,75 @@
 #include "kernels/functions.hh"
 #include "kernels/map_engine.hh"
 #include "kernels/refuse.hh"
+#include "kernels/scratch.hh"
 #include "kernels/transpose.hh"
 
 namespace nntile::kernels {
 
-int map(const Args& args) {
+namespace {
+
+int run_map(const Args& args) {
     MapEngine engine(args);
     if (int status = engine.prepare()) return status;
     return engine.run();
+}
+
+// Dims along which no input varies, as of the gradient of a mean. Results are the same along them.
+// False: there are too few.
+bool repeated_dims(const Args& args, SmallVector<bool, 8>& repeated) {
+    constexpr int64_t few = 16, most_bytes = 1 << 20;
+    const Program& program = *args.program;
+    if (uses_index(program)) return false;
+    int64_t times = 1, once = 1;
+    for (size_t d = 0; d < args.sizes.size(); ++d) {
+        bool varies = args.sizes[d] == 1;
+        for (int k = 0; k < program.n_in; ++k)
+            varies = varies || (args.blocks[k].strides && args.blocks[k].strides[d] != 0);
+        repeated.push_back(!varies);
+        (varies ? once : times) *= args.sizes[d];
+    }
+    return once > 1 && once * size_of(DType::f64) <= most_bytes && times >= few;
+}
+
+// Results are computed once, and copied along these dims.
+int map_and_repeat(const Args& args, std::span<const bool> repeated) {
+    static thread_local Scratch scratch;
+    const auto outputs = args.blocks.subspan(args.program->n_in);
+    Dims sizes(args.sizes), strides(args.sizes);
+    int64_t once = 1;
+    for (size_t d = sizes.size(); d-- > 0;) {
+        if (repeated[d]) sizes[d] = 1;
+        strides[d] = sizes[d] == 1 ? 0 : once;
+        once *= sizes[d];
+    }
+    SmallVector<Block, 8> blocks;
+    for (const Block& b : args.blocks) blocks.push_back(b);
+    size_t bytes = 0;
+    for (const Block& y : outputs) bytes += padded(static_cast<size_t>(once * size_of(y.dtype)));
+    scratch.begin(bytes);
+    for (size_t k = args.program->n_in; k < blocks.size(); ++k) {
+        const auto room = static_cast<size_t>(once * size_of(blocks[k].dtype));
+        blocks[k] = {scratch.take(room), blocks[k].dtype, strides.data()};
+    }
+    Args part = args;
+    part.sizes = sizes;
+    part.blocks = blocks;
+    if (int status = run_map(part)) return status;
+    for (size_t k = 0; k < outputs.size(); ++k) {
+        const Block pair[] = {blocks[args.program->n_in + k], outputs[k]};
+        Args spread = args;
+        spread.blocks = pair;
+        if (int status = copy(spread)) return status;
+    }
+    return 0;
+}
+
+}  // namespace
+
+int map(const Args& args) {
+    SmallVector<bool, 8> repeated;
+    if (!repeated_dims(args, repeated)) return run_map(args);
+    return map_and_repeat(args, repeated);
 }
 
 int MapEngine::run() {
@@ -74,7 +135,7 @@ int MapEngine::run_chunk(int64_t count, bool first) {
     const int64_t n = count * inner;
     for (int k = 0; k < n_direct; ++k) {
         Slot& s = slots[direct[k]];
-        s.at = args.blocks[s.block].data + position[s.block] * size_of(s.compute);
+        s.at = args.blocks[s.block].data + position[s.block] * size_of(args.blocks[s.block].dtype);
     }
     for (int k = 0; k < n_steps; ++k) {
         const Step& step = steps[k];
@@ -241,18 +302,23 @@ int MapEngine::check_input(const Step& step, const void* input, int64_t n) const
 int MapEngine::run_compute(const Step& step, int64_t n) {
     const void* in[max_instruction_operands];
     void* out[max_instruction_operands];
-    bool uniform[max_instruction_operands];
+    bool uniform[max_instruction_operands], bf16[2 * max_instruction_operands];
     for (int k = 0; k < step.n_in; ++k) {
         in[k] = slots[step.in[k]].at;
         uniform[k] = slots[step.in[k]].uniform;
+        bf16[k] = slots[step.in[k]].bf16;
     }
-    for (int k = 0; k < step.n_out; ++k) out[k] = slots[step.out[k]].at;
+    for (int k = 0; k < step.n_out; ++k) {
+        out[k] = slots[step.out[k]].at;
+        bf16[step.n_in + k] = slots[step.out[k]].bf16;
+    }
     if (step.check != MapCheck::none)
         if (int status = check_input(step, in[step.checked], uniform[step.checked] ? map_block : n))
             return status;
     const int64_t* index =
         index_slot < 0 ? nullptr : reinterpret_cast<const int64_t*>(slots[index_slot].at);
-    step.loop({n, in, uniform, out, args.params.data() + step.first_param, index, step.dtype});
+    step.loop(
+        {n, in, uniform, out, bf16, args.params.data() + step.first_param, index, step.dtype});
     return 0;
 }
 

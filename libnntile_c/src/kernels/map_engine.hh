@@ -45,6 +45,7 @@ private:
         int16_t buffer;  // -1: direct, or released
         bool pinned;     // holds an invariant or the index
         bool uniform;    // one element, map_block times
+        bool bf16;       // direct, and the loop converts it
         std::byte* at;
     };
     struct Step {
@@ -65,6 +66,8 @@ private:
     double lines(int operand, int dim, int64_t m, int64_t n) const;
     Footprint footprint_of(int operand) const;
     bool may_be_uniform(int reg) const;
+    bool is_converted_by_loop(int block) const;
+    void direct_slot(int reg, int block, Compute compute);
     int plan();
     int plan_instruction(int number);
     int plan_stores();

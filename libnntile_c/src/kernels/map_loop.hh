@@ -12,6 +12,8 @@ struct Loop {
     // An input whose elements are all equal: only the first `map_block` are there
     const bool* uniform;
     void* const* out;  // may equal inputs
+    // Of inputs, then outputs: they are bf16 where they lie, of a loop in f32 that is by_blocks
+    const bool* bf16;
     const Param* params;
     const int64_t* index;  // of each element; only if the row uses it
     DType result;          // dtype of the first output

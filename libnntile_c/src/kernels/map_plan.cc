@@ -42,7 +42,8 @@ void MapEngine::choose_chunk() {
     for (int k = 0; k < program.n_in + program.n_out; ++k) {
         const int64_t* strides = space.strides[k];
         const bool direct =
-            strides[last] == 1 && (!single || args.blocks[k].dtype == program.code[0].compute);
+            strides[last] == 1 &&
+            (!single || args.blocks[k].dtype == program.code[0].compute || is_converted_by_loop(k));
         const bool uniform = k < program.n_in && strides[last] == 0 && may_be_uniform(k);
         plain = plain && (direct || uniform);
         varies = varies || (uniform &&
@@ -134,6 +135,37 @@ bool MapEngine::may_be_uniform(int reg) const {
     });
 }
 
+// Whether a block of bf16 is read or written by one instruction, whose loop takes it as it is.
+bool MapEngine::is_converted_by_loop(int block) const {
+    if (args.blocks[block].dtype != DType::bf16) return false;
+    const bool is_input = block < program.n_in;
+    const int reg = is_input ? block : block - program.n_in + program.n_registers - program.n_out;
+    int uses = 0;
+    for (const Instruction& i : program.code) {
+        const auto has = [&](auto& list) {
+            return std::find(list.begin(), list.end(), reg) != list.end();
+        };
+        const bool reads = has(i.in), writes = has(i.out);
+        if (!reads && !writes) continue;
+        const MapRow& row = map_rows()[i.primitive];
+        const bool takes = row.by_blocks && row.check == MapCheck::none &&
+                           i.primitive != number_of_cast && i.compute == DType::f32 &&
+                           (i.result == DType::none || i.result == DType::bf16);
+        if (!takes || reads != is_input || ++uses > 1) return false;
+    }
+    return uses == 1;
+}
+
+// A register that is where its block lies.
+void MapEngine::direct_slot(int reg, int block, Compute compute) {
+    const bool bf16 = args.blocks[block].dtype != dtype_of(compute);
+    slots[n_slots] = {
+        compute, static_cast<int16_t>(reg), static_cast<int16_t>(block), -1, false, false, bf16,
+        nullptr};
+    slot_of[reg][compute] = static_cast<int16_t>(n_slots);
+    direct[n_direct++] = static_cast<int16_t>(n_slots++);
+}
+
 // Dims from the piece dim inwards, merged as far as this operand alone allows.
 MapEngine::Footprint MapEngine::footprint_of(int operand) const {
     const int64_t* strides = space.strides[operand];
@@ -218,21 +250,13 @@ int MapEngine::plan_instruction(int number) {
         const int r = instruction.out[k];
         compute_of_register[r] = compute;
         if (writes_directly(r, instruction, number)) {
-            Slot& s = slots[n_slots];
-            s = {compute,
-                 static_cast<int16_t>(r),
-                 static_cast<int16_t>(program.n_in + r - (program.n_registers - program.n_out)),
-                 -1,
-                 false,
-                 false,
-                 nullptr};
-            slot_of[r][compute] = static_cast<int16_t>(n_slots);
-            direct[n_direct++] = static_cast<int16_t>(n_slots++);
+            direct_slot(r, program.n_in + r - (program.n_registers - program.n_out), compute);
         } else {
             new_slot(r, compute, false);
         }
         step.out[k] = slot_of[r][compute];
         const DType result = instruction.result;
+        if (slots[step.out[k]].bf16) continue;
         if (result != DType::none && result != dtype_of(compute) && row.types != Types::compare)
             new_step(Step::narrow, slot_of[r][compute], -1, storer(compute, result)).dtype = result;
     }
@@ -282,13 +306,9 @@ int MapEngine::slot_for(int reg, Compute compute) {
         return slot;
     }
     const Block& b = args.blocks[reg];
-    if (footprints[reg].plain() && b.dtype == dtype_of(compute)) {
-        slots[n_slots] = {
-            compute, static_cast<int16_t>(reg), static_cast<int16_t>(reg), -1, false, false,
-            nullptr};
-        slot_of[reg][compute] = static_cast<int16_t>(n_slots);
-        direct[n_direct++] = static_cast<int16_t>(n_slots);
-        return n_slots++;
+    if (footprints[reg].plain() && (b.dtype == dtype_of(compute) || is_converted_by_loop(reg))) {
+        direct_slot(reg, reg, compute);
+        return slot_of[reg][compute];
     }
     const int slot = new_slot(reg, compute, footprints[reg].invariant);
     slots[slot].block = static_cast<int16_t>(reg);
@@ -303,8 +323,10 @@ bool MapEngine::writes_directly(int reg, const Instruction& instruction, int num
     if (output < 0) return false;
     const Block& b = args.blocks[program.n_in + output];
     const DType compute = dtype_of(compute_of_register[reg]);
-    if (b.dtype != compute || !footprints[program.n_in + output].plain()) return false;
-    if (instruction.result != DType::none && instruction.result != compute) return false;
+    if (!footprints[program.n_in + output].plain()) return false;
+    const bool as_computed =
+        b.dtype == compute && (instruction.result == DType::none || instruction.result == compute);
+    if (!as_computed && !is_converted_by_loop(program.n_in + output)) return false;
     for (int r = 0; r < program.n_in; ++r)
         if (args.blocks[r].data == b.data && last_use[r] > number) return false;
     return true;
@@ -318,7 +340,7 @@ int MapEngine::new_slot(int reg, Compute compute, bool pinned) {
         return 0;
     }
     const int16_t buffer = reuse ? free_buffers[--n_free] : static_cast<int16_t>(n_buffers++);
-    slots[n_slots] = {compute,        static_cast<int16_t>(reg), -1, buffer, pinned, false,
+    slots[n_slots] = {compute,        static_cast<int16_t>(reg), -1, buffer, pinned, false, false,
                       buffers[buffer]};
     if (!(uses_index && index_slot < 0)) slot_of[reg][compute] = static_cast<int16_t>(n_slots);
     return n_slots++;

@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <map>
 #include <string_view>
+#include <unordered_map>
 
 #include "kernels/convert.hh"
 #include "kernels/onednn.hh"
@@ -39,13 +40,19 @@ memory::desc desc_of(const Matrix& x, int64_t rows, int64_t columns) {
     return {{rows, columns}, type_of(x.dtype), strides};
 }
 
+// A row that is added to each row of the result.
+bool is_bias(const Product& p) {
+    return p.c.data && !p.accumulate && p.beta == 1 && (p.c.row == 0 || p.m == 1) &&
+           (p.c.column == 1 || p.n == 1) && (p.c.dtype == DType::f32 || p.c.dtype == p.a.dtype);
+}
+
 struct Known {
-    memory::desc a, b, y, scratchpad;
+    memory::desc a, b, y, bias, scratchpad;
     dnnl::matmul product;  // empty: the library has a plain loop only
 };
 
 Known make(const Product& p, const Matrix& y, int64_t m, bool add) {
-    Known known{desc_of(p.a, m, p.k), desc_of(p.b, p.k, p.n), desc_of(y, m, p.n), {}, {}};
+    Known known{desc_of(p.a, m, p.k), desc_of(p.b, p.k, p.n), desc_of(y, m, p.n), {}, {}, {}};
     dnnl::primitive_attr attr;
     attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
     if (add) {
@@ -54,8 +61,9 @@ Known make(const Product& p, const Matrix& y, int64_t m, bool add) {
         attr.set_post_ops(sum);
     }
     constexpr bool allow_empty = true;
-    const dnnl::matmul::primitive_desc desc(dnn_engine(), known.a, known.b, known.y, attr,
-                                            allow_empty);
+    if (is_bias(p)) known.bias = {{1, p.n}, type_of(p.c.dtype), memory::dims{p.n, 1}};
+    const dnnl::matmul::primitive_desc desc(dnn_engine(), known.a, known.b, known.bias, known.y,
+                                            attr, allow_empty);
     if (!desc || std::string_view(desc.impl_info_str()).find("ref") != std::string_view::npos)
         return known;
     known.scratchpad = desc.scratchpad_desc();
@@ -65,7 +73,7 @@ Known make(const Product& p, const Matrix& y, int64_t m, bool add) {
 
 // y (m, n) = a (m, k) @ b, of m rows of p; added to what is there.
 const Known& known_for(const Product& p, const Matrix& y, int64_t m, bool add) {
-    using Key = std::array<int64_t, 12>;
+    using Key = std::array<int64_t, 13>;
     thread_local std::map<Key, Known> all;
     const Key key{m,
                   p.n,
@@ -78,22 +86,27 @@ const Known& known_for(const Product& p, const Matrix& y, int64_t m, bool add) {
                   y.column,
                   int64_t(p.a.dtype),
                   int64_t(y.dtype),
-                  add};
+                  add,
+                  int64_t(is_bias(p) ? p.c.dtype : DType::none)};
     if (all.size() >= most_products && !all.count(key)) all.clear();
     const auto at = all.find(key);
     return at != all.end() ? at->second : all.emplace(key, make(p, y, m, add)).first->second;
 }
 
-void run(const Known& known, const Matrix& a, const Matrix& b, const Matrix& y,
+void run(const Known& known, const Product& p, const Matrix& a, const Matrix& y,
          std::byte* scratchpad) {
-    known.product.execute(dnn_stream(),
-                          {{DNNL_ARG_SRC, {known.a, dnn_engine(), a.data}},
-                           {DNNL_ARG_WEIGHTS, {known.b, dnn_engine(), b.data}},
-                           {DNNL_ARG_DST, {known.y, dnn_engine(), y.data}},
-                           {DNNL_ARG_SCRATCHPAD, {known.scratchpad, dnn_engine(), scratchpad}}});
+    std::unordered_map<int, memory> operands{
+        {DNNL_ARG_SRC, {known.a, dnn_engine(), a.data}},
+        {DNNL_ARG_WEIGHTS, {known.b, dnn_engine(), p.b.data}},
+        {DNNL_ARG_DST, {known.y, dnn_engine(), y.data}},
+        {DNNL_ARG_SCRATCHPAD, {known.scratchpad, dnn_engine(), scratchpad}}};
+    if (is_bias(p)) operands.insert({DNNL_ARG_BIAS, {known.bias, dnn_engine(), p.c.data}});
+    known.product.execute(dnn_stream(), operands);
 }
 
 }  // namespace
+
+bool has_short_products(DType dtype) { return has_instructions(dtype); }
 
 bool multiply_short(const Product& p) {
     if (p.a.dtype != p.b.dtype || !has_instructions(p.a.dtype) || p.alpha != 1 || p.k == 0)
@@ -104,12 +117,12 @@ bool multiply_short(const Product& p) {
     if (!is_plain(p.a, p.m, p.k) || !is_plain(p.b, p.k, p.n)) return false;
     const OneDnnThread one_thread;
     thread_local Scratch scratch;
-    const bool starts_at_0 = !p.accumulate && !p.c.data;
-    if (starts_at_0) {
-        const Known& known = known_for(p, p.y, p.m, false);
+    const bool in_place = p.accumulate && p.y.dtype == DType::f32;
+    if (in_place || (!p.accumulate && !p.c.data) || is_bias(p)) {
+        const Known& known = known_for(p, p.y, p.m, in_place);
         if (!known.product) return false;
         scratch.begin(known.scratchpad.get_size());
-        run(known, p.a, p.b, p.y, scratch.take(known.scratchpad.get_size()));
+        run(known, p, p.a, p.y, scratch.take(known.scratchpad.get_size()));
         return true;
     }
     // What is added to is not rounded in between: sums of a panel of rows wait in float32.
@@ -125,7 +138,7 @@ bool multiply_short(const Product& p) {
         auto* sum = scratch.take<float>(static_cast<size_t>(m * p.n));
         sums.data = reinterpret_cast<std::byte*>(sum);
         for (int64_t r = 0; r < m; ++r) start_row(p, i + r, 0, p.n, sum + r * p.n);
-        run(known, p.a.block(i, 0), p.b, sums, scratch.take(known.scratchpad.get_size()));
+        run(known, p, p.a.block(i, 0), sums, scratch.take(known.scratchpad.get_size()));
         const Convert store = storer(compute_f32, p.y.dtype);
         for (int64_t r = 0; r < m; ++r) store(sum + r * p.n, p.y.at(i + r, 0), p.y.column, p.n);
     }
@@ -138,6 +151,7 @@ bool multiply_short(const Product& p) {
 
 namespace nntile::kernels {
 
+bool has_short_products(DType) { return false; }
 bool multiply_short(const Product&) { return false; }
 
 }  // namespace nntile::kernels

@@ -8,11 +8,13 @@
 #include "kernels/functions.hh"
 #include "kernels/panels.hh"
 #include "kernels/row.hh"
+#include "kernels/scratch.hh"
 
 namespace nntile::kernels {
 namespace {
 
-// Rows that lie beside each other in all operands, which have the compute type.
+// Rows that lie beside each other in all operands. Those of short floats are widened, panel by
+// panel, and the last operand, which is the result, narrowed.
 template <class T, size_t count>
 class Columns {
 public:
@@ -20,16 +22,19 @@ public:
     int64_t d = 0, n = 0;  // elements of a row; rows of the panel
 
     bool make(const Args& args) {
-        constexpr int64_t few = 16;
+        constexpr int64_t few = 16, most_memory = 8 << 20;
         const size_t last = args.sizes.size() - 1;
         d = args.sizes[last];
         const int64_t* strides[count];
+        int64_t held = 0;
         for (size_t k = 0; k < count; ++k) {
             const Block& b = args.blocks[k];
-            if (b.dtype != dtype_of(sizeof(T) == 4 ? compute_f32 : compute_f64)) return false;
+            if (compute_of(b.dtype) != compute) return false;
             strides[k] = b.strides;
-            data_[k] = reinterpret_cast<T*>(b.data);
+            data_[k] = b.data;
+            dtype_[k] = b.dtype;
             step_[k] = b.strides[last];
+            held += is_held(k);
         }
         Args rows = args;
         rows.sizes = args.sizes.first(last);
@@ -37,29 +42,64 @@ public:
         const int inner = space_.dims - 1;
         for (size_t k = 0; k < count; ++k)
             if (space_.strides[k][inner] != 1) return false;
+        constexpr int64_t bytes = 128 << 10;  // of an operand: its passes find it
+        const int64_t room = bytes / static_cast<int64_t>(sizeof(T)) / std::max<int64_t>(d, 1);
+        columns_ = std::clamp(room / lanes * lanes, lanes, most);
+        held_bytes_ = padded(static_cast<size_t>(columns_ * d) * sizeof(T));
+        if (held * static_cast<int64_t>(held_bytes_) > most_memory) return false;
         return d > 1 && space_.sizes[inner] >= few;
     }
     template <class Body>  // body() for each panel
     void each(Body&& body) {
-        constexpr int64_t bytes = 128 << 10, lanes = 64;  // of an operand: its passes find it
         if (space_.empty()) return;
-        const int64_t room = bytes / static_cast<int64_t>(sizeof(T)) / d / lanes * lanes,
-                      step = std::clamp(room, lanes, most), size = space_.sizes[space_.dims - 1];
+        static thread_local Scratch scratch;
+        scratch.begin(count * held_bytes_);
+        int64_t from[count];
+        for (size_t k = 0; k < count; ++k) {
+            from[k] = step_[k];
+            if (!is_held(k)) continue;
+            at_[k] = reinterpret_cast<T*>(scratch.take(held_bytes_));
+            step_[k] = columns_;
+        }
+        const int64_t size = space_.sizes[space_.dims - 1];
         Walk walk(space_, space_.dims - 1);
         do {
-            for (int64_t first = 0; first < size; first += step) {
-                n = std::min(step, size - first);
-                for (size_t k = 0; k < count; ++k) at_[k] = data_[k] + walk.offset[k] + first;
+            for (int64_t first = 0; first < size; first += columns_) {
+                n = std::min(columns_, size - first);
+                std::byte* own[count];
+                for (size_t k = 0; k < count; ++k) {
+                    own[k] = data_[k] + (walk.offset[k] + first) * size_of(dtype_[k]);
+                    if (!is_held(k)) at_[k] = reinterpret_cast<T*>(own[k]);
+                    else if (k < result) move(loader(dtype_[k], compute), k, own[k], from[k], true);
+                }
                 body();
+                if (is_held(result))
+                    move(storer(compute, dtype_[result]), result, own[result], from[result], false);
             }
         } while (walk.next());
     }
     T* at(size_t k, int64_t element) const { return at_[k] + element * step_[k]; }
 
 private:
+    static constexpr Compute compute = sizeof(T) == 4 ? compute_f32 : compute_f64;
+    static constexpr int64_t lanes = 64;
+    static constexpr size_t result = count - 1;
+
+    bool is_held(size_t k) const { return dtype_[k] != dtype_of(compute); }
+    void move(Convert convert, size_t k, std::byte* own, int64_t own_step, bool load) const {
+        const int64_t bytes = own_step * size_of(dtype_[k]);
+        for (int64_t i = 0; i < d; ++i)
+            if (load) convert(own + i * bytes, at(k, i), 1, n);
+            else convert(at(k, i), own + i * bytes, 1, n);
+    }
+
     Space space_;
-    T *data_[count], *at_[count];
+    std::byte* data_[count];
+    DType dtype_[count];
+    T* at_[count];
     int64_t step_[count];
+    int64_t columns_ = 0;
+    size_t held_bytes_ = 0;
 };
 
 // x -> y. False: the rows do not lie so.

@@ -85,13 +85,17 @@ auto by_keys(Order&& order) {
     };
 }
 
-// A float and its place as one number that is compared in one step. Equals, as 0 and -0, and nan
-// have one number.
-uint64_t packed(float x, int64_t place, bool descending) {
-    const uint32_t bits = std::bit_cast<uint32_t>(x + 0.0f);
-    const uint32_t ascending = x != x ? ~uint32_t{0} : bits >> 31 ? ~bits : bits | 0x80000000;
-    return static_cast<uint64_t>(descending ? ~ascending : ascending) << 32 |
-           static_cast<uint64_t>(place);
+// A float, or the upper half of a double, and its place as one number that is compared in one step.
+// Equals, as 0 and -0, and nan have one number.
+template <class T>
+uint64_t packed(T x, int64_t place, bool descending) {
+    using Bits = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
+    constexpr int bits_of_type = sizeof(T) * 8;
+    constexpr Bits sign = Bits{1} << (bits_of_type - 1);
+    const Bits bits = std::bit_cast<Bits>(x + T(0));
+    const Bits ascending = x != x ? ~Bits{0} : bits & sign ? ~bits : bits | sign;
+    const auto upper = static_cast<uint32_t>(ascending >> (bits_of_type - 32));
+    return static_cast<uint64_t>(descending ? ~upper : upper) << 32 | static_cast<uint64_t>(place);
 }
 // Sorts numbers of which the lower halves are sorted, byte by byte. Returns which of the two arrays
 // they are in then.
@@ -116,21 +120,37 @@ uint64_t* sort_packed(uint64_t* from, uint64_t* to, int64_t n) {
     return from;
 }
 
+// Numbers with equal upper halves, which are sorted by these: by the values at their places, then
+// by place.
+template <class T>
+void sort_equal_halves(uint64_t* keys, const T* values, int64_t n, bool descending) {
+    const auto first = [=](uint64_t a, uint64_t b) {
+        const auto i = static_cast<uint32_t>(a), j = static_cast<uint32_t>(b);
+        const T left = values[descending ? j : i], right = values[descending ? i : j];
+        return before(left, right) || (!before(right, left) && i < j);
+    };
+    for (int64_t at = 0, end; at < n; at = end) {
+        for (end = at + 1; end < n && keys[end] >> 32 == keys[at] >> 32;) ++end;
+        if (end > at + 1) std::sort(keys + at, keys + end, first);
+    }
+}
+
 template <class T>
 int sort_of(const Args& args) {
     const bool descending = args.params[0].i;
-    if constexpr (std::is_same_v<T, float>) {
+    if constexpr (std::is_floating_point_v<T>) {
         if (args.sizes.back() <= UINT32_MAX)
             return first_of_rows<T>(
                 args, [=](T* values, int64_t* places, Key<T>* room, int64_t, int64_t d) {
                     auto* keys = reinterpret_cast<uint64_t*>(room);
                     for (int64_t j = 0; j < d; ++j) keys[j] = packed(values[j], j, descending);
-                    const uint64_t* sorted = sort_packed(keys, keys + d, d);
+                    uint64_t* sorted = sort_packed(keys, keys + d, d);
+                    if constexpr (sizeof(T) > 4) sort_equal_halves(sorted, values, d, descending);
                     for (int64_t j = 0; j < d; ++j) places[j] = static_cast<uint32_t>(sorted[j]);
                     // As bytes: numbers of another type were there
-                    auto* result = reinterpret_cast<float*>(room);
+                    auto* result = reinterpret_cast<T*>(room);
                     for (int64_t j = 0; j < d; ++j)
-                        std::memcpy(result + j, values + places[j], sizeof(float));
+                        std::memcpy(result + j, values + places[j], sizeof(T));
                     return result;
                 });
     }
