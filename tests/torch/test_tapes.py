@@ -90,6 +90,22 @@ def test_each_number_has_its_tape() -> None:
             assert x.to(DEVICE).clamp(low, 0.5).cpu().equal(x.clamp(low, 0.5))
 
 
+@pytest.mark.parametrize("rounding", [None, "floor", "trunc"])
+def test_numbers_that_are_tensors_to_the_dispatcher(rounding: str | None) -> None:
+    x = torch.tensor([7, 100, -5, 0])
+    for _ in range(3):
+        for number in (2, -3, 1.5, True):
+            ours = torch.div(x.to(DEVICE), number, rounding_mode=rounding)
+            assert ours.cpu().equal(torch.div(x, number, rounding_mode=rounding))
+
+
+def test_complex_numbers() -> None:
+    for _ in range(3):
+        for end in (3 + 1j, 3 + 2j):
+            ours = torch.linspace(1j, end, 5, device=DEVICE)
+            torch.testing.assert_close(ours.cpu(), torch.linspace(1j, end, 5))
+
+
 def test_numbers_that_never_come_again() -> None:
     x = torch.randn(9)
     for k in range(1500):

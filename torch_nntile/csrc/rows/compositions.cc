@@ -3,6 +3,7 @@
 
 #include <c10/core/impl/TorchDispatchModeTLS.h>
 
+#include <bit>
 #include <mutex>
 #include <optional>
 #include <shared_mutex>
@@ -12,6 +13,7 @@
 
 #include "contract/device.h"
 #include "contract/errors.h"
+#include "contract/operand.h"
 #include "rows/implement.h"
 #include "rows/tape.h"
 #include "shapes/shape.h"
@@ -39,8 +41,13 @@ bool sign(Arguments arguments, Signature& signature) {
         each_tensor(v, [&](const at::Tensor& t) {
             if (!t.defined()) return;
             const c10::TensorImpl* impl = t.unsafeGetTensorImpl();
+            if (impl->is_wrapped_number() && !t.is_complex()) {
+                const Number number = number_of(t);
+                signature.append({std::bit_cast<int64_t>(number.f), number.i});
+                return;
+            }
             if (!ours(t) || t.layout() != c10::kStrided) {
-                all_ours &= impl->is_wrapped_number();
+                all_ours = false;
                 return;
             }
             // Arguments that share a storage may be the same, or written through each other.

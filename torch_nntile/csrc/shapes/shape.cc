@@ -19,7 +19,7 @@ namespace torch_nntile {
 namespace {
 
 // First word of an argument: its kind in the low byte.
-enum Kind : int64_t { none, tensor, list, integer, real, boolean, text, other };
+enum Kind : int64_t { none, tensor, list, integer, real, complex, boolean, text, other };
 
 void append_number(Signature& out, Kind kind, int64_t bits, bool values) {
     out.push_back(kind);
@@ -42,6 +42,11 @@ void append_value(const c10::IValue& v, bool values, Signature& out) {
     if (v.isTensor()) return append_tensor(v.toTensor(), out);
     if (v.isNone()) return out.push_back(none);
     if (v.isDouble()) return append_number(out, real, std::bit_cast<int64_t>(v.toDouble()), values);
+    if (v.isComplexDouble()) {
+        const c10::complex<double> number = v.toComplexDouble();
+        append_number(out, complex, std::bit_cast<int64_t>(number.real()), values);
+        return append_number(out, complex, std::bit_cast<int64_t>(number.imag()), values);
+    }
     if (v.isInt()) return out.append({integer, v.toInt()});
     if (v.isBool()) return out.append({boolean, v.toBool()});
     if (v.isSymInt()) return out.append({integer, v.toSymInt().guard_int(__FILE__, __LINE__)});
