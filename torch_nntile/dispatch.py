@@ -43,6 +43,11 @@ def register() -> None:
             overload = form.removeprefix("aten::")
             if form not in taken and (overload == name or overload not in COMPOSITIONS):
                 library.impl(overload, composition.kernel(overload), "PrivateUse1")
+                # Else PyTorch's formula, through which autograd sees, has that key.
+                if not torch._C._dispatch_has_kernel_for_dispatch_key(
+                    form, "CompositeImplicitAutograd"
+                ):
+                    _c.call("nntile_stub_register_on_host", overload.encode())
                 taken.add(form)
     for overload, key, kernel in KERNELS:
         library.impl(overload, kernel, key)

@@ -51,6 +51,10 @@ nntile_status nntile_stub_register_kernel(const char* name, uint64_t keyed, nnti
     return guarded(error, [&] { register_kernel(name, keyed); });
 }
 
+nntile_status nntile_stub_register_on_host(const char* overload, nntile_error** error) {
+    return guarded(error, [&] { register_composition_on_host(overload); });
+}
+
 nntile_status nntile_stub_register_others(nntile_error** error) {
     return guarded(error, [] { register_structured_on_host(); });
 }

@@ -92,6 +92,10 @@ nntile_buffer* nntile_stub_buffer(uint64_t storage_address, int64_t* byte_offset
 nntile_status nntile_stub_register_row(const char* aten_name, const char* overload, const char* op,
                                        const char* arguments, int flags, nntile_error** error);
 
+/** An overload of aten whose kernel is a composition also gets one that runs it on the host, as an
+ * op without a row: at dispatch key PrivateUse2, for calls that the composition is not for. */
+nntile_status nntile_stub_register_on_host(const char* overload, nntile_error** error);
+
 /** The end of registration: structured ops that nobody registered become kernels on the host. */
 nntile_status nntile_stub_register_others(nntile_error** error);
 
