@@ -84,7 +84,7 @@ class _View:
 class _Gradient:
     """A slot that is the gradient of a leaf, wherever that is at a replay."""
 
-    place: int  # among the bindings
+    binding: int  # its number
     leaf: Tensor | int  # or the number of an argument
     strides: tuple[int, ...]
     reads: bool  # more is added to it
@@ -300,7 +300,7 @@ class Recording:
         for place, storage in self._results:
             bindings[place].buffer = buffer_of(bases[storage])
         for gradient in self._gradients:
-            bindings[gradient.place].buffer = self._gradient(gradient, arguments)
+            bindings[gradient.binding].buffer = self._gradient(gradient, arguments)
         seed, offset = _generator()
         numbers = _c.ffi.new("nntile_capture_number[]", list(live))
         _c.call(
