@@ -16,7 +16,7 @@ from hypothesis.internal.constants_ast import Constants
 # The device of the tests is registered by `import torch_nntile`, not by `import torch`.
 hypothesis.settings.register_profile(
     "ci",
-    max_examples=6,
+    max_examples=12,  # of each of 500 element-wise rows, at 13 ms an example
     deadline=None,
     derandomize=True,
     suppress_health_check=list(hypothesis.HealthCheck),

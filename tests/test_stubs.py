@@ -8,11 +8,13 @@ import io
 import os
 import subprocess
 import sys
+import types
 import zipfile
 from pathlib import Path
 
 import build_backend
 import fetch_torch
+import mesonpy
 import pytest
 import torch
 
@@ -244,6 +246,27 @@ def test_requirement_is_narrowed_to_the_stubs_inside(tmp_path: Path) -> None:
         )
     assert text == metadata.replace("torch>=2.10,<2.16", "torch>=2.13,<2.14")
     assert digest != "sha256=0" and int(size) == len(text)
+
+
+def test_an_import_that_compiles_says_so_in_one_line(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("MESONPY_EDITABLE_VERBOSE", raising=False)
+    loader = types.ModuleType("loader")
+    source = Path(mesonpy.__file__).with_name("_editable.py").read_text()
+    exec(source + build_backend.SAYS_SO, loader.__dict__)
+    (tmp_path / "build.ninja").write_text("rule touch\n command = touch $out\nbuild made: touch\n")
+    for folder in ("meson-info", "meson-logs"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "meson-info" / "intro-install_plan.json").write_text("{}")
+    ninja = str(Path(sys.executable).with_name("ninja"))
+    said = []
+    for _ in range(2):
+        loader.MesonpyMetaFinder("torch_nntile", {"x"}, str(tmp_path), [ninja])._rebuild()
+        said.append(capfd.readouterr())
+    assert (tmp_path / "made").exists()
+    assert said[0].err == f"torch_nntile: compiles what has changed, in {tmp_path}\n"
+    assert (said[0].out, *said[1]) == ("", "", "")
 
 
 def test_project_asks_for_the_versions_that_stubs_are_built_for() -> None:

@@ -3,7 +3,8 @@
 
 pyproject.toml names all versions that stubs can be built for. A wheel has stubs for some of them,
 `pip install .` for one: its Requires-Dist is narrowed to those. Its extensions keep to the stable ABI
-of Python 3.10, whichever newer one has built it: so says its tag.
+of Python 3.10, whichever newer one has built it: so says its tag. An editable install says when an
+import compiles.
 """
 
 from __future__ import annotations
@@ -14,11 +15,12 @@ import hashlib
 import io
 import re
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from mesonpy import build_editable as meson_editable
 from mesonpy import (
-    build_editable,
     build_sdist,
     get_requires_for_build_editable,
     get_requires_for_build_sdist,
@@ -40,6 +42,25 @@ STUB = re.compile(r"torch_nntile/_stubapi_(\d+)_(\d+)\.")
 TAG = re.compile(r"\bcp3\d+-abi3\b")
 REQUIRES = re.compile(r"^Requires-Dist: torch(?=[<>=!~ ]).*$", re.MULTILINE)
 
+# The end of meson-python's loader, which else compiles in silence, for minutes. To ask ninja takes as long
+# as to let it find out that there is nothing to do.
+LOADER = "_torch_nntile_editable_loader.py"
+SAYS_SO = """
+
+def _rebuild(self, quietly=MesonpyMetaFinder._rebuild):
+    if not self._verbose and not os.environ.get(VERBOSE):
+        marks = os.pathsep.join((os.environ.get(MARKER, ''), self._build_path))
+        if self._work_to_do({**os.environ, MARKER: marks}):
+            said = f'{self._name}: compiles what has changed, in {self._build_path}'
+            print(said, file=sys.stderr, flush=True)
+        else:
+            self._build_cmd = ['true']
+    return quietly(self)
+
+
+MesonpyMetaFinder._rebuild = functools.lru_cache(maxsize=1)(_rebuild)
+"""
+
 
 def served(names: list[str]) -> str:
     """ "torch>=2.10,<2.16" for a wheel with these files; "" if it has no stub."""
@@ -53,25 +74,35 @@ def served(names: list[str]) -> str:
 
 def narrow(wheel: Path) -> Path:
     """Write the wheel anew with what it serves, under the name that says so."""
-    with zipfile.ZipFile(wheel) as archive:
-        files = [(info, archive.read(info)) for info in archive.infolist()]
-    requires = served([info.filename for info, _ in files])
-    changed: dict[str, bytes] = {}
-    for info, data in files:
-        if info.filename.endswith(".dist-info/METADATA") and requires:
+
+    def change(name: str, data: bytes, names: list[str]) -> bytes:
+        requires = served(names)
+        if name.endswith(".dist-info/METADATA") and requires:
             text, count = REQUIRES.subn(f"Requires-Dist: {requires}", data.decode())
             if count != 1:
                 raise RuntimeError(f"{wheel.name}: {count} lines require torch, not one")
-            changed[info.filename] = text.encode()
-        if info.filename.endswith(".dist-info/WHEEL"):
-            changed[info.filename] = TAG.sub(OLDEST, data.decode()).encode()
+            return text.encode()
+        if name.endswith(".dist-info/WHEEL"):
+            return TAG.sub(OLDEST, data.decode()).encode()
+        return data
+
+    rewrite(wheel, change)
+    return wheel.rename(wheel.with_name(TAG.sub(OLDEST, wheel.name)))
+
+
+def rewrite(wheel: Path, change: Callable[[str, bytes, list[str]], bytes]) -> None:
+    """Put change(name, data, names of all files) in the place of each file, and into the record."""
+    with zipfile.ZipFile(wheel) as archive:
+        files = [(info, archive.read(info)) for info in archive.infolist()]
+    names = [info.filename for info, _ in files]
+    new = {name: change(name, data, names) for name, (_, data) in zip(names, files, strict=True)}
+    changed = {
+        info.filename: new[info.filename] for info, data in files if new[info.filename] != data
+    }
     with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as archive:
         for info, data in files:
-            new = changed.get(info.filename, data)
-            if info.filename.endswith(".dist-info/RECORD"):
-                new = _record(data, changed)
-            archive.writestr(info, new)
-    return wheel.rename(wheel.with_name(TAG.sub(OLDEST, wheel.name)))
+            record = info.filename.endswith(".dist-info/RECORD")
+            archive.writestr(info, _record(data, changed) if record else new[info.filename])
 
 
 def _record(data: bytes, changed: dict[str, bytes]) -> bytes:
@@ -94,3 +125,17 @@ def build_wheel(
     """As PEP 517 says."""
     name: str = meson_wheel(wheel_directory, config_settings, metadata_directory)
     return narrow(Path(wheel_directory) / name).name
+
+
+def build_editable(
+    wheel_directory: str,
+    config_settings: dict[Any, Any] | None = None,
+    metadata_directory: str | None = None,
+) -> str:
+    """As PEP 660 says."""
+    name: str = meson_editable(wheel_directory, config_settings, metadata_directory)
+    rewrite(
+        Path(wheel_directory) / name,
+        lambda file, data, _: data + SAYS_SO.encode() if file == LOADER else data,
+    )
+    return name

@@ -73,7 +73,7 @@ def ways_to_the_host() -> str:
     """Calls that run one of PyTorch's functions on the host: as a task, and at once."""
     stub = "torch_nntile/csrc"
     task = naming("call.nntile_record_function", f"{stub}/host")
-    return f"{task} as a task, {naming('at::native::cpu_fallback.op', stub)} at once"
+    return f"{task} as a task, {naming('op.redispatchBoxed.c10', stub)} at once"
 
 
 def way_of_gelu() -> str:

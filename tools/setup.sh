@@ -1,26 +1,30 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Everything that `make` needs, from a fresh Debian 12 on: system packages, .venv, PyTorch, StarPU, an
-# editable install. Ends at once when nothing of what it depends on has changed.
+# What the package needs to be built and to train the example, from a fresh Debian 12 on: system packages,
+# .venv, PyTorch, StarPU, an editable install. "setup.sh all": also what tests, lint, the ABI gate and wheels
+# need. Ends at once when nothing of what it depends on has changed.
 set -eu
 cd "$(dirname "$0")/.."
 root=$(pwd)
-stamp=build/setup.stamp
 torch=2.13.0
+[ "${1:-}" = all ] && all=1 || all=
 
-inputs="pyproject.toml VERSION meson.options tools/setup.sh tools/build_starpu.sh tools/fetch_starpu.py"
+inputs="pyproject.toml VERSION meson.options tools/setup.sh tools/build_backend.py tools/build_starpu.sh"
+inputs="$inputs tools/fetch_starpu.py"
 key=$(cat $inputs subprojects/*.wrap subprojects/packagefiles/starpu/* | sha256sum)
-if [ -x .venv/bin/python ] && [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$key $root" ]; then
+is_done() { [ -x .venv/bin/python ] && [ -f "build/$1.stamp" ] && [ "$(cat "build/$1.stamp")" = "$key $root" ]; }
+is_done setup && built=1 || built=
+if [ "$built" ]; then
     # Meson finds source files when it runs; ninja would not see that there are others now.
     [ "$(.venv/bin/python tools/list_sources.py all)" = "$(cat build/dev/sources.txt)" ] || touch meson.build
-    exit 0
+    [ "$all" ] && ! is_done setup-all || exit 0
 fi
 
 say() { printf '\n== %s\n' "$*"; }
 
-# System packages: compiler, hwloc, SLEEF, Python headers; for the ABI gate; 60,000 real images.
-packages="g++ ccache make git pkg-config libhwloc-dev libsleef-dev python3-dev python3-venv"
-packages="$packages abigail-tools dataset-fashion-mnist"
+# System packages: compiler, hwloc, SLEEF, Python headers; 60,000 real images; for the ABI gate.
+packages="g++ ccache make git pkg-config libhwloc-dev libsleef-dev python3-dev python3-venv dataset-fashion-mnist"
+packages="$packages${all:+ abigail-tools}"
 install_packages() {
     command -v dpkg-query >/dev/null || { echo "No Debian: please see to it that you have $packages"; return; }
     missing=
@@ -60,7 +64,8 @@ if ! python -m pip show torch 2>/dev/null | grep -q '^Version: 2\.13\.'; then
 fi
 
 say "Python packages"
-python - <<'REQUIREMENTS' | python -m pip install -qq -r /dev/stdin
+python - ${all:+test ecosystem lint wheel} <<'REQUIREMENTS' | python -m pip install -qq -r /dev/stdin
+import sys
 try:
     import tomllib
 except ImportError:  # Python 3.10
@@ -69,8 +74,14 @@ with open("pyproject.toml", "rb") as file:
     project = tomllib.load(file)
 groups = project["project"]["optional-dependencies"]
 print("\n".join([*project["build-system"]["requires"], *project["project"]["dependencies"],
-                 *groups["test"], *groups["kernels"], *groups["ecosystem"], *groups["lint"], *groups["wheel"]]))
+                 *(line for group in ("plot", "kernels", *sys.argv[1:]) for line in groups[group])]))
 REQUIREMENTS
+
+if [ "$all" ]; then
+    mkdir -p build
+    echo "$key $root" > build/setup-all.stamp
+fi
+[ -z "$built" ] || exit 0
 
 setup="-Ddebug=true -Dtests=enabled"
 if ! pkg-config --atleast-version=1.4.5 starpu-1.4; then
@@ -83,4 +94,4 @@ rm -rf build/dev
 set --
 for option in $setup; do set -- "$@" "-Csetup-args=$option"; done
 python -m pip install --quiet --no-build-isolation --no-deps -Cbuild-dir=build/dev "$@" --editable .
-echo "$key $root" > "$stamp"
+echo "$key $root" > build/setup.stamp

@@ -43,8 +43,17 @@ def register() -> None:
             overload = form.removeprefix("aten::")
             if form not in taken and (overload == name or overload not in COMPOSITIONS):
                 library.impl(overload, composition.kernel(overload), "PrivateUse3")
+                # Where PyTorch has a formula through which autograd sees, the formula runs it.
+                has_formula = torch._C._dispatch_has_kernel_for_dispatch_key(
+                    form, "CompositeImplicitAutograd"
+                )
                 full, _, variant = form.partition(".")
-                _c.call("nntile_stub_register_composition", full.encode(), variant.encode())
+                _c.call(
+                    "nntile_stub_register_composition",
+                    full.encode(),
+                    variant.encode(),
+                    int(not has_formula),
+                )
                 taken.add(form)
     for overload, key, kernel in KERNELS:
         library.impl(overload, kernel, key)

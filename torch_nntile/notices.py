@@ -30,11 +30,11 @@ def warn(text: str) -> None:
     warnings.warn(text, UserWarning, stacklevel=level)
 
 
-def runs_on_host(op: str, which: str = "has no row for this call and") -> None:
+def runs_on_host(op: str) -> None:
     """Once for each overload, when it first runs on PyTorch's CPU kernel."""
     warn(
-        f"nntile: '{op}' {which} runs on the host, on PyTorch's CPU kernel; torch_nntile."
-        "fallback_report() says what that costs, init_context(cpu_fallback=False) forbids it"
+        f"nntile: '{op}' has no row for this call and runs on the host, on PyTorch's CPU kernel; "
+        "torch_nntile.fallback_report() says what that costs, init_context(cpu_fallback=False) forbids it"
     )
 
 

@@ -231,3 +231,53 @@ def test_numbers_of_a_call_make_no_plan(call: Callable[[Tensor, int], Tensor]) -
         call(x, k).cpu()
     after = stats()
     assert after.lowerings == before.lowerings and after.host_calls == before.host_calls + 4
+
+
+# Compositions whose formula is for real floating numbers, of others. x is complex, [4, 5].
+OF_OTHERS: dict[str, Case] = {
+    "vdot": lambda x: torch.vdot(x[0], x[1]),
+    "addr": lambda x: torch.addr(x[:, :4], x[:, 0], x[:, 1]),
+    "addr.out": lambda x: torch.addr(x[:, :4], x[:, 0], x[:, 1], out=x.new_empty(0)),
+    "addr_": lambda x: x[:, :4].clone().addr_(x[:, 0], x[:, 1]),
+    "linalg_vector_norm": lambda x: torch.linalg.vector_norm(x, dim=1),
+    "upsample_bilinear2d": lambda x: F.interpolate(
+        torch.view_as_real(x)[None].abs().mul(90).byte(), size=(3, 2), mode="bilinear"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OF_OTHERS)
+def test_a_composition_of_other_numbers_is_an_op_of_the_host(name: str) -> None:
+    """Counted, forbidden, refused and recorded as others of these are."""
+    case, counted = OF_OTHERS[name], f"aten::{name}"
+    x, y = (torch.randn(4, 5, dtype=torch.complex64) for _ in range(2))
+    torch_nntile.reset_fallback_report()
+    for given in (x, y, x):  # at once, then as tasks
+        torch.testing.assert_close(case(given.to("nntile")).cpu(), case(given))
+    assert [r.calls for r in torch_nntile.fallback_report() if r.overload == counted] == [3]
+
+    captured = torch_nntile.capture(case)
+    for given in (x, y, x):
+        torch.testing.assert_close(captured(given.to("nntile")).cpu(), case(given))
+
+    torch_nntile.fallback.set_cpu_fallback(False)
+    try:
+        with pytest.raises(NotImplementedError, match=rf"{counted}.*cpu_fallback is off"):
+            case(x.to("nntile"))
+    finally:
+        torch_nntile.fallback.set_cpu_fallback(True)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        lambda x: torch.addr(x[:, :4], x[:, 0], x[:, 1]),  # with these dtypes for the first time
+        lambda x: torch.view_as_real(x).unique(),
+        lambda x: torch.view_as_real(x).to_sparse(),
+    ],
+    ids=["composition", "no row", "sparse"],
+)
+def test_what_runs_at_once_is_refused_in_a_capture(case: Case) -> None:
+    x = torch.randn(4, 5, dtype=torch.complex128, device="nntile")
+    with pytest.raises(RuntimeError, match="not possible inside of a captured function"):
+        torch_nntile.capture(case)(x)

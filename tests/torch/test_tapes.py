@@ -215,15 +215,18 @@ def test_errors_come_each_time() -> None:
 
 
 def test_what_runs_on_the_host_is_no_tape() -> None:
-    """It stays in the report, and cpu_fallback=False refuses it after any number of calls."""
-    x = torch.randn(4, 4, dtype=torch.complex64).to(DEVICE)
-    for _ in range(4):
-        torch.testing.assert_close(torch.trace(x).cpu(), torch.trace(x.cpu()))
+    """In place, too, where the result is known and nothing seems to have been called."""
+    for _ in range(5):
+        x = torch.randn(4, 4, dtype=torch.complex64)
+        ours = x.to(DEVICE)
+        torch.testing.assert_close(torch.trace(ours).cpu(), torch.trace(x))
+        a, b = torch.randn(2, 4, dtype=torch.complex64)
+        torch.testing.assert_close(ours.addr_(a.to(DEVICE), b.to(DEVICE)).cpu(), x.addr_(a, b))
     before = fallback.cpu_fallback()
     fallback.set_cpu_fallback(False)
     try:
         with pytest.raises(NotImplementedError, match=r"trace.*cpu_fallback"):
-            torch.trace(x)
+            torch.trace(ours)
     finally:
         fallback.set_cpu_fallback(before)
 

@@ -20,8 +20,6 @@ from torch.utils import _pytree as pytree
 
 from torch_nntile import _c
 from torch_nntile.compositions.formats import suggest_memory_format
-from torch_nntile.fallback import cpu_fallback
-from torch_nntile.notices import runs_on_host
 from torch_nntile.schemas import is_in_place, is_written, scalar_type, schema_of
 
 __all__ = ["Composition", "active"]
@@ -30,6 +28,7 @@ Function = Callable[..., Any]
 
 _MOST_ELEMENTS = 10_000  # of stand-ins with the operands' sizes
 _REAL = frozenset((torch.float32, torch.float64, torch.float16, torch.bfloat16))
+_ON_HOST = torch._C.DispatchKeySet(torch._C.DispatchKey.PrivateUse2)  # see dispatch.register()
 _inside = threading.local()
 
 
@@ -60,7 +59,6 @@ class Composition:
         self.layout, self.flags = _habit(overload)
         arguments = schema_of(f"aten::{overload}").arguments
         self.writes = any(is_written(argument) for argument in arguments)
-        self.warned = False
 
     def kernel(self, overload: str) -> Function:
         """The kernel of one form ("elu", "elu_", "elu.out"), as the dispatcher calls it.
@@ -85,13 +83,15 @@ class Composition:
                 real, elsewhere = _examined(args, kwargs)
                 if elsewhere:
                     _refuse_other_devices(overload, args, kwargs)
+                dtypes = () if real else _dtypes(args, kwargs)
+                if not real and self._goes_to_host(dtypes):
+                    return op.redispatch(_ON_HOST, *args, **kwargs)
                 if not real and not any_dtype:
-                    dtypes = _dtypes(args, kwargs)
                     kind = (_c.get("nntile_stub_call_state"), *dtypes)
                     known = kind in accepted or _REAL.issuperset(dtypes)
                     if not known and _ask(op, args, kwargs):
                         accepted.add(kind)
-                return form(real, args, kwargs)
+                return form(args, kwargs)
             finally:
                 names.discard(overload)
                 _c.call("nntile_record_compose", _c.record(), 0)
@@ -99,9 +99,9 @@ class Composition:
         return kernel
 
     def _form(self, overload: str) -> Function:
-        """The function of a form, of what compute() takes: results go where its schema says."""
+        """The function of a form, of its arguments: results go where its schema says."""
         if self.writes:
-            return lambda real, args, kwargs: self.function(*args, **kwargs)
+            return lambda args, kwargs: self.function(*args, **kwargs)
         schema = schema_of(f"aten::{overload}")
         outs = [a.name for a in schema.arguments if a.is_out]
         if outs and not set(outs) <= {*inspect.signature(self.function).parameters}:
@@ -109,9 +109,9 @@ class Composition:
             restrides = torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{overload}", "CPU")
             exact = bool(_habit(overload)[1] & _EXACT_OUT)
 
-            def out_form(real: bool, args: Any, kwargs: Any) -> Any:
+            def out_form(args: Any, kwargs: Any) -> Any:
                 targets = [kwargs.pop(out) for out in outs]
-                results = self.compute(real, args, kwargs)
+                results = self.compute(args, kwargs)
                 results = results if isinstance(results, tuple) else (results,)
                 for target, result in zip(targets, results, strict=True):
                     _write_out(target, result, restrides, exact)
@@ -119,35 +119,20 @@ class Composition:
 
             return out_form
         if is_in_place(schema):
-            return lambda real, args, kwargs: args[0].copy_(self.compute(real, args, kwargs))
+            return lambda args, kwargs: args[0].copy_(self.compute(args, kwargs))
         return self.compute
 
-    def compute(self, real: bool, args: Any, kwargs: Any) -> Any:
-        """New results with the CPU's strides; by its kernel where the formula is not for these dtypes.
-
-        real: all operands are real floating tensors.
-        """
-        if others := "" if real else self._others(args, kwargs):
-            if not cpu_fallback():
-                raise NotImplementedError(
-                    f"nntile: 'aten::{self.overload}' of {others} runs on the host, "
-                    "and cpu_fallback is off"
-                )
-            if not self.warned:
-                runs_on_host(f"aten::{self.overload}", f"of {others}")
-                self.warned = True
-            return _on_host(_op(self.overload), args, kwargs)
+    def compute(self, args: Any, kwargs: Any) -> Any:
+        """New results with the CPU's strides."""
         result = self.function(*args, **kwargs)
         return _laid_out(result, self.layout, args) if self.layout else result
 
-    def _others(self, args: Any, kwargs: Any) -> str:
-        """Which of the operands a formula for real floating numbers is not for."""
-        dtypes = _dtypes(args, kwargs)
-        if any(dtype.is_complex for dtype in dtypes):
-            return "complex numbers"
-        if self.flags & _INTEGERS_ON_HOST and not dtypes[0].is_floating_point:
-            return str(dtypes[0])
-        return ""
+    def _goes_to_host(self, dtypes: tuple[torch.dtype, ...]) -> bool:
+        """Whether the formula is not for these numbers: one for real floating ones rarely is for complex."""
+        if self.writes:
+            return False
+        whole = self.flags & _INTEGERS_ON_HOST and not dtypes[0].is_floating_point
+        return bool(whole) or any(dtype.is_complex for dtype in dtypes)
 
 
 # ---- results
@@ -310,17 +295,3 @@ def _stand_in(x: Any, dtype: torch.dtype | None, number: int, whole: bool) -> An
     if isinstance(x, torch.dtype):
         return dtype or x
     return torch.device("cpu") if isinstance(x, torch.device) else x
-
-
-def _on_host(op: Any, args: Any, kwargs: Any) -> Any:
-    given = [x.device for x in _leaves((*args, *kwargs.values())) if isinstance(x, Tensor)]
-    device = next((d for d in given if d.type != "cpu"), kwargs.get("device", "cpu"))
-
-    def to_host(x: Any) -> Any:
-        if isinstance(x, Tensor):
-            return x.cpu()
-        return torch.device("cpu") if isinstance(x, torch.device) else x
-
-    args, kwargs = pytree.tree_map(to_host, (args, kwargs))
-    result = op(*args, **kwargs)
-    return pytree.tree_map(lambda x: x.to(device) if isinstance(x, Tensor) else x, result)

@@ -165,7 +165,7 @@ def into_out(op: Any) -> Callable[..., Any]:
     return call
 
 
-Watch = Callable[[], contextlib.AbstractContextManager[Any]]
+Around = Callable[[], contextlib.AbstractContextManager[Any]]
 
 
 def run(
@@ -173,7 +173,7 @@ def run(
     sample: Sample,
     device: str,
     grad: bool,
-    watch: Watch = contextlib.nullcontext,
+    watch: Around = contextlib.nullcontext,
 ) -> Outcome:
     """`watch` is around the call on a device that is not the CPU; with `grad`, around the gradients."""
     try:
@@ -205,7 +205,7 @@ def is_number(x: Any) -> bool:
 
 
 def gradients(
-    results: list[Tensor], leaves: list[Tensor], watch: Watch = contextlib.nullcontext
+    results: list[Tensor], leaves: list[Tensor], watch: Around = contextlib.nullcontext
 ) -> tuple[Tensor | None, ...]:
     outputs = [x for x in results if x.requires_grad]
     if not outputs or not leaves:

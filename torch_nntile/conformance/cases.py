@@ -25,9 +25,9 @@ from torch_nntile.conformance.calls import (
     DTYPES,
     NARROWER,
     WIDER,
+    Around,
     Outcome,
     Sample,
-    Watch,
     apart,
     as_dtype,
     draws,
@@ -324,7 +324,7 @@ def judge(
     grad: bool,
     by_element: bool,
     name: str,
-    watch: Watch = contextlib.nullcontext,
+    watch: Around = contextlib.nullcontext,
 ) -> tuple[str, str]:
     """Kind and text of a verdict; nothing where there is nothing to compare."""
     torch.manual_seed(1)

@@ -53,8 +53,8 @@ nntile_status nntile_stub_register_kernel(const char* name, uint64_t keyed, nnti
 }
 
 nntile_status nntile_stub_register_composition(const char* aten_name, const char* overload,
-                                               nntile_error** error) {
-    return guarded(error, [&] { register_composition(aten_name, overload); });
+                                               int on_host, nntile_error** error) {
+    return guarded(error, [&] { register_composition(aten_name, overload, on_host != 0); });
 }
 
 nntile_status nntile_stub_register_others(nntile_error** error) {

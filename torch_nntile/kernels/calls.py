@@ -13,7 +13,7 @@ import torch
 from torch_nntile import _c
 from torch_nntile.errors import DtypeError, InvalidArgumentError
 from torch_nntile.kernels.annotations import Expr, In, InMut, Out, Scalar, Shaped, dtype_of
-from torch_nntile.kernels.source import Operand
+from torch_nntile.kernels.source import KernelArgument
 
 __all__ = ["Call", "Rules"]
 
@@ -260,22 +260,26 @@ class Rules:
 
     # ---- for the compiler and the recorder
 
-    def operands(self) -> list[Operand]:
+    def operands(self) -> list[KernelArgument]:
         """As the compiled function gets them: see nntile_stub_register_kernel()."""
         changed = [t for t in self.inputs if t.kind == "mut"]
         read = [t for t in self.inputs if t.kind == "in"]
         first_out = len(changed) + len(read) + len(self.scalars)
-        slots = {t.name: len(changed) + k for k, t in enumerate(read)}
-        slots |= {n: len(changed) + len(read) + k for k, n in enumerate(self.scalars)}
-        slots |= {t.name: first_out + k for k, t in enumerate([*changed, *self.outs])}
+        indices = {t.name: len(changed) + k for k, t in enumerate(read)}
+        indices |= {n: len(changed) + len(read) + k for k, n in enumerate(self.scalars)}
+        indices |= {t.name: first_out + k for k, t in enumerate([*changed, *self.outs])}
         found, at = [], self.points_rank
         for t in self.tensors.values():
             axes = tuple(-1 if axis is None else self.axis_numbers[axis] for axis in t.axes)
             dtype = str(t.dtype).removeprefix("torch.")
-            found.append(Operand(t.name, t.kind, slots[t.name], dtype, axes, at, t.init, t.batched))
+            found.append(
+                KernelArgument(t.name, t.kind, indices[t.name], dtype, axes, at, t.init, t.batched)
+            )
             at += len(axes)
         for n, number in self.scalars.items():
-            found.append(Operand(n, "scalar", slots[n], str(number).removeprefix("torch.")))
+            found.append(
+                KernelArgument(n, "scalar", indices[n], str(number).removeprefix("torch."))
+            )
         return found
 
     def points_axes(self) -> list[int]:

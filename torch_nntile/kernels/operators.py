@@ -274,7 +274,7 @@ class Kernel:
         results = [torch.empty(sizes, dtype=dtype) for dtype, sizes in call.results]
         named |= {t.name: made for t, made in zip(rules.outs, results, strict=True)}
         operands = rules.operands()
-        data = [0] * (1 + max(o.slot for o in operands))
+        data = [0] * (1 + max(o.index for o in operands))
         kept: list[Any] = []
         for o in operands:
             value = named[o.name]
@@ -282,7 +282,7 @@ class Kernel:
                 wide = torch.float64 if o.dtype.startswith("float") else torch.int64
                 value = torch.tensor(value, dtype=wide)
             kept.append(value.contiguous().resolve_neg())
-            data[o.slot] = kept[-1].data_ptr()
+            data[o.index] = kept[-1].data_ptr()
         extents = [call.numbers[d] for d in rules.cut.values()]
         status, text = _c.run_kernel(self.address, call.numbers, extents, data)
         if status:

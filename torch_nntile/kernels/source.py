@@ -18,7 +18,7 @@ from typing import Any
 
 from torch_nntile.errors import InvalidArgumentError
 
-__all__ = ["Operand", "Program", "build", "cuda", "index"]
+__all__ = ["KernelArgument", "Program", "build", "cuda", "index"]
 
 
 def index() -> Any:
@@ -36,12 +36,12 @@ class cuda:  # noqa: N801
 
 
 @dataclass
-class Operand:
+class KernelArgument:
     """A parameter as the compiled function gets it. kind: "in", "mut", "out", "scalar"."""
 
     name: str
     kind: str
-    slot: int  # in `data`
+    index: int  # in `data`
     dtype: str  # of numpy
     axes: tuple[int, ...] = ()  # of each dim, or -1
     sizes: int = 0  # where its shape begins in `numbers`
@@ -153,7 +153,7 @@ class _Point(ast.NodeTransformer):
         node.slice = ast.copy_location(new, node)
         return node
 
-    def index_of(self, o: Operand, d: int, at: ast.expr) -> ast.expr:
+    def index_of(self, o: KernelArgument, d: int, at: ast.expr) -> ast.expr:
         axis = o.axes[d + o.batched]
         start = f"_nt_s{axis}" if axis >= 0 else "0"
         if axis >= 0 and isinstance(at, ast.UnaryOp) and isinstance(at.op, ast.USub):
@@ -202,7 +202,7 @@ class _Point(ast.NodeTransformer):
 
 class _Build:
     def __init__(
-        self, function: Callable[..., Any], scope: dict[str, Any], operands: list[Operand],
+        self, function: Callable[..., Any], scope: dict[str, Any], operands: list[KernelArgument],
         n_points: int, debug: bool,
     ) -> None:  # fmt: skip
         self.name, self.scope, self.operands = function.__name__, scope, operands
@@ -262,14 +262,16 @@ class _Build:
         module = ast.fix_missing_locations(ast.Module([point, *loops], []))
         return Program(module, self.file, self.user.lineno, self.texts)
 
-    def loops(self, points_axes: list[int], axes: list[int], cut: list[Operand]) -> list[str]:
+    def loops(
+        self, points_axes: list[int], axes: list[int], cut: list[KernelArgument]
+    ) -> list[str]:
         lines = ["def _nt_loops(_nt_numbers, _nt_starts, _nt_sizes, _nt_data, _nt_error):"]
         for a in axes:
             lines.append(f" _nt_s{a} = _nt_starts[{a}]")
         for o in self.operands:
             if o.kind == "scalar":
                 wide = "_nt_float64" if o.dtype.startswith("float") else "_nt_int64"
-                value = f"_nt_carray(_nt_data[{o.slot}], (1,), {wide})[0]"
+                value = f"_nt_carray(_nt_data[{o.index}], (1,), {wide})[0]"
                 lines.append(f" {o.name} = _nt_{o.dtype}({value})")
                 continue
             own = [
@@ -278,7 +280,7 @@ class _Build:
             ]
             whole = [f"_nt_numbers[{o.sizes + d}]" for d in range(len(o.axes))]
             shape = f"({''.join(size + ', ' for size in own)})"
-            lines.append(f" {o.name} = _nt_carray(_nt_data[{o.slot}], {shape}, _nt_{o.dtype})")
+            lines.append(f" {o.name} = _nt_carray(_nt_data[{o.index}], {shape}, _nt_{o.dtype})")
             if o.is_cut:
                 lines.append(
                     f" _nt_shape_{o.name} = ({''.join(size + ', ' for size in whole[o.batched :])})"
@@ -305,7 +307,7 @@ class _Build:
 
 
 def build(
-    function: Callable[..., Any], scope: dict[str, Any], operands: list[Operand],
+    function: Callable[..., Any], scope: dict[str, Any], operands: list[KernelArgument],
     points_axes: list[int], debug: bool,
 ) -> Program:  # fmt: skip
     """The functions of a kernel. points_axes: of each dim of `points`, its axis or -1.

@@ -18,7 +18,7 @@ from torch_nntile import _c, modes, places
 from torch_nntile.errors import InvalidStateError
 from torch_nntile.profiling import chrome, links, page, report, shapes, table
 from torch_nntile.profiling.events import Call, Events, Move, Task, collect, steps_of
-from torch_nntile.profiling.storages import Storage, Watch
+from torch_nntile.profiling.storages import Storage, StorageNotes
 
 __all__ = ["last", "profile"]
 
@@ -86,7 +86,7 @@ class profile:  # noqa: N801 (it reads as a verb)
         self._workers = 0
         self._stats = modes.Stats(*(0 for _ in modes.Stats.__slots__))
         self._stop_watching: Callable[[], None] | None = None
-        self._watch: Watch | None = None
+        self._watch: StorageNotes | None = None
 
     def __enter__(self) -> profile:
         torch.nntile.synchronize()  # type: ignore[attr-defined]
@@ -95,7 +95,7 @@ class profile:  # noqa: N801 (it reads as a verb)
         self._events = self._path = self._owners = None
         self._stats = modes.stats()
         self._stop_watching = places.watch_modules()
-        self._watch = Watch(places.module_now)
+        self._watch = StorageNotes(places.module_now)
         self._begin = time.time_ns()
         self._shapes = shapes.begun(self._record_shapes)
         return self
@@ -128,7 +128,7 @@ class profile:  # noqa: N801 (it reads as a verb)
             self._workers = _workers(self._events.tasks)
             _last = self
 
-    def _name(self, events: Events, watch: Watch) -> None:
+    def _name(self, events: Events, watch: StorageNotes) -> None:
         """Adds what Python alone has seen."""
         events.storages[:] = watch.named(events.storages, self._begin)
         ends = [(end - self._begin) * 1e-9 for _, end in watch.optimizer_steps]

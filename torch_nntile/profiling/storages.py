@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.nn.modules import module as hooks
 from torch.optim import optimizer as optimizers
 
-__all__ = ["KINDS", "Storage", "Watch", "address_of", "changes", "curves"]
+__all__ = ["KINDS", "Storage", "StorageNotes", "address_of", "changes", "curves"]
 
 PARAMETERS, GRADIENTS, STATE = "parameters", "gradients", "optimizer state"
 ACTIVATIONS, TEMPORARIES, OTHERS = "activations", "temporaries", "others"
@@ -54,7 +54,7 @@ def address_of(tensor: object) -> int:
     return int(tensor.untyped_storage().data_ptr()) if torch._C._has_storage(tensor) else 0
 
 
-class Watch:
+class StorageNotes:
     """From its making until `end()`, which gives the notes for `named()`."""
 
     def __init__(self, module_now: Callable[[], str]) -> None:

@@ -36,7 +36,7 @@ class _Entry:
 
     recording: Recording
     numbers: Callable[[], tuple[float, ...]]
-    slots: list[int]  # numbers of the graph, in the order of numbers()
+    scalars: list[int]  # numbers of the graph, in the order of numbers()
     saved: Callable[[], Callable[[], None]]
     guard: Guard
     on_host: list[tuple[Tensor, Any]]
@@ -128,7 +128,7 @@ class Captured:
     def _replay(self, entry: _Entry, tensors: list[Tensor]) -> Any:
         restore = entry.saved()
         try:
-            live = list(zip(entry.slots, entry.numbers(), strict=True))
+            live = list(zip(entry.scalars, entry.numbers(), strict=True))
             results = entry.recording.replay(tensors, live)
         except BaseException:
             restore()
@@ -183,7 +183,7 @@ class Captured:
             reasons.append("" if any(reasons) else "the first of its kind")
         else:
             numbers = watch.numbers
-            differs = recording.difference(last.recording, set(numbers.slots))
+            differs = recording.difference(last.recording, set(numbers.scalars))
             if not differs and not numbers.same_as(last.watch.numbers):
                 differs = (
                     "other hyperparameters, or numbers that are computed from them in another way"
@@ -246,7 +246,7 @@ class Captured:
         entry = _Entry(
             recording=recording,
             numbers=watch.numbers.compile(),
-            slots=list(watch.numbers.slots),
+            scalars=list(watch.numbers.scalars),
             saved=watch.numbers.saved,
             guard=guard,
             on_host=watch.host_guard(),

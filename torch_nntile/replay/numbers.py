@@ -142,7 +142,7 @@ class Numbers:
         self._objects: dict[str, Any] = {}
         self._names: dict[int, str] = {}
         self._changed: list[Tensor] = []
-        self.slots: dict[int, str] = {}  # number of the graph -> text
+        self.scalars: dict[int, str] = {}  # number of the graph -> text
         self._hyperparameters: dict[str, float] = {}  # text -> value when it was recorded
         self.followed: set[str] = (
             set()
@@ -244,9 +244,9 @@ class Numbers:
             places = [first + k for k, number in enumerate(numbers) if number == value]
             names = [live.name for live in same]
             if places and len(set(names)) == 1:
-                self.slots.update(dict.fromkeys(places, names[0]))
+                self.scalars.update(dict.fromkeys(places, names[0]))
             elif len(places) == len(names):
-                self.slots.update(zip(places, names, strict=True))
+                self.scalars.update(zip(places, names, strict=True))
             else:
                 for live in same:
                     self.pin(live)
@@ -265,7 +265,7 @@ class Numbers:
         body = [
             *self._early,
             *self._late,
-            f"return ({''.join(f'{v}, ' for v in self.slots.values())})",
+            f"return ({''.join(f'{v}, ' for v in self.scalars.values())})",
         ]
         return "def numbers():\n" + "".join(f"    {line}\n" for line in body)
 
@@ -286,7 +286,7 @@ class Numbers:
                 return a.shape == b.shape and a.dtype == b.dtype and bool(torch.equal(a, b))
             return bool(type(a) is type(b) and not isinstance(a, Tensor) and a == b)
 
-        if list(self.slots) != list(other.slots) or self.source() != other.source():
+        if list(self.scalars) != list(other.scalars) or self.source() != other.source():
             return False
         names = [name for name in self._objects if not name.startswith("keep ")]
         return all(alike(self._objects[n], other._objects.get(n)) for n in names)

@@ -65,7 +65,7 @@ nntile_status nntile_capture_slot_get(const nntile_capture* capture, size_t slot
         const size_t size = out->struct_size;
         check(size >= sizeof(size_t), Status::invalid_argument, self, ": struct_size is not set");
         const record::Slot& s = c.slots[slot];
-        const nntile_capture_slot now{size, handle_of(s.watch->buffer), s.input != graph::no_value,
+        const nntile_capture_slot now{size, handle_of(s.ref->buffer), s.input != graph::no_value,
                                       s.output != graph::no_value, s.made};
         std::memcpy(out, &now, std::min(size, sizeof now));
     });

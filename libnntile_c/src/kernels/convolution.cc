@@ -23,19 +23,19 @@ constexpr size_t most_primitives = 512;  // of a thread; a loop of one model nee
 // Copies between a block and dense float32.
 int convert(const Args& args, const Way& way, std::byte* block, std::byte* dense, bool load) {
     Args one = args;
-    const Block a{block, way.dtype, way.place.strides.data()},
+    const Block a{block, way.dtype, way.layout.strides.data()},
         b{dense, way.read, way.dense.strides.data()};
     const Block blocks[] = {load ? a : b, load ? b : a};
-    one.sizes = way.place.sizes;
+    one.sizes = way.layout.sizes;
     one.blocks = blocks;
     one.params = {};
     return copy(one);
 }
 
 int add(const Args& args, std::byte* into, const Way& way, const std::byte* dense) {
-    const int64_t* all[] = {way.place.strides.data(), way.dense.strides.data()};
+    const int64_t* all[] = {way.layout.strides.data(), way.dense.strides.data()};
     Args one = args;
-    one.sizes = way.place.sizes;
+    one.sizes = way.layout.sizes;
     Space space;
     if (int status = space.make(one, all, {0})) return status;
     if (space.empty()) return 0;

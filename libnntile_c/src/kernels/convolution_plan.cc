@@ -80,8 +80,8 @@ struct Geometry {
     }
 };
 
-Place place(const Geometry& g, char operand, const int64_t* strides) {
-    Place p;
+DnnLayout layout_of(const Geometry& g, char operand, const int64_t* strides) {
+    DnnLayout p;
     const auto add = [&](int64_t size, int64_t stride) {
         p.sizes.push_back(size);
         p.strides.push_back(stride);
@@ -108,7 +108,7 @@ Place place(const Geometry& g, char operand, const int64_t* strides) {
 }
 
 // Windows of one's own (as_strided, unfold) may share elements, which the library refuses.
-bool lies_apart(const Place& place) {
+bool lies_apart(const DnnLayout& place) {
     std::vector<std::pair<int64_t, int64_t>> dims;
     for (size_t d = 0; d < place.sizes.size(); ++d)
         if (place.sizes[d] > 1 && place.strides[d] != 0)
@@ -137,7 +137,7 @@ Candidate candidate(const Geometry& g, const std::vector<Way>& ways, Inside insi
     const auto desc = [&](char operand) {
         const size_t k = operands_of[g.kind].find(operand);
         if (k != std::string_view::npos && ways[k].dtype == DType::none) return memory::desc();
-        const Place& p = ways[k].place;
+        const DnnLayout& p = ways[k].layout;
         const bool weight = operand == 'w' || operand == 'b';
         if (inside == Inside::chosen || (weight && inside == Inside::last))
             return memory::desc(p.sizes, type_of(ways[k].read), memory::format_tag::any);
@@ -174,7 +174,7 @@ Candidate best_candidate(const Geometry& g, const std::vector<Way>& ways) {
     bool last = false;
     for (size_t k = 0; k < ways.size(); ++k) {
         const char operand = operands_of[g.kind][k];
-        last |= (operand == 'x' || operand == 'y') && ways[k].place.lies_last();
+        last |= (operand == 'x' || operand == 'y') && ways[k].layout.lies_last();
     }
     SmallVector<Inside, 4> order{last ? Inside::last : Inside::chosen, Inside::last, Inside::chosen,
                                  Inside::usual};
@@ -193,7 +193,7 @@ Candidate best_candidate(const Geometry& g, const std::vector<Way>& ways) {
 }
 
 // The same elements in the same places; the stride of a dim of one element says nothing.
-bool lies_so(const Place& place, const memory::desc& desc) {
+bool lies_so(const DnnLayout& place, const memory::desc& desc) {
     if (desc.get_inner_nblks() != 0 || desc.get_padded_dims() != place.sizes) return false;
     const auto strides = desc.get_strides();
     for (size_t d = 0; d < strides.size(); ++d)
@@ -213,20 +213,20 @@ void route(Way& way, bool result, bool summed) {
     };
     const auto pack = [&] {
         const bool plain =
-            way.inside.get_inner_nblks() == 0 && way.inside.get_padded_dims() == way.place.sizes;
+            way.inside.get_inner_nblks() == 0 && way.inside.get_padded_dims() == way.layout.sizes;
         way.packed = true;
         way.dense =
-            plain ? Place{way.place.sizes, way.inside.get_strides()} : way.place.dense(false);
+            plain ? DnnLayout{way.layout.sizes, way.inside.get_strides()} : way.layout.dense(false);
         way.dense_bytes = padded(way.inside.get_size());
         way.reordered = false;
         if (plain) way.own = way.inside;
         else reorder(way.dense.desc(way.read));
     };
-    if ((is_short_float(way.dtype) && way.read != way.dtype) || !lies_apart(way.place) || summed)
+    if ((is_short_float(way.dtype) && way.read != way.dtype) || !lies_apart(way.layout) || summed)
         pack();
-    else if (lies_so(way.place, way.inside)) way.own = way.inside;
+    else if (lies_so(way.layout, way.inside)) way.own = way.inside;
     else {
-        Place place = way.place;
+        DnnLayout place = way.layout;
         int64_t whole = 1;
         for (size_t d = 0; d < place.sizes.size(); ++d)
             if (place.sizes[d] > 1) whole = std::max(whole, place.sizes[d] * place.strides[d]);
@@ -248,7 +248,7 @@ std::unique_ptr<Prepared> prepare(const Args& args, Kind kind) {
         const Block& block = args.blocks[k];
         Way way;
         if (block.data) {
-            way.place = place(g, order[k], block.strides);
+            way.layout = layout_of(g, order[k], block.strides);
             way.dtype = block.dtype;
         }
         made->ways.push_back(std::move(way));

@@ -20,13 +20,13 @@ enum Kind { forward, backward_input, backward_weight };
 constexpr std::string_view operands_of[] = {"xwby", "ywx", "yxw"};
 
 // Where a block's elements are, as oneDNN says it: sizes and strides of its dims.
-struct Place {
+struct DnnLayout {
     memory::dims sizes, strides;
 
     memory::desc desc(DType dtype) const { return {sizes, type_of(dtype), strides}; }
     // The same sizes, dense; with the channels last, if so.
-    Place dense(bool last) const {
-        Place other{sizes, memory::dims(sizes.size())};
+    DnnLayout dense(bool last) const {
+        DnnLayout other{sizes, memory::dims(sizes.size())};
         int64_t step = 1;
         const auto next = [&](size_t d) {
             other.strides[d] = std::exchange(step, step * sizes[d]);
@@ -48,7 +48,7 @@ struct Place {
 // layout that the primitive chose; what it reads as float32 and is not, and what the library
 // reorders slowly or not at all, through a dense copy first.
 struct Way {
-    Place place, dense;
+    DnnLayout layout, dense;
     DType dtype = DType::none, read = DType::f32;  // read: by the primitive
     bool packed = false, reordered = false;
     memory::desc own, inside;

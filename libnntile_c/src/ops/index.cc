@@ -165,12 +165,12 @@ std::vector<uint32_t> scatter(Builder& graph, const Call& call, std::span<const 
 
 // ---- x[:, i, j]: indices broadcast with each other, and lead into the dims of attribute `dims`
 
-struct Place {                      // where dims of x, of the indices and of the result meet
+struct IndexedDims {                // where dims of x, of the indices and of the result meet
     SmallVector<size_t, 8> number;  // of each dim of x: which index leads into it
     Dims broadcast, result;
     size_t at = 0;  // where the indices' dims begin in the result
 
-    Place(const Call& call, const Dims& x, std::span<const Type> indices)
+    IndexedDims(const Call& call, const Dims& x, std::span<const Type> indices)
         : number(x.size(), not_indexed) {
         const Dims& dims = call.attr("dims").ints;
         check(dims.size() == indices.size() && !dims.empty(), Status::invalid_argument,
@@ -227,12 +227,13 @@ struct Place {                      // where dims of x, of the indices and of th
 };
 
 void index_shape(const Call& call, std::vector<Type>& outputs) {
-    outputs.push_back(
-        {call.compute, Place(call, call.inputs[0].sizes, call.inputs.subspan(1)).result, false});
+    outputs.push_back({call.compute,
+                       IndexedDims(call, call.inputs[0].sizes, call.inputs.subspan(1)).result,
+                       false});
 }
 void index_relate(const Call& call, std::span<const Type> outputs, Relation& r) {
     const Dims& x = call.inputs[0].sizes;
-    const Place p(call, x, call.inputs.subspan(1));
+    const IndexedDims p(call, x, call.inputs.subspan(1));
     parallel_labels(outputs[0].sizes, r);
     const Labels y = iota_labels(r.labels.size());
     r.operands = {p.of_x(y, static_cast<int8_t>(r.labels.size()))};
@@ -247,7 +248,7 @@ void index_params(const Call& call, bool, std::vector<ParamSpec>& out) {
 
 // y, x, indices.. -> y; x broadcasts to what index() gives
 void index_put_shape(const Call& call, std::vector<Type>& outputs) {
-    const Place p(call, call.inputs[0].sizes, call.inputs.subspan(2));
+    const IndexedDims p(call, call.inputs[0].sizes, call.inputs.subspan(2));
     const Dims& x = call.inputs[1].sizes;
     bool fits = x.size() <= p.result.size();
     for (size_t d = 0; fits && d < x.size(); ++d)
@@ -259,7 +260,7 @@ void index_put_shape(const Call& call, std::vector<Type>& outputs) {
 }
 void index_put_relate(const Call& call, std::span<const Type> outputs, Relation& r) {
     const Dims& y = outputs[0].sizes;
-    const Place p(call, y, call.inputs.subspan(2));
+    const IndexedDims p(call, y, call.inputs.subspan(2));
     Labels of_result(p.result.size());
     for (size_t d = 0; d < p.result.size(); ++d)
         if (d < p.at || d >= p.at + p.broadcast.size())
@@ -277,7 +278,7 @@ void index_put_relate(const Call& call, std::span<const Type> outputs, Relation&
     p.add_table(y, r);
 }
 void index_put_params(const Call& call, bool, std::vector<ParamSpec>& out) {
-    const Place p(call, call.inputs[0].sizes, call.inputs.subspan(2));
+    const IndexedDims p(call, call.inputs[0].sizes, call.inputs.subspan(2));
     scatter_params(call, false, call.attr("wrap").i, static_cast<int64_t>(p.broadcast.size()), out);
 }
 

@@ -67,9 +67,9 @@ std::unique_ptr<Capture> Recorder::end_capture(bool keep) {
         if (h.buffer && h.current != no_value && h.current != h.leaf) slot.output = output++;
         if (slot.input == no_value && slot.output == no_value) continue;
         slot.made = h.buffer && h.buffer->capture == captures_;
-        if (!h.buffer) slot.watch = std::make_shared<Watch>();
-        else if (!h.buffer->watch) h.buffer->watch = std::make_shared<Watch>(Watch{h.buffer});
-        if (h.buffer) slot.watch = h.buffer->watch;
+        if (!h.buffer) slot.ref = std::make_shared<BufferRef>();
+        else if (!h.buffer->ref) h.buffer->ref = std::make_shared<BufferRef>(BufferRef{h.buffer});
+        if (h.buffer) slot.ref = h.buffer->ref;
         capture->digest.add(slot.input).add(slot.output).add(slot.made ? 1 : 0);
         capture->slots.push_back(std::move(slot));
     }
@@ -142,7 +142,7 @@ void Recorder::replay(Capture& capture, const Replay& given) {
     graph::Graph& graph = capture.graph;
     std::vector<Buffer*> buffers;
     buffers.reserve(capture.slots.size());
-    for (const Slot& slot : capture.slots) buffers.push_back(slot.watch->buffer);
+    for (const Slot& slot : capture.slots) buffers.push_back(slot.ref->buffer);
     for (const Replay::Binding& b : given.bindings) {
         check(b.slot < buffers.size(), Status::invalid_argument, "replay: slot ", b.slot, " of ",
               buffers.size());

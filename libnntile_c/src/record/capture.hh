@@ -8,7 +8,7 @@
 namespace nntile::record {
 
 struct Slot {
-    std::shared_ptr<Watch> watch;       // of the buffer that was recorded
+    std::shared_ptr<BufferRef> ref;     // of the buffer that was recorded
     uint32_t input = graph::no_value;   // index into graph.inputs; no_value: not read
     uint32_t output = graph::no_value;  // index into graph.outputs; no_value: not written
     bool made = false;                  // the buffer was made while it was recorded

@@ -14,7 +14,7 @@ class Recorder;
 
 struct Buffer;
 // Knows a buffer as long as it lives. The recorder's mutex.
-struct Watch {
+struct BufferRef {
     Buffer* buffer = nullptr;  // nullptr: ended
 };
 
@@ -25,7 +25,7 @@ struct Buffer {
     int64_t bytes = 0;
     graph::StoredRef stored;  // data of finished or submitted graphs; nullptr: never written
     std::atomic<int32_t> holder{-1};  // index in the open graph's holders
-    std::shared_ptr<Watch> watch;     // set: captures know it
+    std::shared_ptr<BufferRef> ref;   // set: captures know it
     uint64_t capture = 0;             // the one in which it was made; 0: none
 };
 

@@ -34,7 +34,7 @@ void Recorder::destroy_buffer(Buffer* buffer) {
     buffer_bytes -= buffer->bytes;
     auto self = std::move(buffer->owner);  // may be the last reference to this recorder
     // Nearly always: no pending graph and no capture knows it.
-    if (buffer->holder.load(std::memory_order_acquire) < 0 && !buffer->watch) {
+    if (buffer->holder.load(std::memory_order_acquire) < 0 && !buffer->ref) {
         delete buffer;
         return;
     }
@@ -58,7 +58,7 @@ void Recorder::bury() {
                 waiting_.bytes = std::max<int64_t>(0, waiting_.bytes - b->bytes);
             holder.buffer = nullptr;
         }
-        if (b->watch) b->watch->buffer = nullptr;
+        if (b->ref) b->ref->buffer = nullptr;
         delete b;
     }
 }

@@ -49,7 +49,7 @@ bool Unrun::reads(const graph::StoredRef& stored) const {
 // Results that nobody holds any more, and what only they read.
 void Unrun::forget_others() {
     std::erase_if(results, [this](const Result& r) {
-        return !r.watch->buffer || unrun_of(*r.watch->buffer) != this;
+        return !r.ref->buffer || unrun_of(*r.ref->buffer) != this;
     });
     graph.outputs.clear();
     for (const Result& r : results) {
@@ -137,8 +137,8 @@ void Recorder::set_aside(std::exception_ptr reason, bool told) {
         missing->names.resize(value.sizes.size());
         if (h.buffer->stored && h.buffer->stored->sizes == value.sizes)
             missing->names = h.buffer->stored->names;
-        if (!h.buffer->watch) h.buffer->watch = std::make_shared<Watch>(Watch{h.buffer});
-        unrun->results.push_back({h.buffer->watch, h.current, h.input});
+        if (!h.buffer->ref) h.buffer->ref = std::make_shared<BufferRef>(BufferRef{h.buffer});
+        unrun->results.push_back({h.buffer->ref, h.current, h.input});
         h.buffer->stored = std::move(missing);
     }
     for (const Holder& h : holders_)  // a call that was taken back would have replaced it
@@ -169,7 +169,7 @@ std::exception_ptr Recorder::try_again(const std::shared_ptr<Unrun>& unrun) {
         Executor::Result result =
             executor_->run(graph, graph.hash(), unrun->calls, cuts_, lowered, false);
         for (size_t k = 0; k < unrun->results.size(); ++k)
-            unrun->results[k].watch->buffer->stored = std::move(result.outputs[k]);
+            unrun->results[k].ref->buffer->stored = std::move(result.outputs[k]);
         unrun->end(nullptr);
     } catch (...) {
         unrun->reason = with_place(std::current_exception(), graph);

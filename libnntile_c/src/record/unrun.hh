@@ -15,7 +15,7 @@ namespace nntile::record {
 
 struct Unrun {
     struct Result {
-        std::shared_ptr<Watch> watch;  // of the buffer that it is for
+        std::shared_ptr<BufferRef> ref;  // of the buffer that it is for
         uint32_t value;
         uint32_t input;  // as graph::Output::input
     };

@@ -93,9 +93,11 @@ nntile_status nntile_stub_register_row(const char* aten_name, const char* overlo
                                        const char* arguments, int flags, nntile_error** error);
 
 /** Makes an overload of aten a composition: its kernel at the key PrivateUse3, in Python, is made
- * of calls of other ops, and those are repeated for calls of the same signature. Names as above. */
+ * of calls of other ops, and those are repeated for calls of the same signature. Names as above.
+ *  on_host  it also gets a kernel that runs it on the host, as an op without a row: at the key
+ *           PrivateUse2, for calls that the composition is not for. */
 nntile_status nntile_stub_register_composition(const char* aten_name, const char* overload,
-                                               nntile_error** error);
+                                               int on_host, nntile_error** error);
 
 /** The end of registration: structured ops that nobody registered become kernels on the host. */
 nntile_status nntile_stub_register_others(nntile_error** error);

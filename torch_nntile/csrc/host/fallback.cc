@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "host/fallback.h"
 
-#include <ATen/CPUGeneratorImpl.h>
-#include <ATen/native/CPUFallback.h>
 #include <torch/library.h>
 
 #include <algorithm>
-#include <chrono>
 #include <map>
 #include <set>
 #include <shared_mutex>
@@ -16,7 +13,6 @@
 #include "contract/device.h"
 #include "contract/notices.h"
 #include "contract/stub.h"
-#include "device/rng.h"
 #include "device/storage.h"
 #include "observe/recording.h"
 #include "shapes/structured.h"
@@ -55,43 +51,6 @@ bool is_tensor(c10::TypePtr type) {
     if (auto optional = type->cast<c10::OptionalType>()) type = optional->getElementType();
     if (auto list = type->cast<c10::ListType>()) type = list->getElementType();
     return type->kind() == c10::TypeKind::TensorType;
-}
-
-// The host's kernels know only the host's generators.
-void replace_generator(const FallbackOp& op, torch::jit::Stack* stack, size_t arguments) {
-    if (op.generator < 0) return;
-    c10::IValue& slot = torch::jit::peek(*stack, op.generator, arguments);
-    const auto given = slot.toOptional<at::Generator>();
-    if (given && given->device().type() != device_type) return;
-    const Draw d = draw_for_host(given, 1);
-    slot = at::detail::createCPUGenerator(d.seed ^ (d.offset * 0x9e3779b97f4a7c15u));
-}
-
-void run_now(const OperatorHandle& op, FallbackOp& known, torch::jit::Stack* stack) {
-    const size_t n = op.schema().arguments().size();
-    int64_t bytes = 0;
-    bool any_ours = false;
-    for (const c10::IValue& v : torch::jit::last(*stack, n))
-        each_tensor(v, [&](const at::Tensor& t) {
-            bytes += t.defined() ? static_cast<int64_t>(t.nbytes()) : 0;
-            any_ours |= t.defined() && ours(t);
-        });
-    // at::native::cpu_fallback takes any mix of devices
-    check_devices(op, torch::jit::last(*stack, n));
-    replace_generator(known, stack, n);
-    const auto start = std::chrono::steady_clock::now();
-    at::native::cpu_fallback(op, stack, /*error_on_views=*/true);
-    // It leaves results where the first tensor is, which may be a number on the CPU.
-    const auto& returns = op.schema().returns();
-    for (size_t r = 0; any_ours && r < returns.size(); ++r) {
-        c10::IValue& result = torch::jit::peek(*stack, r, returns.size());
-        if (!returns[r].alias_info())
-            result = map_tensors(result,
-                                 [](const at::Tensor& t) { return ours(t) ? t : t.to(device()); });
-    }
-    known.counter.nanoseconds += (std::chrono::steady_clock::now() - start).count();
-    known.counter.bytes += bytes;
-    ++known.counter.calls;
 }
 
 }  // namespace
@@ -244,6 +203,23 @@ void fallback_refused(const OperatorHandle& op, torch::jit::Stack* stack) {
     }
 }
 
+namespace {
+
+thread_local int64_t of_compositions = 0;
+
+// For a composition that is not for these operands.
+void of_composition(const OperatorHandle& op, torch::jit::Stack* stack) {
+    ++of_compositions;
+    run_backward_here();
+    Recording recording(known_op(op).name.c_str());
+    fallback_refused(op, stack);
+    recording.done();
+}
+
+}  // namespace
+
+int64_t compositions_on_host() { return of_compositions; }
+
 void set_fallback_mode(int value) { mode = value; }
 
 std::string fallback_report() {
@@ -270,6 +246,12 @@ TORCH_LIBRARY_IMPL(_, PrivateUse1, m) {
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
     for (const char* overload : overloads_with(NNTILE_STUB_ON_HOST))
         m.impl(overload, torch::CppFunction::makeFromBoxedFunction<&fallback>());
+}
+
+void register_composition_on_host(const char* name) {
+    static auto* library =
+        new torch::Library(torch::Library::IMPL, "aten", host_key, __FILE__, __LINE__);
+    library->impl(name, torch::CppFunction::makeFromBoxedFunction<&of_composition>());
 }
 
 void register_structured_on_host() {

@@ -61,6 +61,24 @@ bool is_view(const c10::FunctionSchema& schema);
 // Records the op as a host function. False: it has no such form, nothing was recorded.
 bool record_on_host(const c10::OperatorHandle& op, FallbackOp& known, torch::jit::Stack* stack);
 
+// Runs the op on the host now, on copies of its operands; `key` names PyTorch's kernel. What the op
+// has written goes back into the operands, results go to the device, or where the call names one.
+// copies: one operand may be on the CPU.
+void run_now(const c10::OperatorHandle& op, FallbackOp& known, torch::jit::Stack* stack,
+             c10::DispatchKey key = c10::DispatchKey::CPU, bool copies = false);
+
+// A tensor of any kind on another device; a tensor of the device becomes what an op has made of its
+// copy on the host.
+at::Tensor moved(const at::Tensor& t, c10::Device to);
+void become(const at::Tensor& t, const at::Tensor& host);
+
+// The key at which an overload of a composition ("elu.out") runs on the host; no device of
+// PyTorch's has it.
+inline constexpr auto host_key = c10::DispatchKey::PrivateUse2;
+void register_composition_on_host(const char* name);
+// How many calls of this thread came there. PyTorch tells nobody of a call that is passed on.
+int64_t compositions_on_host();
+
 // Structured ops without a kernel of the device run on the host as they are called. PyTorch's
 // kernel for all devices would call their out= form with a result like the operands before they are
 // cast.

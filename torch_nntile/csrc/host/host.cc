@@ -28,8 +28,8 @@ namespace {
 using at::Tensor;
 using c10::IValue;
 
-struct HostCall {
-    HostCall(const c10::OperatorHandle& op, Shapes results, FallbackCounter* counter)
+struct KeptCall {
+    KeptCall(const c10::OperatorHandle& op, Shapes results, FallbackCounter* counter)
         : op(op), results(std::move(results)), counter(counter) {}
 
     c10::OperatorHandle op;
@@ -70,7 +70,7 @@ at::DimVector sizes_of_part(c10::IntArrayRef whole, bool batched, int64_t rows) 
 }
 
 // The CPU tensor on a block in the place of a stand-in.
-Tensor on_block(const HostCall& call, const Tensor& stand_in, bool batched, int64_t rows,
+Tensor on_block(const KeptCall& call, const Tensor& stand_in, bool batched, int64_t rows,
                 void* data) {
     for (const Tensor& t : call.overlapping)
         if (t.is_same(stand_in))
@@ -81,14 +81,14 @@ Tensor on_block(const HostCall& call, const Tensor& stand_in, bool batched, int6
                  is_channels_last(stand_in));
 }
 
-size_t block_bytes(const HostCall& call, const Tensor& stand_in) {
+size_t block_bytes(const KeptCall& call, const Tensor& stand_in) {
     for (const Tensor& t : call.overlapping)
         if (t.is_same(stand_in)) return t.storage().nbytes();
     return stand_in.nbytes();
 }
 
 // The call with blocks for its tensors. What the op changes is copied to the output block first.
-torch::jit::Stack with_blocks(const HostCall& call, int64_t rows, void* const* data,
+torch::jit::Stack with_blocks(const KeptCall& call, int64_t rows, void* const* data,
                               void* const** results) {
     torch::jit::Stack stack;
     void *const *in = data, *const *out = data + call.inputs;
@@ -128,7 +128,7 @@ void resolve(const Tensor& t) {
 }
 
 // rows: of this part of a batch; accumulate: results are added to what is in their blocks.
-void run(const HostCall& call, int64_t rows, bool accumulate, void* const* data) {
+void run(const KeptCall& call, int64_t rows, bool accumulate, void* const* data) {
     const at::NoGradGuard no_grad;
     const at::AutoDispatchBelowADInplaceOrView below_autograd;
     void* const* out = nullptr;
@@ -163,7 +163,7 @@ void run(const HostCall& call, int64_t rows, bool accumulate, void* const* data)
 
 int run_host(void* user, const int64_t* /*starts*/, const int64_t* sizes, int accumulate,
              void* const* data, char* error_text) {
-    const auto& call = *static_cast<const HostCall*>(user);
+    const auto& call = *static_cast<const KeptCall*>(user);
     const int64_t batch = call.dims ? sizes[0] : 1;
     use_one_thread();
     const auto start = std::chrono::steady_clock::now();
@@ -233,7 +233,7 @@ void resize_outs(const c10::OperatorHandle& op, Arguments arguments, const Shape
 }
 
 // Fills the call and its operands from the arguments; what the op changes goes to outputs too.
-void take_arguments(HostCall& call, const FallbackOp& known, Arguments arguments,
+void take_arguments(KeptCall& call, const FallbackOp& known, Arguments arguments,
                     Operands& operands, std::vector<Tensor>& outputs) {
     for (size_t k = 0; k < arguments.size(); ++k) {
         // Of an out= argument whose block is all of its storage, the rest must stay.
@@ -275,7 +275,7 @@ bool quantises(const c10::FunctionSchema& schema, Arguments arguments) {
 }
 
 // The returns of the call: arguments that it writes, or new tensors.
-std::vector<IValue> make_results(const HostCall& call, Arguments arguments,
+std::vector<IValue> make_results(const KeptCall& call, Arguments arguments,
                                  std::vector<Tensor>& outputs) {
     const auto& schema = call.op.schema();
     std::vector<IValue> results;
@@ -298,7 +298,7 @@ std::vector<IValue> make_results(const HostCall& call, Arguments arguments,
 
 // Makes the call one that may be done in parts, along axis 0, the batch: dim 0 of operands that
 // have it. Empty: it is one task. Sums of short floats would lose digits.
-std::vector<int64_t> find_axes(HostCall& call, const FallbackOp& known, Arguments arguments,
+std::vector<int64_t> find_axes(KeptCall& call, const FallbackOp& known, Arguments arguments,
                                const Operands& operands) {
     const BatchDims& dims = known.batch;
     if (dims.arguments.empty() || !call.overlapping.empty()) return {};
@@ -362,7 +362,7 @@ bool record_on_host(const c10::OperatorHandle& op, FallbackOp& known, torch::jit
     if (gives_nothing(*shapes)) return false;
     resize_outs(op, arguments, *shapes);
 
-    auto call = std::make_unique<HostCall>(op, *shapes, &known.counter);
+    auto call = std::make_unique<KeptCall>(op, *shapes, &known.counter);
     Operands operands;
     std::vector<Tensor> outputs;
     take_arguments(*call, known, arguments, operands, outputs);
@@ -386,7 +386,7 @@ bool record_on_host(const c10::OperatorHandle& op, FallbackOp& known, torch::jit
     function.signature = std::hash<std::string>()(name);
     function.run = &run_host;
     function.user = call.release();  // owned by the recorder from here on
-    function.destroy = [](void* user) { delete static_cast<HostCall*>(user); };
+    function.destroy = [](void* user) { delete static_cast<KeptCall*>(user); };
     function.axes = axes.empty() ? nullptr : axes.data();
     torch_nntile::call(nntile_record_function, record(), &function, operands.data(), inputs,
                        outputs.size());

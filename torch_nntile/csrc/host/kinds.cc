@@ -3,149 +3,30 @@
 // What looks at their parts, or joins parts, is PyTorch's own code, which calls ops of the parts on
 // any device; it is registered for those that PyTorch knows. All else runs on the host, at once, on
 // a tensor of the same kind.
-#include <ATen/SparseCsrTensorUtils.h>
-#include <ATen/core/LegacyTypeDispatch.h>
-#include <ATen/native/SparseTensorUtils.h>
-#include <ATen/ops/_sparse_coo_tensor_unsafe.h>
-#include <ATen/quantized/QTensorImpl.h>
 #include <torch/library.h>
 
-#include <chrono>
 #include <cstring>
 #include <set>
 #include <string>
 
-#include "contract/boxed.h"
+#include "contract/callers_thread.h"
 #include "contract/device.h"
-#include "device/storage.h"
 #include "host/fallback.h"
+#include "observe/recording.h"
 
 namespace torch_nntile {
 namespace {
 
 using at::Tensor;
-using at::sparse::get_sparse_impl;
-using at::sparse_csr::get_sparse_csr_impl;
 using c10::DispatchKey;
 
-bool is_coo(const Tensor& t) { return t.layout() == c10::kSparse; }
-
-// The storage of a quantised tensor as plain bytes, and a quantised tensor over such bytes.
-Tensor bytes_of(const Tensor& q) {
-    const DispatchKey key = ours(q) ? DispatchKey::PrivateUse1 : DispatchKey::CPU;
-    Tensor bytes = at::detail::make_tensor<c10::TensorImpl>(
-        c10::Storage(q.storage()), c10::DispatchKeySet(key), caffe2::TypeMeta::Make<uint8_t>());
-    bytes.unsafeGetTensorImpl()->set_sizes_contiguous({static_cast<int64_t>(q.storage().nbytes())});
-    return bytes;
-}
-
-Tensor quantized_over(const Tensor& bytes, const Tensor& like) {
-    const DispatchKey key =
-        ours(bytes) ? DispatchKey::QuantizedPrivateUse1 : DispatchKey::QuantizedCPU;
-    Tensor q = at::detail::make_tensor<at::QTensorImpl>(c10::Storage(bytes.storage()),
-                                                        c10::DispatchKeySet(key), like.dtype(),
-                                                        at::get_qtensorimpl(like)->quantizer());
-    q.unsafeGetTensorImpl()->set_storage_offset(like.storage_offset());
-    q.unsafeGetTensorImpl()->set_sizes_and_strides(like.sizes(), like.strides());
-    return q;
-}
-
-void set_parts(const Tensor& compressed, const Tensor& from, c10::Device where) {
-    auto* parts = get_sparse_csr_impl(from);
-    get_sparse_csr_impl(compressed)
-        ->set_member_tensors(parts->compressed_indices().to(where),
-                             parts->plain_indices().to(where), parts->values().to(where),
-                             from.sizes());
-}
-
-Tensor moved(const Tensor& t, c10::Device where) {
-    if (t.device().type() == where.type()) return t;
-    if (is_coo(t)) {
-        auto* parts = get_sparse_impl(t);
-        return at::_sparse_coo_tensor_unsafe(parts->indices().to(where), parts->values().to(where),
-                                             t.sizes(), t.options().device(where),
-                                             parts->coalesced());
-    }
-    if (at::sparse_csr::is_sparse_compressed(t)) {
-        const DispatchKey key =
-            where.is_cpu() ? DispatchKey::SparseCsrCPU : DispatchKey::SparseCsrPrivateUse1;
-        Tensor made = at::detail::make_tensor<at::SparseCsrTensorImpl>(
-            c10::DispatchKeySet(key), where, t.layout(), t.dtype());
-        set_parts(made, t, where);
-        return made;
-    }
-    if (t.is_quantized()) return quantized_over(bytes_of(t).to(where), t);
-    return t.to(where);
-}
-
-// Some kernels keep what a gradient needs only if their operands ask for one: places of maxima.
-Tensor on_cpu(const Tensor& t) {
-    Tensor host = moved(t, at::kCPU);
-    if (t.requires_grad() && !host.is_same(t)) host.unsafeGetTensorImpl()->set_requires_grad(true);
-    return host;
-}
-
-// A tensor of the device becomes what an op made of its copy on the host.
-void become(const Tensor& t, const Tensor& host) {
-    if (is_coo(t)) {
-        auto *to = get_sparse_impl(t), *from = get_sparse_impl(host);
-        to->raw_resize_(from->sparse_dim(), from->dense_dim(), host.sizes());
-        to->set_indices_and_values_unsafe(from->indices().to(device()),
-                                          from->values().to(device()));
-        to->set_coalesced(from->coalesced());
-    } else if (at::sparse_csr::is_sparse_compressed(t)) {
-        set_parts(t, host, device());
-    } else if (t.is_quantized()) {
-        if (t.storage().nbytes() != host.storage().nbytes())
-            resize_storage(*t.storage().unsafeGetStorageImpl(), host.storage().nbytes());
-        bytes_of(t).copy_(bytes_of(host));
-        t.unsafeGetTensorImpl()->set_storage_offset(host.storage_offset());
-        t.unsafeGetTensorImpl()->set_sizes_and_strides(host.sizes(), host.strides());
-        at::get_qtensorimpl(t)->set_quantizer_(at::get_qtensorimpl(host)->quantizer());
-    } else {
-        if (!t.is_nested()) t.resize_(host.sizes());
-        t.copy_(host);
-    }
-}
-
-template <bool copies>  // it may have one side on the CPU
+template <DispatchKey cpu_key, bool copies>
 void on_host(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
     FallbackOp& known = admit_op(op);
-    const at::AutoDispatchBelowADInplaceOrView below_autograd;
-    const c10::FunctionSchema& schema = op.schema();
-    const auto start = std::chrono::steady_clock::now();
-    const torch::jit::Stack given = torch::jit::pop(*stack, schema.arguments().size());
-    const c10::Device cpu(at::kCPU);
-    // The result is to be on the host; the user names a device
-    bool stays = false, crosses = copies;
-    torch::jit::Stack host;
-    for (const c10::IValue& v : given) {
-        crosses |= v.isDevice();
-        stays |= v.isDevice() && v.toDevice().is_cpu();
-        host.push_back(v.isDevice() ? c10::IValue(cpu) : map_tensors(v, on_cpu));
-    }
-    if (!crosses) check_devices(op, given);
-    const torch::jit::Stack arguments = host;
-    op.callBoxed(host);
-    for (size_t k = 0; k < given.size(); ++k) {
-        if (!known.written[k]) continue;
-        std::vector<Tensor> results;
-        each_tensor(arguments[k], [&](const Tensor& t) { results.push_back(t); });
-        size_t i = 0;
-        each_tensor(given[k], [&](const Tensor& t) {
-            if (t.defined() && ours(t)) become(t, results[i]);
-            ++i;
-        });
-    }
-    for (size_t r = 0; r < host.size(); ++r) {
-        const int k = argument_of(schema, schema.returns()[r]);
-        stack->push_back(
-            k >= 0  ? given[k]
-            : stays ? host[r]
-                    : map_tensors(host[r], [](const Tensor& t) { return moved(t, device()); }));
-    }
-    known.counter.nanoseconds += (std::chrono::steady_clock::now() - start).count();
-    ++known.counter.calls;
+    run_backward_here();
+    Recording recording(known.name.c_str());
+    run_now(op, known, stack, cpu_key, copies);
+    recording.done();
 }
 
 // PyTorch's kernel for one of its devices, which does not ask where the parts are.
@@ -156,8 +37,9 @@ void of(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
 
 template <DispatchKey cpu_key>
 void part_or_host(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
-    is_view(op.schema()) && op.hasKernelForDispatchKey(cpu_key) ? of<cpu_key>(op, stack)
-                                                                : on_host<false>(op, stack);
+    is_view(op.schema()) && op.hasKernelForDispatchKey(cpu_key)
+        ? of<cpu_key>(op, stack)
+        : on_host<cpu_key, false>(op, stack);
 }
 
 // parts: overloads whose kernel for the CPU needs no data on the host.
@@ -166,7 +48,7 @@ void register_kind(torch::Library& m, const std::set<std::string>& parts) {
     for (const std::string& name : parts)
         m.impl(name.c_str(), torch::CppFunction::makeFromBoxedFunction<&of<cpu_key>>());
     if (!parts.count("copy_"))
-        m.impl("copy_", torch::CppFunction::makeFromBoxedFunction<&on_host<true>>());
+        m.impl("copy_", torch::CppFunction::makeFromBoxedFunction<&on_host<cpu_key, true>>());
     // What is a composition for dense tensors, like linear, does not reach the fallback.
     auto& dispatcher = c10::Dispatcher::singleton();
     for (const c10::OperatorName& name : dispatcher.getAllOpNames()) {

@@ -14,6 +14,7 @@
 #include "contract/device.h"
 #include "contract/errors.h"
 #include "contract/operand.h"
+#include "host/fallback.h"
 #include "rows/implement.h"
 #include "rows/tape.h"
 #include "shapes/shape.h"
@@ -120,9 +121,10 @@ private:
 
 }  // namespace
 
-void register_composition(const char* aten_name, const char* overload) {
+void register_composition(const char* aten_name, const char* overload, bool on_host) {
     const std::string name = *overload ? std::string(aten_name) + "." + overload : aten_name;
     implement(name, std::make_unique<Composition>());
+    if (on_host) register_composition_on_host(name.c_str());
 }
 
 }  // namespace torch_nntile

@@ -7,6 +7,7 @@ namespace torch_nntile {
 
 // The overload's kernel of the device becomes one that repeats calls. Its kernel in Python stands
 // at the key PrivateUse3, of which there are no tensors.
-void register_composition(const char* aten_name, const char* overload);
+// on_host: it can run there, too, at host_key.
+void register_composition(const char* aten_name, const char* overload, bool on_host);
 
 }  // namespace torch_nntile

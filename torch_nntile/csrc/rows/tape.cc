@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "contract/device.h"
+#include "host/fallback.h"
 
 namespace torch_nntile {
 namespace {
@@ -219,6 +220,7 @@ bool Tape::can_be_written() { return !writer && at::isRecordFunctionEnabled(); }
 std::shared_ptr<const Tape> Tape::of(torch::jit::Stack& stack, size_t arguments,
                                      const std::function<void()>& function) {
     Writer w;
+    const int64_t on_host = compositions_on_host();
     const size_t below = stack.size() - arguments;
     w.take(torch::jit::last(stack, arguments));
     {
@@ -227,7 +229,7 @@ std::shared_ptr<const Tape> Tape::of(torch::jit::Stack& stack, size_t arguments,
     }
     auto tape = std::make_shared<Tape>();
     const Arguments results = Arguments(stack).slice(below);
-    if (!w.finish(results, tape->results_)) return nullptr;
+    if (compositions_on_host() != on_host || !w.finish(results, tape->results_)) return nullptr;
     tape->calls_ = std::move(w.calls);
     tape->tensors_ = w.count();
     return tape;
