@@ -134,8 +134,11 @@ def build_editable(
 ) -> str:
     """As PEP 660 says."""
     name: str = meson_editable(wheel_directory, config_settings, metadata_directory)
-    rewrite(
-        Path(wheel_directory) / name,
-        lambda file, data, _: data + SAYS_SO.encode() if file == LOADER else data,
-    )
+
+    def change(file: str, data: bytes, _: list[str]) -> bytes:
+        # A later meson-python may have other names: then it compiles in silence.
+        known = all(f"def {method}(".encode() in data for method in ("_rebuild", "_work_to_do"))
+        return data + SAYS_SO.encode() if file == LOADER and known else data
+
+    rewrite(Path(wheel_directory) / name, change)
     return name
