@@ -105,7 +105,12 @@ void Writer::begin(const at::RecordFunction& function) {
     const auto op = name ? c10::Dispatcher::singleton().findOp(*name) : std::nullopt;
     if (!op) return;  // a range of a profiler
     const Arguments all = function.inputs();
-    const Arguments inputs = all.slice(all.size() - op->schema().arguments().size());
+    const size_t n = op->schema().arguments().size();
+    if (all.size() < n) {
+        follows_ = false;
+        return;
+    }
+    const Arguments inputs = all.slice(all.size() - n);
     const bool from_device = any_ours(inputs);
     if (from_device &&
         (op->hasTag(at::Tag::data_dependent_output) || op->hasTag(at::Tag::dynamic_output_shape)))
