@@ -192,9 +192,9 @@ private:
         for (size_t k = 0; k < n_in; ++k) task.operands.push_back(input_at(k, segments, first));
         for (size_t k = 0; k < n_out; ++k) {
             const DType dtype = blocks_.dtypes[k];
-            // Of a part, the others stay
-            const bool part =
-                blocks_.placed && product(task.sizes) * size_of(dtype) < tiles_[outs[k].tile].bytes;
+            // Of a part, the others stay. A result that nobody reads has no tile.
+            const bool part = blocks_.placed && outs[k].tile != none &&
+                              product(task.sizes) * size_of(dtype) < tiles_[outs[k].tile].bytes;
             task.operands.push_back(operand_of(
                 view_.n_in + k, outs[k], dtype,
                 (accumulate && k < view_.own_out) || part ? Access::read_write : Access::write));
