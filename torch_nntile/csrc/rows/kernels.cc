@@ -11,6 +11,7 @@
 #include <mutex>
 #include <string>
 #include <unordered_map>
+
 #include "contract/boxed.h"
 #include "contract/device.h"
 #include "contract/errors.h"
