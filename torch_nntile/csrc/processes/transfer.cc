@@ -11,6 +11,7 @@
 #include <cstring>
 #include <deque>
 #include <thread>
+#include <utility>
 
 #include "contract/errors.h"
 #include "contract/one_thread.h"
@@ -111,13 +112,15 @@ void Transport::wait(const Work& with_peer) {
 }
 
 void Transport::close(std::string reason) {
-    Host collectives, peers;  // without the lock: connections end with them
     std::lock_guard lock(mutex_);
     if (!collectives_) return;
     reason_ = std::move(reason);
-    collectives = std::move(collectives_);
-    peers = std::move(peers_);
-    for (const Work& work : waiting_) work->abort();
+    // Elsewhere: a thread of a carrier cannot end it, and to end it takes as long as what is under
+    // way.
+    sleepers().run([collectives = std::exchange(collectives_, nullptr),
+                    peers = std::exchange(peers_, nullptr), waiting = waiting_] {
+        for (const Work& work : waiting) work->abort();
+    });
 }
 
 at::Tensor Block::at(void* data) const {
@@ -150,8 +153,8 @@ Transfer::Work Transfer::travel(void* const* data) {
 void Transfer::lose(const std::string& why) {
     begun = true;
     const std::string text = name + ": " + who + ": " + why;
+    transport->close(text);
     if (ended) ended(std::make_exception_ptr(std::runtime_error(text)));
-    sleepers().run([transport = transport, text] { transport->close(text); });
 }
 
 Transfer::~Transfer() {
@@ -167,8 +170,7 @@ void Transfer::end(nntile_task* task, std::exception_ptr error) {
     if (status != NNTILE_OK) {
         text = who + ": " + nntile_error_message(found);
         const std::string named = name + ": " + text;
-        // Not here: a thread of the carrier cannot end it.
-        sleepers().run([transport = transport, named] { transport->close(named); });
+        transport->close(named);  // before others hear of it: what they record next is refused
         error = std::make_exception_ptr(std::runtime_error(named));
     }
     nntile_error_destroy(found);

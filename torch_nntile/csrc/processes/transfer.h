@@ -34,7 +34,8 @@ public:
     Host collectives() const;
     Host peers() const;
     void wait(const Work& with_peer);
-    void close(std::string reason);  // the first reason counts; may wait for what is under way
+    // From now on nothing can begin; the connections end soon after. The first reason counts.
+    void close(std::string reason);
 
 private:
     void check_open() const;
