@@ -12,8 +12,9 @@ namespace {
 
 constexpr Limits few{1000, false}, alone{1000, true};
 
-bool ends(Scope scope, Event event, size_t calls, int64_t bytes = 0, Limits limits = few) {
-    const Waiting graph{calls, bytes};
+bool ends(Scope scope, Event event, size_t calls, int64_t bytes = 0, Limits limits = few,
+          int64_t traffic = 1 << 20) {
+    const Waiting graph{calls, bytes, traffic};
     const bool first = should_end(graph, event, policy_of(scope, limits));
     CHECK(first == should_end(graph, event, policy_of(scope, limits)));
     return first;

@@ -95,8 +95,9 @@ void Recorder::op(const OpRow& row, std::span<const Operand> operands, size_t n_
     const bool passes = row.rule == schema::Rule::compose && !scopes_.has(Scope::composition);
     begin_call(row.rule == schema::Rule::contract || passes);
     graph_.place = place;
-    const int64_t result_bytes = bytes_of(operands.subspan(n_inputs));
-    if (copy_bytes(row.name, operands)) return finish_call(result_bytes);
+    const int64_t result_bytes = bytes_of(operands.subspan(n_inputs)),
+                  input_bytes = bytes_of(operands.first(n_inputs));
+    if (copy_bytes(row.name, operands)) return finish_call(result_bytes, input_bytes);
     std::vector<Operand> permuted;
     std::vector<Dims> space;
     if (permute_map(row, operands, n_inputs, permuted, space)) operands = permuted;
@@ -126,7 +127,7 @@ void Recorder::op(const OpRow& row, std::span<const Operand> operands, size_t n_
           outputs.size(), " outputs given, the op has ", results.size());
     for (size_t k = 0; k < outputs.size(); ++k)
         if (outputs[k].kind == Operand::Kind::tensor) write_operand(outputs[k], results[k]);
-    finish_call(result_bytes);
+    finish_call(result_bytes, input_bytes);
 }
 
 void Recorder::host(HostCall call, std::span<const Operand> operands, size_t n_inputs,
@@ -147,7 +148,7 @@ void Recorder::host(HostCall call, std::span<const Operand> operands, size_t n_i
     for (size_t k = 0; k < wanted.size(); ++k)
         if (operands[n_inputs + k].kind == Operand::Kind::tensor)
             write_operand(operands[n_inputs + k], results[k]);
-    finish_call(bytes_of(operands.subspan(n_inputs)), effect);
+    finish_call(bytes_of(operands.subspan(n_inputs)), bytes_of(operands.first(n_inputs)), effect);
 }
 
 static void check_bytes(std::string_view op, const Operand& o, size_t bytes) {
@@ -188,7 +189,7 @@ void Recorder::write(const Operand& target, const void* host, size_t bytes) {
             graph_.inputs.size() - 1,
             Hash().add(std::string_view(static_cast<const char*>(host), bytes)));
     write_operand(target, data);
-    finish_call(static_cast<int64_t>(bytes));
+    finish_call(static_cast<int64_t>(bytes), 0);
 }
 
 void Recorder::read(const Operand& source, void* host, size_t bytes) {

@@ -166,7 +166,7 @@ private:
     void mark_outputs(graph::Graph& graph) const;
     graph::Graph as_if_it_ended() const;  // a copy of the open graph, for who looks at it
     void begin_call(bool heavy);
-    void finish_call(int64_t result_bytes, bool effect = false);
+    void finish_call(int64_t result_bytes, int64_t input_bytes, bool effect = false);
     bool ends_at(Event event);
     void watch();
     void end_watch();

@@ -32,17 +32,19 @@ struct Limits {
 struct Policy {
     size_t calls;   // so many calls
     int64_t bytes;  // more bytes of results
-    bool heavy;     // a call that begins the next graph: a product, a function of the host
+    bool heavy;     // a call that begins the next graph: a product, a function of the host; unless
+                    // what waits takes workers less time than it costs to submit it
     bool idle;      // nobody calls, and nothing runs
 };
 Policy policy_of(Scope scope, const Limits& limits);
 
 struct Waiting {
     size_t calls = 0;
-    int64_t bytes = 0;  // of results that somebody holds
+    int64_t bytes = 0;    // of results that somebody holds
+    int64_t traffic = 0;  // bytes that its calls read and write
 };
 enum class Event : uint8_t {
-    heavy_call,  // is about to be recorded
+    heavy_call,  // is about to be recorded: workers may begin with what waits
     recorded,    // a call was, or a scope has ended
     effect,      // a call was for which others may wait, as for data that goes to another process
     idle,

@@ -25,9 +25,10 @@ void Recorder::begin_call(bool heavy) {
     if (heavy && ends_at(Event::heavy_call)) flush();
 }
 
-void Recorder::finish_call(int64_t result_bytes, bool effect) {
+void Recorder::finish_call(int64_t result_bytes, int64_t input_bytes, bool effect) {
     ++ops_recorded;
     ++waiting_.calls;
+    waiting_.traffic += input_bytes + result_bytes;
     if (!at_once()) return;
     waiting_.bytes += result_bytes;
     if (ends_at(effect ? Event::effect : Event::recorded)) return flush(Failure::of_call);
