@@ -115,6 +115,19 @@ void made_first() {
     }
 }
 
+// What is put together for the answer whether a node writes in place is known to the tasks, too.
+void gathered_for_a_place() {
+    std::string graph = "graph {\n  %0 : bool[cut=3, 4, 2] = input stored [3, 4, 2]\n";
+    graph +=
+        "  %1 : bool[2, 3, 4] = view of %0 sizes (2, 3, 4) strides (1, 8, 2) offset 0\n"
+        "  %2 : i64[3] = input stored [3]\n"
+        "  %3 : bool[2, 3, 4] = index(%1, %2) {dims = (1,), wrap = 1}\n"
+        "  %4 : bool[4, 3, 2] = empty() {sizes = (4, 3, 2)}\n"
+        "  %5 : bool[4, 3, 2] = view_write(%4, %3) {strides = (1, 2, 6), offset = 0}\n"
+        "  return %5\n  cut cut (1, 1, 1)\n}\n";
+    CHECK(lowered(graph.c_str()).tiles.tasks.size() > 3);  // reads no tile behind the list's end
+}
+
 // Parts of the same rows are one task; what overlaps, or reads what is written, is a task by
 // itself.
 void parts_of_rows() {
@@ -218,6 +231,7 @@ int main() {
     nntile::in_place();
     nntile::copies();
     nntile::made_first();
+    nntile::gathered_for_a_place();
     nntile::parts_of_rows();
     nntile::the_base_is_read_last();
     nntile::rows_in_their_order();

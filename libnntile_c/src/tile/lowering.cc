@@ -154,9 +154,11 @@ void Lowering::add_tasks_of(uint32_t number, const graph::Node& node, const Oper
 // Whatever dims merge there. A sum of parts may need more digits on the way than the result has.
 bool Lowering::fits_place(uint32_t number, const graph::Node& node, const OperandTiles& place) {
     const NodeView view(graph_, tiling_, number, node);
-    return view.count(schema::LabelKind::reduce) == 1 && node.row->rule != schema::Rule::contract &&
-           view.cuts[view.n_in] == tiling_.values[node.outputs[0]].cuts &&  // the place's
-           lower_node(view, bind_operands(view, &place), out_.tiles.tiles);
+    if (view.count(schema::LabelKind::reduce) != 1 || node.row->rule == schema::Rule::contract ||
+        view.cuts[view.n_in] != tiling_.values[node.outputs[0]].cuts)  // the place's
+        return false;
+    const NodeTiles blocks = bind_operands(view, &place);  // may make tiles: before their list
+    return lower_node(view, blocks, out_.tiles.tiles).has_value();
 }
 
 Lowered Lowering::run() {
