@@ -93,7 +93,8 @@ void Recorder::op(const OpRow& row, std::span<const Operand> operands, size_t n_
     check_operands(row.name, operands, place);
     // What a composition has of passes is one graph: a mean runs with what made its operand.
     const bool passes = row.rule == schema::Rule::compose && !scopes_.has(Scope::composition);
-    begin_call(row.rule == schema::Rule::contract || passes);
+    begin_call(row.rule == schema::Rule::contract || passes ? std::optional(Event::heavy_call)
+                                                            : std::nullopt);
     graph_.place = place;
     const int64_t result_bytes = bytes_of(operands.subspan(n_inputs)),
                   input_bytes = bytes_of(operands.first(n_inputs));
@@ -134,7 +135,7 @@ void Recorder::host(HostCall call, std::span<const Operand> operands, size_t n_i
                     Place place) {
     std::lock_guard lock(mutex_);
     check_operands(call.host.name, operands, place);
-    begin_call(true);
+    begin_call(Event::effect);
     graph_.place = place;
     SmallVector<uint32_t, 6> inputs;
     for (size_t k = 0; k < n_inputs; ++k) inputs.push_back(read_operand(operands[k]));

@@ -165,7 +165,7 @@ private:
     void check_no_capture(const char* what) const;
     void mark_outputs(graph::Graph& graph) const;
     graph::Graph as_if_it_ended() const;  // a copy of the open graph, for who looks at it
-    void begin_call(bool heavy);
+    void begin_call(std::optional<Event> event = {});
     void finish_call(int64_t result_bytes, int64_t input_bytes, bool effect = false);
     bool ends_at(Event event);
     void watch();

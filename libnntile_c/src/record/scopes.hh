@@ -32,8 +32,8 @@ struct Limits {
 struct Policy {
     size_t calls;   // so many calls
     int64_t bytes;  // more bytes of results
-    bool heavy;     // a call that begins the next graph: a product, a function of the host; unless
-                    // what waits takes workers less time than it costs to submit it
+    bool heavy;     // a call that begins the next graph: a function of the host, and a product if
+                    // what waits takes workers longer than it costs to submit it
     bool idle;      // nobody calls, and nothing runs
 };
 Policy policy_of(Scope scope, const Limits& limits);
@@ -46,7 +46,7 @@ struct Waiting {
 enum class Event : uint8_t {
     heavy_call,  // is about to be recorded: workers may begin with what waits
     recorded,    // a call was, or a scope has ended
-    effect,      // a call was for which others may wait, as for data that goes to another process
+    effect,      // of a call of the host: it begins with what is there, and others may wait for it
     idle,
 };
 bool should_end(const Waiting& graph, Event event, const Policy& scope);

@@ -18,11 +18,11 @@ bool Recorder::ends_at(Event event) {
                       policy_of(scopes_.now(), {bytes, !settings().windows || bytes < 0}));
 }
 
-void Recorder::begin_call(bool heavy) {
+void Recorder::begin_call(std::optional<Event> event) {
     bury();
     last_writes_.clear();
     if (at_once()) executor_->start();
-    if (heavy && ends_at(Event::heavy_call)) flush();
+    if (event && ends_at(*event)) flush();
 }
 
 void Recorder::finish_call(int64_t result_bytes, int64_t input_bytes, bool effect) {
