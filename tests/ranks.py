@@ -10,6 +10,7 @@ next question starts new ones.
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import os
 import selectors
@@ -90,7 +91,7 @@ class Ranks:
 
     def ask(self, what: str, limit: float, others: float = 10) -> list[Answer]:
         """Each process runs `what` in a folder of its own for this question. When one has failed,
-        the others have `others` seconds."""
+        the others have `others` seconds. Who is silent says where its threads are."""
         self.start()
         with tempfile.TemporaryDirectory() as folder:
             for p in self._processes:
@@ -122,6 +123,10 @@ class Ranks:
                     answers[key.data] = Answer(*json.loads(line)) if line else self._ended(key.data)
                     if answers[key.data].state not in ("ok", "skipped"):
                         end = min(end, time.monotonic() + others)
+        for rank in set(range(self.size)) - set(answers):
+            self._processes[rank].send_signal(signal.SIGUSR1)  # it says where it is
+        if len(answers) < self.size:
+            time.sleep(1)
         return [answers.get(r) or Answer("silent", self.said(r)) for r in range(self.size)]
 
     def _ended(self, rank: int) -> Answer:
@@ -140,6 +145,7 @@ def serve(run: Callable[[str, Path], Any]) -> None:
     """In a process of Ranks: answers until there are no more questions."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what tests print is no answer
+    faulthandler.register(signal.SIGUSR1)
     for line in sys.stdin:
         what, folder = json.loads(line)
         answers.write(json.dumps(_answer(run, what, Path(folder))) + "\n")
