@@ -302,15 +302,16 @@ int MapEngine::check_input(const Step& step, const void* input, int64_t n) const
 int MapEngine::run_compute(const Step& step, int64_t n) {
     const void* in[max_instruction_operands];
     void* out[max_instruction_operands];
-    bool uniform[max_instruction_operands], bf16[2 * max_instruction_operands];
+    bool uniform[max_instruction_operands];
+    Stored stored[2 * max_instruction_operands];
     for (int k = 0; k < step.n_in; ++k) {
         in[k] = slots[step.in[k]].at;
         uniform[k] = slots[step.in[k]].uniform;
-        bf16[k] = slots[step.in[k]].bf16;
+        stored[k] = slots[step.in[k]].stored;
     }
     for (int k = 0; k < step.n_out; ++k) {
         out[k] = slots[step.out[k]].at;
-        bf16[step.n_in + k] = slots[step.out[k]].bf16;
+        stored[step.n_in + k] = slots[step.out[k]].stored;
     }
     if (step.check != MapCheck::none)
         if (int status = check_input(step, in[step.checked], uniform[step.checked] ? map_block : n))
@@ -318,7 +319,7 @@ int MapEngine::run_compute(const Step& step, int64_t n) {
     const int64_t* index =
         index_slot < 0 ? nullptr : reinterpret_cast<const int64_t*>(slots[index_slot].at);
     step.loop(
-        {n, in, uniform, out, bf16, args.params.data() + step.first_param, index, step.dtype});
+        {n, in, uniform, out, stored, args.params.data() + step.first_param, index, step.dtype});
     return 0;
 }
 

@@ -45,7 +45,7 @@ private:
         int16_t buffer;  // -1: direct, or released
         bool pinned;     // holds an invariant or the index
         bool uniform;    // one element, map_block times
-        bool bf16;       // direct, and the loop converts it
+        Stored stored;   // converted by the loop only where it is direct
         std::byte* at;
     };
     struct Step {

@@ -2,18 +2,23 @@
 // What a primitive gets from the map engine: contiguous registers of its compute type.
 #pragma once
 
+#include "kernels/convert.hh"
 #include "kernels/isa.hh"
 
 namespace nntile::kernels {
 
+// How an operand lies where a loop reads or writes it.
+struct Stored {
+    Convert convert = nullptr;  // nullptr: as the loop computes
+    int64_t bytes = 0;          // of an element
+};
 struct Loop {
     int64_t n;
     const void* const* in;
     // An input whose elements are all equal: only the first `map_block` are there
     const bool* uniform;
-    void* const* out;  // may equal inputs
-    // Of inputs, then outputs: they are bf16 where they lie, of a loop in f32 that is by_blocks
-    const bool* bf16;
+    void* const* out;      // may equal inputs
+    const Stored* stored;  // inputs, then outputs; only loops that are by_blocks convert
     const Param* params;
     const int64_t* index;  // of each element; only if the row uses it
     DType result;          // dtype of the first output

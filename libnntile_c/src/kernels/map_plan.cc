@@ -135,10 +135,11 @@ bool MapEngine::may_be_uniform(int reg) const {
     });
 }
 
-// Whether a block of bf16 is read or written by one instruction, whose loop takes it as it is.
+// Whether a block is read or written by one instruction, whose loop converts it.
 bool MapEngine::is_converted_by_loop(int block) const {
-    if (args.blocks[block].dtype != DType::bf16) return false;
+    const DType dtype = args.blocks[block].dtype;
     const bool is_input = block < program.n_in;
+    if (!is_input && dtype != DType::bf16 && dtype != DType::f16) return false;
     const int reg = is_input ? block : block - program.n_in + program.n_registers - program.n_out;
     int uses = 0;
     for (const Instruction& i : program.code) {
@@ -148,9 +149,10 @@ bool MapEngine::is_converted_by_loop(int block) const {
         const bool reads = has(i.in), writes = has(i.out);
         if (!reads && !writes) continue;
         const MapRow& row = map_rows()[i.primitive];
-        const bool takes = row.by_blocks && row.check == MapCheck::none &&
-                           i.primitive != number_of_cast && i.compute == DType::f32 &&
-                           (i.result == DType::none || i.result == DType::bf16);
+        const bool takes =
+            row.by_blocks && row.check == MapCheck::none && i.primitive != number_of_cast &&
+            (is_input ||
+             (i.compute == DType::f32 && (i.result == DType::none || i.result == dtype)));
         if (!takes || reads != is_input || ++uses > 1) return false;
     }
     return uses == 1;
@@ -158,9 +160,12 @@ bool MapEngine::is_converted_by_loop(int block) const {
 
 // A register that is where its block lies.
 void MapEngine::direct_slot(int reg, int block, Compute compute) {
-    const bool bf16 = args.blocks[block].dtype != dtype_of(compute);
+    const DType dtype = args.blocks[block].dtype;
+    Stored stored{nullptr, size_of(dtype)};
+    if (dtype != dtype_of(compute))
+        stored.convert = block < program.n_in ? loader(dtype, compute) : storer(compute, dtype);
     slots[n_slots] = {
-        compute, static_cast<int16_t>(reg), static_cast<int16_t>(block), -1, false, false, bf16,
+        compute, static_cast<int16_t>(reg), static_cast<int16_t>(block), -1, false, false, stored,
         nullptr};
     slot_of[reg][compute] = static_cast<int16_t>(n_slots);
     direct[n_direct++] = static_cast<int16_t>(n_slots++);
@@ -256,7 +261,7 @@ int MapEngine::plan_instruction(int number) {
         }
         step.out[k] = slot_of[r][compute];
         const DType result = instruction.result;
-        if (slots[step.out[k]].bf16) continue;
+        if (slots[step.out[k]].stored.convert) continue;
         if (result != DType::none && result != dtype_of(compute) && row.types != Types::compare)
             new_step(Step::narrow, slot_of[r][compute], -1, storer(compute, result)).dtype = result;
     }
@@ -340,7 +345,13 @@ int MapEngine::new_slot(int reg, Compute compute, bool pinned) {
         return 0;
     }
     const int16_t buffer = reuse ? free_buffers[--n_free] : static_cast<int16_t>(n_buffers++);
-    slots[n_slots] = {compute,        static_cast<int16_t>(reg), -1, buffer, pinned, false, false,
+    slots[n_slots] = {compute,
+                      static_cast<int16_t>(reg),
+                      -1,
+                      buffer,
+                      pinned,
+                      false,
+                      {nullptr, size_of(dtype_of(compute))},
                       buffers[buffer]};
     if (!(uses_index && index_slot < 0)) slot_of[reg][compute] = static_cast<int16_t>(n_slots);
     return n_slots++;

@@ -22,7 +22,8 @@ constexpr size_t most_axes = 3;
 constexpr int64_t ring = 8;          // rows that wait between two dims
 constexpr int64_t cached = 1 << 18;  // elements of a block of images that the cache holds
 
-// A dim that is resampled. V: of the elements. Integers are moved and added only.
+// A dim that is resampled. V: of the elements. Integers are moved and added only; int16_t are two
+// bytes of whatever dtype that are only moved.
 template <class V>
 struct Axis {
     int64_t n, m, step_x, step_y;  // elements of x and of y, and how far apart
@@ -84,7 +85,7 @@ struct Axis {
     }
     bool find_picks() {
         constexpr int64_t lanes = 64 / sizeof(V);
-        if (m < lanes) return false;
+        if (m < lanes || lanes > 16) return false;
         for (int64_t k = 0; k < taps.each; ++k)
             for (int64_t b = 0; b < (m + lanes - 1) / lanes; ++b) {
                 const int32_t* own = places.data() + k * m + std::min(b * lanes, m - lanes);
@@ -111,9 +112,13 @@ public:
     static constexpr Compute compute = std::is_integral_v<V> ? compute_i64
                                        : sizeof(V) == 4      ? compute_f32
                                                              : compute_f64;
+    static constexpr bool is_short = std::is_same_v<V, int16_t>;
 
     Blocks(const Block& x, const Block& y, std::vector<Axis<V>> axes, int64_t most_lanes)
-        : x_(x), y_(y), axes_(std::move(axes)), loops_(tap_tables().table[compute]) {
+        : x_(x),
+          y_(y),
+          axes_(std::move(axes)),
+          loops_(is_short ? tap_tables().of_short : tap_tables().table[compute]) {
         const size_t last = axes_.size() - 1;
         // A row of its own is the slow pass: dims that shrink come before it.
         if (most_lanes == 1)
@@ -157,9 +162,28 @@ public:
     void run_row(int64_t at_x, int64_t at_y) { part(at_x, at_y, 1); }
 
 private:
+    static bool lies_as_computed(const Block& b) {
+        return is_short || b.dtype == dtype_of(compute);
+    }
+    static void load(const Block& x, const std::byte* from, V* to, int64_t step, int64_t n) {
+        if constexpr (is_short) {
+            const V* own = reinterpret_cast<const V*>(from);
+            for (int64_t j = 0; j < n; ++j) to[j] = own[j * step];
+        } else {
+            loader(x.dtype, compute)(from, to, step, n);
+        }
+    }
+    static void store(const Block& y, const V* from, std::byte* to, int64_t step, int64_t n) {
+        if constexpr (is_short) {
+            V* own = reinterpret_cast<V*>(to);
+            for (int64_t j = 0; j < n; ++j) own[j * step] = from[j];
+        } else {
+            storer(compute, y.dtype)(from, to, step, n);
+        }
+    }
     bool dense(const Block& b, int64_t Axis<V>::* size, int64_t Axis<V>::* step,
                int64_t lanes) const {
-        if (b.dtype != dtype_of(compute)) return false;
+        if (!lies_as_computed(b)) return false;
         int64_t inner = lanes;
         for (size_t d = axes_.size(); d-- > 0; inner *= axes_[d].*size)
             if (axes_[d].*size != 1 && axes_[d].*step != inner) return false;
@@ -204,7 +228,7 @@ private:
         Places p{!dense(x_, &Axis<V>::n, &Axis<V>::step_x, lanes),
                  !dense(y_, &Axis<V>::m, &Axis<V>::step_y, lanes), false, 0};
         const size_t last = axes_.size() - 1;
-        p.strided = p.read && order_[0] == last && x_.dtype == dtype_of(compute) &&
+        p.strided = p.read && order_[0] == last && lies_as_computed(x_) &&
                     (lanes > 1 || axes_[last].step_x == 1);
         for (size_t k = p.read && !p.strided ? 0 : 1; k < rooms_.size() - (p.write ? 0 : 1); ++k)
             p.bytes += padded(static_cast<size_t>(rooms_[k] * lanes) * sizeof(V));
@@ -221,10 +245,9 @@ private:
         V* from = nullptr;
         if (read && !strided) {
             from = scratch.take<V>(static_cast<size_t>(rooms_[0] * lanes));
-            const Convert load = loader(x_.dtype, compute);
             runs(x_, at_x, &Axis<V>::n, &Axis<V>::step_x, lanes,
                  [&](std::byte* at, int64_t memory, int64_t n, int64_t step) {
-                     load(at, from + memory, step, n);
+                     load(x_, at, from + memory, step, n);
                  });
         } else {
             from = reinterpret_cast<V*>(x_.data) + at_x;
@@ -254,10 +277,9 @@ private:
             from = to;
         }
         if (!write) return;
-        const Convert store = storer(compute, y_.dtype);
         runs(y_, at_y, &Axis<V>::m, &Axis<V>::step_y, lanes,
              [&](std::byte* at, int64_t memory, int64_t n, int64_t step) {
-                 store(from + memory, at, step, n);
+                 store(y_, from + memory, at, step, n);
              });
     }
     // Row i of the axis, of dense memory, or of x where its last dim is the first that is
@@ -390,6 +412,9 @@ int resample_of(const Args& args) {
 
 int resample(const Args& args) {
     const DType dtype = args.blocks[0].dtype;
+    const auto mode = static_cast<Mode>(args.params[0].i);
+    const bool moves = mode != linear && mode != cubic && args.params[3].i == 0;
+    if (moves && size_of(dtype) == 2) return resample_of<int16_t, float>(args);
     if (!is_floating(dtype)) return resample_of<int64_t, float>(args);
     return dtype == DType::f64 ? resample_of<double, double>(args)
                                : resample_of<float, float>(args);

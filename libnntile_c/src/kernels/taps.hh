@@ -38,6 +38,7 @@ struct TapLoops {
 };
 struct TapTables {
     TapLoops table[compute_count];
+    TapLoops of_short;  // two bytes that are only moved
 };
 NNTILE_ISA_TABLE(TapTables, tap_tables)
 

@@ -162,9 +162,30 @@ struct Rows {
     static constexpr TapLoops loops = {of_rows, of_pixels, of_row};
 };
 
+// Each output is one input.
+struct Shorts {
+    using T = int16_t;
+    static void of_rows(const void* from, int64_t step, const int64_t* inputs, const void*, int64_t,
+                        int64_t n, void* to) {
+        std::copy_n(static_cast<const T*>(from) + *inputs * step, n, static_cast<T*>(to));
+    }
+    static void of_pixels(const void* from, int64_t step, const TapList& taps, int64_t n,
+                          void* to) {
+        for (int64_t o = 0; o < taps.outputs; ++o)
+            of_rows(from, step, taps.inputs + o, nullptr, 1, n, static_cast<T*>(to) + o * n);
+    }
+    static void of_row(const void* from, const TapList& taps, void* to) {
+        const T* x = static_cast<const T*>(from);
+        T* y = static_cast<T*>(to);
+        for (int64_t o = 0; o < taps.outputs; ++o) y[o] = x[taps.inputs[o]];
+    }
+
+    static constexpr TapLoops loops = {of_rows, of_pixels, of_row};
+};
+
 }  // namespace
 
 constinit const TapTables tap_tables = {
-    {Rows<float>::loops, Rows<double>::loops, Rows<int64_t>::loops}};
+    {Rows<float>::loops, Rows<double>::loops, Rows<int64_t>::loops}, Shorts::loops};
 
 }  // namespace nntile::kernels::NNTILE_ISA

@@ -22,7 +22,8 @@ Policy policy_of(Scope scope, const Limits& limits) {
 
 bool should_end(const Waiting& graph, Event event, const Policy& scope) {
     if (graph.calls == 0) return false;
-    // Some us of a core, be it for products or for element-wise calls: what it costs to submit a graph.
+    // Some us of a core, be it for products or for element-wise calls: what it costs to submit a
+    // graph.
     constexpr int64_t most_light_traffic = 16 << 10;
     switch (event) {
         case Event::heavy_call: return scope.heavy && graph.traffic > most_light_traffic;
