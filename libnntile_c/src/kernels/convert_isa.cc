@@ -7,9 +7,18 @@ namespace nntile::kernels::NNTILE_ISA {
 namespace {
 
 #if defined(__F16C__)
+constexpr bool has_vectors_of_halves = true;
+#if defined(__AVX512F__)
+constexpr __mmask16 all = 0xffff;  // without a mask GCC 12 warns of its own header
+#endif
 // The compiler makes no vectors of these conversions.
 [[gnu::always_inline]] inline int64_t halves_of(const float* x, uint16_t* y, int64_t n) {
     int64_t i = 0;
+#if defined(__AVX512F__)
+    for (; i + 16 <= n; i += 16)
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(y + i),
+                            _mm512_maskz_cvtps_ph(all, _mm512_loadu_ps(x + i), 0));
+#endif
     for (; i + 8 <= n; i += 8)
         _mm_storeu_si128(reinterpret_cast<__m128i*>(y + i),
                          _mm256_cvtps_ph(_mm256_loadu_ps(x + i), 0));
@@ -26,12 +35,19 @@ namespace {
 }
 [[gnu::always_inline]] inline int64_t floats_of(const uint16_t* x, float* y, int64_t n) {
     int64_t i = 0;
+#if defined(__AVX512F__)
+    for (; i + 16 <= n; i += 16)
+        _mm512_storeu_ps(y + i,
+                         _mm512_maskz_cvtph_ps(
+                             all, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(x + i))));
+#endif
     for (; i + 8 <= n; i += 8)
         _mm256_storeu_ps(y + i,
                          _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(x + i))));
     return i;
 }
 #else
+constexpr bool has_vectors_of_halves = false;
 template <class T>
 inline int64_t halves_of(const T*, uint16_t*, int64_t) {
     return 0;
@@ -72,6 +88,25 @@ void store(const void* from, void* to, int64_t stride, int64_t n) {
     }
 }
 
+template <DType D, class T>
+void load_block(const void* from, void* to) {
+    const auto* x = static_cast<const Storage<D>*>(from);
+    T* y = static_cast<T*>(to);
+    if constexpr (has_vectors_of_halves && D == DType::f16 && std::is_same_v<T, float>)
+        floats_of(x, y, convert_block);
+    else
+        for (int64_t i = 0; i < convert_block; ++i) y[i] = Element<D>::template get<T>(x[i]);
+}
+template <class T, DType D>
+void store_block(const void* from, void* to) {
+    const T* x = static_cast<const T*>(from);
+    auto* y = static_cast<Storage<D>*>(to);
+    if constexpr (has_vectors_of_halves && D == DType::f16 && std::is_floating_point_v<T>)
+        halves_of(x, y, convert_block);
+    else
+        for (int64_t i = 0; i < convert_block; ++i) y[i] = Element<D>::put(x[i]);
+}
+
 template <DType D>
 constexpr void add(Conversions& table) {
     constexpr int d = static_cast<int>(D);
@@ -81,6 +116,12 @@ constexpr void add(Conversions& table) {
     table.store[compute_f32][d] = store<float, D>;
     table.store[compute_f64][d] = store<double, D>;
     table.store[compute_i64][d] = store<int64_t, D>;
+    table.load_block[d][compute_f32] = load_block<D, float>;
+    table.load_block[d][compute_f64] = load_block<D, double>;
+    table.load_block[d][compute_i64] = load_block<D, int64_t>;
+    table.store_block[compute_f32][d] = store_block<float, D>;
+    table.store_block[compute_f64][d] = store_block<double, D>;
+    table.store_block[compute_i64][d] = store_block<int64_t, D>;
 }
 
 template <DType... D>

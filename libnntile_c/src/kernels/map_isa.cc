@@ -18,7 +18,7 @@ struct Lanes {
     const std::byte* in[inputs + 1];
     std::byte* out[outputs];
     int64_t step[inputs + 1], out_step[outputs];  // bytes from block to block: 0 of a uniform input
-    Convert load[inputs + 1], store[outputs];
+    ConvertBlock load[inputs + 1], store[outputs];
     T f[params + 1];
     int64_t i[params + 1];
 };
@@ -26,9 +26,9 @@ struct Lanes {
 // Other dtypes are converted block by block, so that the core does so while it waits for memory or
 // a division.
 template <class T>
-[[gnu::always_inline]] inline const T* block_of(const std::byte* x, Convert load, T* room) {
+[[gnu::always_inline]] inline const T* block_of(const std::byte* x, ConvertBlock load, T* room) {
     if (!load) return reinterpret_cast<const T*>(x);
-    load(x, room, 1, block);
+    load(x, room);
     return room;
 }
 
@@ -49,7 +49,7 @@ template <class Row, class T, bool choice, class L, size_t... I, size_t... O, si
                 Row::apply(in[I][j]..., param<Row::kinds.kind[K], choice>(l.f[K], l.i[K])...);
             ((out[O][j] = value_of(y, O)), ...);
         }
-        ((l.store[O] ? l.store[O](out[O], l.out[O] + b * l.out_step[O], 1, block) : void()), ...);
+        ((l.store[O] ? l.store[O](out[O], l.out[O] + b * l.out_step[O]) : void()), ...);
     }
 }
 

@@ -9,8 +9,8 @@ namespace nntile::kernels {
 
 // How an operand lies where a loop reads or writes it.
 struct Stored {
-    Convert convert = nullptr;  // nullptr: as the loop computes
-    int64_t bytes = 0;          // of an element
+    ConvertBlock convert = nullptr;  // of map_block elements; nullptr: as the loop computes
+    int64_t bytes = 0;               // of an element
 };
 struct Loop {
     int64_t n;
@@ -24,7 +24,7 @@ struct Loop {
     DType result;          // dtype of the first output
 };
 // Rows of map.def that are one expression go through elements in blocks of so many.
-inline constexpr int64_t map_block = 64;
+inline constexpr int64_t map_block = convert_block;
 using MapLoop = void (*)(const Loop& loop);
 
 enum : size_t {

@@ -163,7 +163,8 @@ void MapEngine::direct_slot(int reg, int block, Compute compute) {
     const DType dtype = args.blocks[block].dtype;
     Stored stored{nullptr, size_of(dtype)};
     if (dtype != dtype_of(compute))
-        stored.convert = block < program.n_in ? loader(dtype, compute) : storer(compute, dtype);
+        stored.convert =
+            block < program.n_in ? block_loader(dtype, compute) : block_storer(compute, dtype);
     slots[n_slots] = {
         compute, static_cast<int16_t>(reg), static_cast<int16_t>(block), -1, false, false, stored,
         nullptr};
