@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import re
 from typing import Any
 
@@ -233,3 +234,20 @@ def test_normal_of_a_mean_alone() -> None:
     found = torch.normal(torch.full((20_000,), 3.0, device="nntile")).cpu()
     assert abs(found.mean().item() - 3) < 0.05
     assert abs(found.std().item() - 1) < 0.05
+
+
+@pytest.mark.parametrize("size", [5, 5000])
+@pytest.mark.parametrize("bad", [-1.0, math.nan, math.inf, None])
+def test_no_distribution(size: int, bad: float | None) -> None:
+    """Few numbers are looked at by the host, many by the device; of one row of two, too."""
+    p = torch.zeros(size)
+    if bad is not None:
+        p.fill_(1)[2] = bad
+    for given in (p, torch.stack([torch.ones(size), p])):
+        with pytest.raises(RuntimeError) as of_cpu:
+            given.multinomial(1)
+        with pytest.raises(RuntimeError, match=re.escape(str(of_cpu.value))):
+            given.to("nntile").multinomial(1)
+    one = torch.zeros(size)
+    one[3] = 0.5
+    assert one.to("nntile").multinomial(1).item() == 3
