@@ -307,10 +307,6 @@ a_second = int(200 / min(seconds(200) for _ in range(3)))
 """
 
 
-# FIXME: slow only so that a known bug does not stop everything else. Beside other load it ends, two
-# times of three, in glibc's "corrupted size vs. prev_size while consolidating", where the worker frees
-# the room of a product of oneDNN while a thread of Python begins `kill`.
-@pytest.mark.slow
 def test_signals_end_waits() -> None:
     """Each ends at the signal, with the handler's exception; the work goes on; the device works."""
     done = python(

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include <omp.h>
+#include <signal.h>
 
 #include <oneapi/dnnl/dnnl.hpp>
 
@@ -15,11 +16,22 @@
 namespace nntile::kernels {
 
 // What the library makes for one thread it runs on one. The thread may be the program's: its own
-// number comes back.
+// number comes back. And no signal comes to it: products keep what they pack in memory of the heap
+// and let the stack pointer point there, so that a handler's frame would lie in memory before it,
+// which is somebody else's.
 class OneDnnThread {
 public:
-    OneDnnThread() : before_(omp_get_max_threads()) { set(1); }
-    ~OneDnnThread() { set(before_); }
+    OneDnnThread() : before_(omp_get_max_threads()) {
+        set(1);
+        sigset_t all;
+        sigfillset(&all);
+        for (int own : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP}) sigdelset(&all, own);
+        pthread_sigmask(SIG_BLOCK, &all, &signals_);
+    }
+    ~OneDnnThread() {
+        pthread_sigmask(SIG_SETMASK, &signals_, nullptr);
+        set(before_);
+    }
     OneDnnThread(const OneDnnThread&) = delete;
 
 private:
@@ -27,6 +39,7 @@ private:
         if (before_ != 1) omp_set_num_threads(count);
     }
     const int before_;
+    sigset_t signals_;
 };
 
 inline dnnl::engine& dnn_engine() {
