@@ -67,7 +67,7 @@ void by_bytes() {
 void by_heavy_calls_and_idleness() {
     for (Scope eager : {Scope::content, Scope::composition, Scope::step}) {
         CHECK(ends(eager, Event::heavy_call, 1));
-        CHECK(!ends(eager, Event::heavy_call, 0));  // nothing waits
+        CHECK(!ends(eager, Event::heavy_call, 0));                   // nothing waits
         CHECK(!ends(eager, Event::heavy_call, 1, 0, few, 1 << 10));  // not worth a graph
         CHECK(ends(eager, Event::effect, 1, 0, few, 1 << 10));
         CHECK(ends(eager, Event::effect, 1));
