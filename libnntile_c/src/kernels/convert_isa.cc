@@ -107,21 +107,19 @@ void store_block(const void* from, void* to) {
         for (int64_t i = 0; i < convert_block; ++i) y[i] = Element<D>::put(x[i]);
 }
 
+template <DType D, class T, Compute compute>
+constexpr void add_type(Conversions& table) {
+    constexpr int d = static_cast<int>(D);
+    table.load[d][compute] = load<D, T>;
+    table.store[compute][d] = store<T, D>;
+    table.load_block[d][compute] = load_block<D, T>;
+    table.store_block[compute][d] = store_block<T, D>;
+}
 template <DType D>
 constexpr void add(Conversions& table) {
-    constexpr int d = static_cast<int>(D);
-    table.load[d][compute_f32] = load<D, float>;
-    table.load[d][compute_f64] = load<D, double>;
-    table.load[d][compute_i64] = load<D, int64_t>;
-    table.store[compute_f32][d] = store<float, D>;
-    table.store[compute_f64][d] = store<double, D>;
-    table.store[compute_i64][d] = store<int64_t, D>;
-    table.load_block[d][compute_f32] = load_block<D, float>;
-    table.load_block[d][compute_f64] = load_block<D, double>;
-    table.load_block[d][compute_i64] = load_block<D, int64_t>;
-    table.store_block[compute_f32][d] = store_block<float, D>;
-    table.store_block[compute_f64][d] = store_block<double, D>;
-    table.store_block[compute_i64][d] = store_block<int64_t, D>;
+    add_type<D, float, compute_f32>(table);
+    add_type<D, double, compute_f64>(table);
+    add_type<D, int64_t, compute_i64>(table);
 }
 
 template <DType... D>
