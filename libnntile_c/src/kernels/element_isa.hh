@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "kernels/bfloat16.hh"
+#include "kernels/float16.hh"
 #include "kernels/isa.hh"
 
 #if defined(__F16C__)
@@ -21,27 +22,8 @@ NNTILE_FN inline float f32_of_f16(uint16_t h) { return _cvtsh_ss(h); }
 // To nearest even
 NNTILE_FN inline uint16_t f16_of_f32(float x) { return static_cast<uint16_t>(_cvtss_sh(x, 0)); }
 #else
-NNTILE_FN inline float f32_of_f16(uint16_t h) {
-    // Shifted in place the exponent is 112 too small; the product repairs it and normalises
-    // subnormals.
-    const uint32_t magnitude = static_cast<uint32_t>(h & 0x7fff) << 13;
-    const uint32_t finite = bits_of(float_of(magnitude) * 0x1p112f);
-    const uint32_t bits = magnitude >= 0x0f800000 ? magnitude | 0x7f800000 : finite;  // inf, nan
-    return float_of(bits | static_cast<uint32_t>(h & 0x8000) << 16);
-}
-
-NNTILE_FN inline uint16_t f16_of_f32(float x) {
-    const uint32_t bits = bits_of(x), magnitude = bits & 0x7fffffff;
-    // Normal results: rebias and round to nearest even by an integer addition; a carry may reach
-    // infinity.
-    const uint32_t normal = (magnitude - 0x38000000 + 0xfff + ((magnitude >> 13) & 1)) >> 13;
-    // Subnormal results: adding 0.5 puts the rounding where the float unit does it.
-    const uint32_t subnormal = bits_of(float_of(magnitude) + 0.5f) - 0x3f000000;
-    uint32_t h = magnitude < 0x38800000 ? subnormal : normal;
-    h = magnitude >= 0x47800000 ? 0x7c00 : h;
-    h = magnitude > 0x7f800000 ? 0x7e00 : h;
-    return static_cast<uint16_t>(h | (bits >> 16 & 0x8000));
-}
+NNTILE_FN inline float f32_of_f16(uint16_t h) { return plain_f32_of_f16(h); }
+NNTILE_FN inline uint16_t f16_of_f32(float x) { return plain_f16_of_f32(x); }
 #endif
 
 template <DType D>

@@ -5,6 +5,7 @@
 
 #include "kernels/bfloat16.hh"
 #include "kernels/convert.hh"
+#include "kernels/float16.hh"
 #include "kernels/functions.hh"
 #include "kernels/index.hh"
 #include "kernels/scatter.hh"
@@ -13,14 +14,18 @@
 namespace nntile::kernels {
 namespace {
 
-// How a table of bfloat16 stores its elements.
-struct BFloat16 {
+// How a table of floats of 16 bits stores its elements.
+template <DType D, float (*widened)(uint16_t), uint16_t (*rounded)(float)>
+struct Short {
+    static constexpr DType dtype = D;
     uint16_t bits;
 
-    BFloat16() = default;
-    BFloat16(float x) : bits(bf16_of_f32(x)) {}
-    operator float() const { return f32_of_bf16(bits); }
+    Short() = default;
+    Short(float x) : bits(rounded(x)) {}
+    operator float() const { return widened(bits); }
 };
+using BFloat16 = Short<DType::bf16, f32_of_bf16, bf16_of_f32>;
+using Float16 = Short<DType::f16, plain_f32_of_f16, plain_f16_of_f32>;
 
 // Points of `own` are those of the result, those of `more` come to them one after the other: in
 // row-major order, so that the bits depend on no cut.
@@ -35,7 +40,11 @@ struct Scatter {
     const Space &own, &more;
     Block x, y;
     T alpha;
-    bool in_place = y.dtype == (std::is_same_v<Y, T> ? dtype_of(compute) : DType::bf16);
+    static constexpr DType stored = [] {
+        if constexpr (std::is_same_v<Y, T>) return dtype_of(compute);
+        else return Y::dtype;
+    }();
+    bool in_place = y.dtype == stored;
     static constexpr int64_t piece = 256;
     T values[piece] = {};
 
@@ -357,8 +366,9 @@ int scatter(const Args& args) {
     if (own.empty() || more.empty()) return 0;
     switch (compute_of(y.dtype)) {
         case compute_f32:
-            return y.dtype == DType::bf16 ? scatter_of<float, BFloat16>(args, indices, own, more)
-                                          : scatter_of<float>(args, indices, own, more);
+            return y.dtype == DType::bf16  ? scatter_of<float, BFloat16>(args, indices, own, more)
+                   : y.dtype == DType::f16 ? scatter_of<float, Float16>(args, indices, own, more)
+                                           : scatter_of<float>(args, indices, own, more);
         case compute_f64: return scatter_of<double>(args, indices, own, more);
         default: return scatter_of<int64_t>(args, indices, own, more);
     }
