@@ -31,12 +31,17 @@ using Names = std::initializer_list<const char*>;
 #define MAP(name, types, flops, doc, in, out, params, arguments, ...)           \
     template <class T>                                                          \
     struct Row_##name {                                                         \
+        static constexpr int work = flops;                                      \
         static constexpr size_t inputs = Names(in).size();                      \
         static constexpr size_t outputs = Names(out).size();                    \
         static constexpr Kinds kinds = Kinds(params);                           \
         NNTILE_FN static constexpr auto apply arguments { return __VA_ARGS__; } \
     };
-#define MAP_LOOP(...)
+#define MAP_LOOP(name, types, flops, doc, in, out, ...)      \
+    struct Loop_##name {                                     \
+        static constexpr size_t inputs = Names(in).size();   \
+        static constexpr size_t outputs = Names(out).size(); \
+    };
 #include "kernels/map.def"
 #undef MAP
 #undef MAP_LOOP
