@@ -36,25 +36,28 @@ __device__ double all_weights(const Row<n>& row, int k, double* shared) {
 }
 
 // x, target, weight?, total_weight? -> loss, logsumexp
-template <class T>
+template <DType D, bool keeps>
 __global__ void cross_entropy_rows(const __grid_constant__ RowJob<6> job, const Smoothing s) {
+    using T = typename Elements<D, keeps, 6>::T;
     double* const shared = shared_memory<double>();
     for (int64_t number = blockIdx.x; number < job.rows.count; number += gridDim.x) {
         const Row<6> row(job, number);
-        const auto x = [&](int64_t j) { return row.template get<double>(0, j); };
+        const Elements<D, keeps, 6> logits(row, 0);
+        const auto x = [&](int64_t j, int i) { return logits.get(j, i); };
         const int64_t c = class_of(row, 1, job.d, s);
-        const double most = over_row<Op_amax, double>(job.d, shared, x);
-        const double sum = over_row<Op_sum, double>(job.d, shared, [&](int64_t j) {
-            return static_cast<double>(exp_of(static_cast<T>(x(j) - most)));
-        });
+        const auto most = static_cast<T>(fold_row<keeps, Op_amax>(job.d, shared, x));
+        const double sum = fold_row<keeps, Op_sum>(
+            job.d, shared, [&](int64_t j, int i) { return exp_of(x(j, i) - most); });
         const double log_sum = log_of(sum);
         double loss = 0;
         if (c >= 0) {
-            loss = s.own * row.get_or(2, c, 1.0) * (log_sum - (x(c) - most));
+            const auto of_target = static_cast<double>(logits.read(c));
+            loss = s.own * row.get_or(2, c, 1.0) * (log_sum - (of_target - most));
             if (s.share != 0) {
-                const double shifted = over_row<Op_sum, double>(job.d, shared, [&](int64_t j) {
-                    return row.get_or(2, j, 1.0) * (x(j) - most);
-                });
+                const double shifted =
+                    fold_row<keeps, Op_sum>(job.d, shared, [&](int64_t j, int i) {
+                        return row.get_or(2, j, 1.0) * static_cast<double>(x(j, i) - most);
+                    });
                 loss += s.share * (log_sum * all_weights(row, 2, shared) - shifted);
             }
         }
@@ -65,25 +68,28 @@ __global__ void cross_entropy_rows(const __grid_constant__ RowJob<6> job, const 
 }
 
 // dy, x, target, weight?, logsumexp, total_weight? -> dx
-template <class T>
+template <DType D>
 __global__ void cross_entropy_rows_backward(const __grid_constant__ RowJob<7> job,
                                             const Smoothing s) {
+    using X = Elements<D, false, 7>;
+    using T = typename X::T;
     double* const shared = shared_memory<double>();
     for (int64_t number = blockIdx.x; number < job.rows.count; number += gridDim.x) {
         const Row<7> row(job, number);
+        const X logits(row, 1), gradient(row, 6);
         const int64_t c = class_of(row, 2, job.d, s);
         const double slope = c < 0 ? 0 : row.template get<double>(0) / row.get_or(5, 0, 1.0);
         const double target = c < 0 ? 0 : slope * s.own * row.get_or(3, c, 1.0),
                      share = slope * s.share;
         const double all = target + (s.share != 0 ? share * all_weights(row, 3, shared) : 0);
         const double log_sum = row.template get<double>(4);
-        for (int64_t j = threadIdx.x; j < job.d; j += blockDim.x) {
-            const double x = row.template get<double>(1, j) - log_sum;
+        each_of_row<false>(job.d, [&](int64_t j, int) {
+            const double x = static_cast<double>(logits.read(j)) - log_sum;
             double dx = c < 0 ? 0 : all * static_cast<double>(exp_of(static_cast<T>(x)));
             if (share != 0) dx -= share * row.get_or(3, j, 1.0);
             if (j == c) dx -= target;
-            row.set(6, j, static_cast<T>(dx));
-        }
+            gradient.set(j, static_cast<T>(dx));
+        });
     }
 }
 
@@ -163,19 +169,23 @@ NNTILE_CUDA_KERNEL(cross_entropy) {
     if (!place || job.rows.count == 0) return 0;
     Smoothing s = smoothing_of(args);
     if (const cudaError_t error = place->watch(s.refused)) return status_of(args, error);
-    return start_rows<cross_entropy_rows<double>, cross_entropy_rows<float>>(
-        args, *place, args.blocks[0], job, s);
+    return start_rows(args, args.blocks[0], job, [&](auto d, auto keeps, auto... sizes) {
+        return launch<cross_entropy_rows<d(), keeps()>>(sizes..., place->stream, job, s);
+    });
 }
 
 NNTILE_CUDA_KERNEL(cross_entropy_backward) {
     using namespace cuda;
     RowJob<7> job;
-    if (!is_row_dtype(args.blocks[1]) || !make_row_job(job, args, {1})) return not_on_device;
+    const Block& x = args.blocks[1];
+    if (!is_row_dtype(x) || args.blocks[6].dtype != x.dtype || !make_row_job(job, args, {1}))
+        return not_on_device;
     if (!place || job.rows.count == 0) return 0;
     Smoothing s = smoothing_of(args);
     if (const cudaError_t error = place->watch(s.refused)) return status_of(args, error);
-    return start_rows<cross_entropy_rows_backward<double>, cross_entropy_rows_backward<float>>(
-        args, *place, args.blocks[1], job, s);
+    return start_rows(args, x, job, [&](auto d, auto, auto... sizes) {
+        return launch<cross_entropy_rows_backward<d()>>(sizes..., place->stream, job, s);
+    });
 }
 
 NNTILE_CUDA_KERNEL(nll_total_weight) {

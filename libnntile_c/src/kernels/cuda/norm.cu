@@ -20,51 +20,61 @@ struct Backward {  // dy, x, mean, rstd, weight? -> dx; the same without a weigh
                          dw = rstd + 1, db = rstd + 2;
 };
 
-template <class T, bool centred>
+template <DType D, bool keeps, bool centred>
 __global__ void norm_rows(const __grid_constant__ RowJob<most_operands> job, double eps) {
     using Of = Forward<centred>;
+    using X = Elements<D, keeps, most_operands>;
+    using T = typename X::T;
     double* const shared = shared_memory<double>();
     const auto d = static_cast<double>(job.d);
     for (int64_t number = blockIdx.x; number < job.rows.count; number += gridDim.x) {
         const Row<most_operands> row(job, number);
-        const auto x = [&](int64_t j) { return row.template get<double>(0, j); };
-        const double mean = centred ? over_row<Op_sum, double>(job.d, shared, x) / d : 0;
-        const double squares = over_row<Op_sum, double>(
-            job.d, shared, [&](int64_t j) { return (x(j) - mean) * (x(j) - mean); });
+        const X x(row, 0);
+        const Elements<D, false, most_operands> y(row, Of::y);
+        const Shared<D, most_operands> weight(row, Of::weight), bias(row, Of::bias);
+        const auto value = [&](int64_t j, int i) { return x.get(j, i); };
+        const double mean = centred ? fold_row<keeps, Op_sum>(job.d, shared, value) / d : 0;
+        const auto take_off = static_cast<T>(mean);
+        const double squares = fold_row<keeps, Op_sum>(job.d, shared, [&](int64_t j, int i) {
+            const T away = x.get(j, i) - take_off;
+            return away * away;
+        });
         const double rstd = 1 / std::sqrt(squares / d + eps);
-        for (int64_t j = threadIdx.x; j < job.d; j += blockDim.x) {
-            T y = (row.template get<T>(0, j) - static_cast<T>(mean)) * static_cast<T>(rstd);
-            y *= row.get_or(Of::weight, j, T(1));
-            if (centred) y += row.get_or(Of::bias, j, T(0));
-            row.set(Of::y, j, y);
-        }
+        const auto scale = static_cast<T>(rstd);
+        each_of_row<keeps>(job.d, [&](int64_t j, int i) {
+            T result = (x.get(j, i) - take_off) * scale * weight.get_or(j, T(1));
+            if (centred) result += bias.get_or(j, T(0));
+            y.set(j, result);
+        });
         if (threadIdx.x > 0) continue;
         if (centred) row.set(Of::mean, 0, mean);
         row.set(Of::rstd, 0, rstd);
     }
 }
 
-template <class T, bool centred>
+template <DType D, bool keeps, bool centred>
 __global__ void norm_rows_input(const __grid_constant__ RowJob<most_operands> job) {
     using Of = Backward<centred>;
+    using X = Elements<D, keeps, most_operands>;
     double* const shared = shared_memory<double>();
     const auto d = static_cast<double>(job.d);
     for (int64_t number = blockIdx.x; number < job.rows.count; number += gridDim.x) {
         const Row<most_operands> row(job, number);
-        const double mean = centred ? row.template get<double>(Of::mean) : 0,
-                     rstd = row.template get<double>(Of::rstd);
-        const auto g = [&](int64_t j) {
-            return row.template get<double>(0, j) * row.get_or(Of::weight, j, 1.0);
-        };
-        const auto normal = [&](int64_t j) {
-            return (row.template get<double>(Of::x, j) - mean) * rstd;
-        };
-        const double sum = centred ? over_row<Op_sum, double>(job.d, shared, g) / d : 0;
-        const double dot =
-            over_row<Op_sum, double>(job.d, shared, [&](int64_t j) { return g(j) * normal(j); }) /
-            d;
-        for (int64_t j = threadIdx.x; j < job.d; j += blockDim.x)
-            row.set(Of::dx, j, static_cast<T>(rstd * (g(j) - sum - normal(j) * dot)));
+        const X dy(row, 0), x(row, Of::x);
+        const Elements<D, false, most_operands> dx(row, Of::dx);
+        const Shared<D, most_operands> weight(row, Of::weight);
+        using T = typename X::T;
+        const T mean = centred ? row.template get<T>(Of::mean) : T(0),
+                rstd = row.template get<T>(Of::rstd);
+        const auto g = [&](int64_t j, int i) { return dy.get(j, i) * weight.get_or(j, T(1)); };
+        const auto normal = [&](int64_t j, int i) { return (x.get(j, i) - mean) * rstd; };
+        const auto mean_of = [&](double sum) { return static_cast<T>(sum / d); };
+        const T flat = centred ? mean_of(fold_row<keeps, Op_sum>(job.d, shared, g)) : T(0);
+        const T slope = mean_of(fold_row<keeps, Op_sum>(
+            job.d, shared, [&](int64_t j, int i) { return g(j, i) * normal(j, i); }));
+        each_of_row<keeps>(job.d, [&](int64_t j, int i) {
+            dx.set(j, rstd * (g(j, i) - flat - normal(j, i) * slope));
+        });
     }
 }
 
@@ -126,19 +136,29 @@ __global__ void join_affine(const __grid_constant__ RowJob<most_operands> job, b
 template <bool centred>
 static int start_norm(const Args& args, const CudaPlace* place) {
     RowJob<most_operands> job;
-    if (!is_row_dtype(args.blocks[0]) || !make_row_job(job, args, {0})) return not_on_device;
+    const Block& x = args.blocks[0];
+    if (!is_row_dtype(x) || args.blocks[Forward<centred>::y].dtype != x.dtype ||
+        !make_row_job(job, args, {0}))
+        return not_on_device;
     if (!place || job.rows.count == 0) return 0;
-    return start_rows<norm_rows<double, centred>, norm_rows<float, centred>>(
-        args, *place, args.blocks[0], job, args.params[0].f);
+    const double eps = args.params[0].f;
+    return start_rows(args, x, job, [&](auto d, auto keeps, auto... sizes) {
+        return launch<norm_rows<d(), keeps(), centred>>(sizes..., place->stream, job, eps);
+    });
 }
 
 template <bool centred>
 static int start_norm_input(const Args& args, const CudaPlace* place) {
     RowJob<most_operands> job;
-    if (!is_row_dtype(args.blocks[0]) || !make_row_job(job, args, {0})) return not_on_device;
+    using Of = Backward<centred>;
+    const Block& dy = args.blocks[0];
+    if (!is_row_dtype(dy) || args.blocks[Of::x].dtype != dy.dtype ||
+        args.blocks[Of::dx].dtype != dy.dtype || !make_row_job(job, args, {0}))
+        return not_on_device;
     if (!place || job.rows.count == 0) return 0;
-    return start_rows<norm_rows_input<double, centred>, norm_rows_input<float, centred>>(
-        args, *place, args.blocks[0], job);
+    return start_rows(args, dy, job, [&](auto d, auto keeps, auto... sizes) {
+        return launch<norm_rows_input<d(), keeps(), centred>>(sizes..., place->stream, job);
+    });
 }
 
 template <bool centred>

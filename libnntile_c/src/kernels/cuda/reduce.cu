@@ -13,36 +13,54 @@ struct ReduceJob {
     bool accumulate = false;
 };
 
-template <class Wide>
-__device__ Wide take(Fold fold, Wide x) {
-    switch (fold) {
+// The fold of a launch; and a sum, which most are, without asking for each element which it is.
+struct AnyFold {
+    Fold fold;
+    template <class Wide>
+    __device__ Wide take(Wide x) const {
+        switch (fold) {
 #define FOLD(name, ...) \
     case Fold::name: return Op_##name::take(x);
 #include "kernels/fold.def"
 #undef FOLD
+        }
+        return x;
     }
-    return x;
-}
-template <class Wide>
-__device__ Wide join(Fold fold, Wide a, Wide b) {
-    switch (fold) {
+    template <class Wide>
+    __device__ Wide join(Wide a, Wide b) const {
+        switch (fold) {
 #define FOLD(name, ...) \
     case Fold::name: return Op_##name::join(a, b);
 #include "kernels/fold.def"
 #undef FOLD
+        }
+        return a;
     }
-    return a;
-}
-template <class Wide>
-__device__ Wide identity(Fold fold) {
-    switch (fold) {
+    template <class Wide>
+    __device__ Wide identity() const {
+        switch (fold) {
 #define FOLD(name, ...) \
     case Fold::name: return Op_##name::template identity<Wide>;
 #include "kernels/fold.def"
 #undef FOLD
+        }
+        return Wide{};
     }
-    return Wide{};
-}
+};
+struct SumFold {
+    template <class Wide>
+    __device__ Wide take(Wide x) const {
+        return Op_sum::take(x);
+    }
+    template <class Wide>
+    __device__ Wide join(Wide a, Wide b) const {
+        return Op_sum::join(a, b);
+    }
+    template <class Wide>
+    __device__ Wide identity() const {
+        return Op_sum::template identity<Wide>;
+    }
+};
 
 // Where result `number` lies in x and y.
 struct Places {
@@ -65,9 +83,9 @@ constexpr bool is_folded_as(DType dtype) {
 }
 
 // A thread's elements; a few are on their way at once.
-template <class Wide, DType D>
-__device__ Wide fold_share(const ReduceJob& job, Fold fold, const Share& share, int64_t from) {
-    constexpr int ways = 4;
+template <class Wide, DType D, class Ops>
+__device__ Wide fold_share(const ReduceJob& job, Ops fold, const Share& share, int64_t from) {
+    constexpr int ways = 8;
     const auto* x = static_cast<const Storage<D>*>(job.kept.blocks[0].data) + from;
     const auto place = [&](int64_t e) {
         if (job.reduced.dims == 1) return e * job.reduced.blocks[0].strides[0];
@@ -78,20 +96,24 @@ __device__ Wide fold_share(const ReduceJob& job, Fold fold, const Share& share, 
     };
     const auto read = [&](int64_t e) { return Element<D>::template get<Wide>(x[place(e)]); };
     Wide total[ways];
-    for (int w = 0; w < ways; ++w) total[w] = identity<Wide>(fold);
+    for (int w = 0; w < ways; ++w) total[w] = fold.template identity<Wide>();
     int64_t e = share.first;
     for (; e + int64_t{ways - 1} * share.stride < share.end; e += int64_t{ways} * share.stride) {
         Wide value[ways];
 #pragma unroll
         for (int w = 0; w < ways; ++w) value[w] = read(e + int64_t{w} * share.stride);
 #pragma unroll
-        for (int w = 0; w < ways; ++w) total[w] = join(fold, total[w], take(fold, value[w]));
+        for (int w = 0; w < ways; ++w) total[w] = fold.join(total[w], fold.take(value[w]));
     }
-    for (; e < share.end; e += share.stride) total[0] = join(fold, total[0], take(fold, read(e)));
-    return join(fold, join(fold, total[0], total[1]), join(fold, total[2], total[3]));
+    for (; e < share.end; e += share.stride) total[0] = fold.join(total[0], fold.take(read(e)));
+#pragma unroll
+    for (int apart = ways / 2; apart > 0; apart /= 2)
+#pragma unroll
+        for (int w = 0; w < apart; ++w) total[w] = fold.join(total[w], total[w + apart]);
+    return total[0];
 }
-template <class Wide>
-__device__ Wide fold_share(const ReduceJob& job, Fold fold, const Share& share, int64_t from) {
+template <class Wide, class Ops>
+__device__ Wide fold_share(const ReduceJob& job, Ops fold, const Share& share, int64_t from) {
     switch (job.kept.blocks[0].dtype) {
 #define DO(d)                                                          \
     case DType::d:                                                     \
@@ -102,28 +124,29 @@ __device__ Wide fold_share(const ReduceJob& job, Fold fold, const Share& share, 
 #undef DO
         default: break;
     }
-    return identity<Wide>(fold);
+    return fold.template identity<Wide>();
 }
 
 template <class Wide>
-__device__ void finish(const ReduceJob& job, Fold fold, int64_t number, Wide total) {
+__device__ void finish(const ReduceJob& job, AnyFold fold, int64_t number, Wide total) {
     const JobBlock& y = job.kept.blocks[1];
     const int64_t at = places_of(job.kept, number).y;
-    if (job.accumulate) total = join(fold, load_as<Wide>(y, at), total);
+    if (job.accumulate) total = fold.join(load_as<Wide>(y, at), total);
     store_as(y, at, total);
 }
 
 template <class Wide>
-__global__ void fold_pieces(const __grid_constant__ ReduceJob job, Fold fold, const Split split,
+__global__ void fold_pieces(const __grid_constant__ ReduceJob job, AnyFold fold, const Split split,
                             Wide* waiting) {
     Wide* const shared = shared_memory<Wide>();
-    const auto joins = [=](Wide a, Wide b) { return join(fold, a, b); };
+    const auto joins = [=](Wide a, Wide b) { return fold.join(a, b); };
     for (int64_t number = blockIdx.x; number < split.groups * split.pieces; number += gridDim.x) {
         const Share share(split, number, static_cast<int>(threadIdx.x));
         const bool there = share.result < split.results;
         const int64_t from = there ? places_of(job.kept, share.result).x : 0;
-        const Wide total =
-            join_slices(share, split.each, fold_share<Wide>(job, fold, share, from), shared, joins);
+        const Wide own = fold.fold == Fold::sum ? fold_share<Wide>(job, SumFold(), share, from)
+                                                : fold_share<Wide>(job, fold, share, from);
+        const Wide total = join_slices(share, split.each, own, shared, joins);
         if (!there || share.slice > 0) continue;
         if (split.pieces > 1) waiting[share.piece * split.results + share.result] = total;
         else finish(job, fold, share.result, total);
@@ -131,26 +154,26 @@ __global__ void fold_pieces(const __grid_constant__ ReduceJob job, Fold fold, co
 }
 // What the pieces of a result have waits in scratch: a block joins it.
 template <class Wide>
-__global__ void join_pieces(const __grid_constant__ ReduceJob job, Fold fold, const Split split,
+__global__ void join_pieces(const __grid_constant__ ReduceJob job, AnyFold fold, const Split split,
                             const Wide* waiting) {
     Wide* const shared = shared_memory<Wide>();
     for (int64_t number = blockIdx.x; number < split.results; number += gridDim.x) {
-        Wide total = identity<Wide>(fold);
+        Wide total = fold.template identity<Wide>();
         for (int64_t piece = threadIdx.x; piece < split.pieces; piece += blockDim.x)
-            total = join(fold, total, waiting[piece * split.results + number]);
+            total = fold.join(total, waiting[piece * split.results + number]);
         __syncthreads();  // the result before may still be read
         shared[threadIdx.x] = total;
         for (unsigned half = blockDim.x / 2; half > 0; half /= 2) {
             __syncthreads();
             if (threadIdx.x < half)
-                shared[threadIdx.x] = join(fold, shared[threadIdx.x], shared[threadIdx.x + half]);
+                shared[threadIdx.x] = fold.join(shared[threadIdx.x], shared[threadIdx.x + half]);
         }
         if (threadIdx.x == 0) finish(job, fold, number, shared[0]);
     }
 }
 
 template <class Wide>
-static cudaError_t start_reduce(const ReduceJob& job, Fold fold, const CudaPlace& place) {
+static cudaError_t start_reduce(const ReduceJob& job, AnyFold fold, const CudaPlace& place) {
     const auto away = [](const auto& of) {
         const int64_t stride = of.blocks[0].strides[of.dims - 1];
         return stride < 0 ? -stride : stride;
@@ -185,7 +208,7 @@ NNTILE_CUDA_KERNEL(reduce) {
     part.blocks = args.blocks.first(1);
     if (!make_job(job.reduced, part, {0})) return not_on_device;
     if (!place || job.kept.count == 0) return 0;
-    const auto fold = static_cast<Fold>(args.params[0].i);
+    const cuda::AnyFold fold{static_cast<Fold>(args.params[0].i)};
     return status_of(args, compute_of(x.dtype) == compute_i64
                                ? cuda::start_reduce<int64_t>(job, fold, *place)
                                : cuda::start_reduce<double>(job, fold, *place));

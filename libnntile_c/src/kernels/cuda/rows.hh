@@ -2,6 +2,8 @@
 // Kernels along the last dim: a row is a block's. Its sums are in double, joined in one order.
 #pragma once
 
+#include <type_traits>
+
 #include "kernels/cuda/element.hh"
 #include "kernels/cuda/launch.hh"
 #include "kernels/fold_ops_isa.hh"
@@ -9,6 +11,8 @@
 namespace nntile::kernels::cuda {
 
 inline constexpr unsigned row_threads = 128;
+// So many elements of a row a thread keeps, where all of the row are kept: it is read once.
+inline constexpr int kept_elements = 16;
 
 template <int blocks_of>
 struct RowJob {
@@ -82,24 +86,108 @@ __device__ T over_row(int64_t d, T* shared, Value&& value) {
     return over_block<Op>(total, shared);
 }
 
-// Of a row's block: short rows have more blocks side by side.
+// body(j, i): element j of the row is number i of those that this thread keeps.
+template <bool keeps, class Body>
+__device__ void each_of_row(int64_t d, Body&& body) {
+    if constexpr (keeps) {
+#pragma unroll
+        for (int i = 0; i < kept_elements; ++i) {
+            const unsigned j = threadIdx.x + static_cast<unsigned>(i) * blockDim.x;
+            if (j < d) body(int64_t{j}, i);
+        }
+    } else {
+#pragma unroll 4
+        for (int64_t j = threadIdx.x; j < d; j += blockDim.x) body(j, 0);
+    }
+}
+// In double, but for the few elements that a thread keeps: these in their own type.
+template <bool keeps, class Op, class Value>
+__device__ double fold_row(int64_t d, double* shared, Value&& value) {
+    using T = std::conditional_t<keeps, decltype(value(d, 0)), double>;
+    T total = Op::template identity<T>;
+    each_of_row<keeps>(
+        d, [&](int64_t j, int i) { total = Op::join(total, static_cast<T>(value(j, i))); });
+    return over_block<Op>(static_cast<double>(total), shared);
+}
+
+// Operand k of a row, of dtype D; kept if that is asked for.
+template <DType D, bool keeps, int n>
+struct Elements {
+    using T = std::conditional_t<D == DType::f64, double, float>;
+    Storage<D>* data;
+    int64_t step;
+    T kept[keeps ? kept_elements : 1];
+
+    __device__ Elements(const Row<n>& row, int k)
+        : data(static_cast<Storage<D>*>(row.job.rows.blocks[k].data) + row.at[k]),
+          step(row.job.step[k]) {
+        if constexpr (keeps)
+            each_of_row<true>(row.job.d, [&](int64_t j, int i) { kept[i] = read(j); });
+    }
+    __device__ T read(int64_t j) const { return Element<D>::template get<T>(data[j * step]); }
+    __device__ T get(int64_t j, int i) const {
+        if constexpr (keeps) return kept[i];
+        else return read(j);
+    }
+    __device__ void set(int64_t j, T x) const { data[j * step] = Element<D>::put(x); }
+};
+
+// An operand that a row shares with others: of the dtype of most, or of another one.
+template <DType D, int n>
+struct Shared {
+    using T = std::conditional_t<D == DType::f64, double, float>;
+    const JobBlock& block;
+    int64_t step;
+    bool present, same;
+
+    __device__ Shared(const Row<n>& row, int k)
+        : block(row.job.rows.blocks[k]),
+          step(row.job.step[k]),
+          present(row.job.present[k]),
+          same(block.dtype == D) {}
+    __device__ T get_or(int64_t j, T absent) const {
+        if (!present) return absent;
+        if (same)
+            return Element<D>::template get<T>(
+                static_cast<const Storage<D>*>(block.data)[j * step]);
+        return other(block, j * step);
+    }
+    __noinline__ __device__ static T other(const JobBlock& block, int64_t at) {
+        return load_as<T>(block, at);
+    }
+};
+
+// Of a row's block: as many as it takes to keep the row, so short rows have blocks side by side.
 inline unsigned threads_of(int64_t d) {
-    return d <= 512 ? 32 : d <= 2048 ? row_threads : d <= 8192 ? 256 : 512;
+    unsigned threads = 32;
+    while (threads < 512 && int64_t{threads} * kept_elements < d) threads *= 2;
+    return threads;
 }
 
 // Whether the dtype of an operand, in which the arithmetic is, is one that a row has.
 inline bool is_row_dtype(const Block& b) { return is_floating(b.dtype); }
 
-// Starts a kernel with a block for each row: `wide` where that dtype is float64, else `narrow`.
-template <auto wide, auto narrow, int n, class... More>
-int start_rows(const Args& args, const CudaPlace& place, const Block& b, const RowJob<n>& job,
-               More... more) {
+// Starts a kernel with a block for each row: start(dtype, keeps, blocks, threads, bytes shared),
+// of which the first two are constants: b's dtype, and whether a thread can keep its elements.
+template <int n, class Start>
+int start_rows(const Args& args, const Block& b, const RowJob<n>& job, Start&& start) {
     const dim3 blocks = grid_of(job.rows.count, 1).blocks, threads(threads_of(job.d));
     constexpr size_t shared = 32 * sizeof(double);
-    return status_of(args,
-                     b.dtype == DType::f64
-                         ? launch<wide>(blocks, threads, shared, place.stream, job, more...)
-                         : launch<narrow>(blocks, threads, shared, place.stream, job, more...));
+    const auto of = [&](auto dtype) {
+        return job.d <= int64_t{kept_elements} * threads.x
+                   ? start(dtype, std::true_type(), blocks, threads, shared)
+                   : start(dtype, std::false_type(), blocks, threads, shared);
+    };
+    switch (b.dtype) {
+#define DO(d) \
+    case DType::d: return status_of(args, of(std::integral_constant<DType, DType::d>()));
+        DO(f32)
+        DO(f64)
+        DO(f16)
+        DO(bf16)
+#undef DO
+        default: return not_on_device;
+    }
 }
 
 }  // namespace nntile::kernels::cuda
