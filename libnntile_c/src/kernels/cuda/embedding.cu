@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Rows of a table by index, and the gradient of the table. The last dims are e (a row) and v (the
 // whole table).
+#include <algorithm>
+
 #include "kernels/cuda/rows.hh"
 
 namespace nntile::kernels {
@@ -48,31 +50,96 @@ __global__ void take_rows(const __grid_constant__ TableJob job) {
     }
 }
 
-// The first of equal indices adds the rows of all of them, in their order: so the bits never vary.
+// The gradient of a table takes the rows of equal indices in their order, so its bits never vary.
+// First the indices are put in order by the rows that they name: `ends` says where those of each
+// row end in `list`. Of the table and of the indices that is done part by part.
+struct Part {
+    static constexpr int64_t most = int64_t{1} << 20;  // rows, and indices
+    int64_t row = 0, rows = 0, number = 0, numbers = 0;
+    int *ends = nullptr, *list = nullptr, *sorted = nullptr;
+    __device__ bool has(const TableJob& job, int64_t index) const {
+        return index >= row && index < row + rows && index != job.padding;
+    }
+};
+static_assert(3 * Part::most * sizeof(int) <= CudaPlace::scratch_bytes);
+
+__global__ void count_indices(const __grid_constant__ TableJob job, const Part part) {
+    const int64_t all = int64_t{gridDim.x} * blockDim.x;
+    for (int64_t k = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; k < part.numbers; k += all) {
+        const int64_t index = entry_of(job, part.number + k).index;
+        if (index < 0 || index >= job.v) refuse_at(job.refused, Refusal::index, index, job.v);
+        else if (part.has(job, index)) atomicAdd(part.ends + (index - part.row), 1);
+    }
+}
+// Counts become where each row begins: by one block.
+__global__ void sum_counts(const Part part) {
+    int* const shared = shared_memory<int>();
+    const int64_t each = (part.rows + blockDim.x - 1) / blockDim.x, first = threadIdx.x * each,
+                  end = first + each < part.rows ? first + each : part.rows;
+    int own = 0;
+    for (int64_t r = first; r < end; ++r) own += part.ends[r];
+    shared[threadIdx.x] = own;
+    __syncthreads();
+    for (unsigned apart = 1; apart < blockDim.x; apart *= 2) {
+        const int before = threadIdx.x >= apart ? shared[threadIdx.x - apart] : 0;
+        __syncthreads();
+        shared[threadIdx.x] += before;
+        __syncthreads();
+    }
+    int begin = shared[threadIdx.x] - own;
+    for (int64_t r = first; r < end; ++r) {
+        const int count = part.ends[r];
+        part.ends[r] = begin;
+        begin += count;
+    }
+}
+__global__ void list_indices(const __grid_constant__ TableJob job, const Part part) {
+    const int64_t all = int64_t{gridDim.x} * blockDim.x;
+    for (int64_t k = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; k < part.numbers; k += all) {
+        const int64_t index = entry_of(job, part.number + k).index;
+        if (index < 0 || index >= job.v || !part.has(job, index)) continue;
+        part.list[atomicAdd(part.ends + (index - part.row), 1)] = static_cast<int>(k);
+    }
+}
+// A block for each index, of so many elements of its row; the first of equal ones adds all.
 template <class T>
-__global__ void add_rows(const __grid_constant__ TableJob job) {
-    int* const seen = shared_memory<int>();
-    for (int64_t number = blockIdx.x; number < job.indices.count; number += gridDim.x) {
-        const int64_t index = entry_of(job, number).index;
-        if (index < 0 || index >= job.v) {
-            refuse_at(job.refused, Refusal::index, index, job.v);
-            continue;
+__global__ void add_rows(const __grid_constant__ TableJob job, const Part part, int64_t pieces) {
+    int* const earlier = shared_memory<int>();
+    for (int64_t block = blockIdx.x; block < part.numbers * pieces; block += gridDim.x) {
+        const auto k = static_cast<int>(block / pieces);
+        const int64_t index = entry_of(job, part.number + k).index;
+        if (index < 0 || index >= job.v || !part.has(job, index)) continue;
+        const int64_t row = index - part.row;
+        const int begin = row > 0 ? part.ends[row - 1] : 0, end = part.ends[row];
+        const int* order = part.list;
+        if (end - begin > 1) {
+            __syncthreads();
+            if (threadIdx.x == 0) *earlier = 0;
+            __syncthreads();
+            for (int i = begin + static_cast<int>(threadIdx.x); i < end;
+                 i += static_cast<int>(blockDim.x))
+                if (part.list[i] < k) *earlier = 1;
+            __syncthreads();
+            if (*earlier) continue;
+            for (int i = begin + static_cast<int>(threadIdx.x); i < end;
+                 i += static_cast<int>(blockDim.x)) {
+                int place = begin;
+                for (int other = begin; other < end; ++other)
+                    place += part.list[other] < part.list[i];
+                part.sorted[place] = part.list[i];
+            }
+            __syncthreads();
+            order = part.sorted;
         }
-        __syncthreads();
-        if (threadIdx.x == 0) *seen = index == job.padding;
-        __syncthreads();
-        for (int64_t k = threadIdx.x; k < number; k += blockDim.x)
-            if (entry_of(job, k).index == index) *seen = 1;
-        __syncthreads();
-        if (*seen) continue;
-        for (int64_t j = threadIdx.x; j < job.e; j += blockDim.x) {
-            const int64_t to = index * job.table_v + j * job.table_e;
-            T sum = load_as<T>(job.table, to);
-            for (int64_t k = number; k < job.indices.count; ++k)
-                if (const Entry at = entry_of(job, k); at.index == index)
-                    sum += load_as<T>(job.indices.blocks[1], at.row + j * job.row_e);
-            store_as(job.table, to, sum);
+        const int64_t j = block % pieces * blockDim.x + threadIdx.x;
+        if (j >= job.e) continue;
+        const int64_t to = index * job.table_v + j * job.table_e;
+        T sum = load_as<T>(job.table, to);
+        for (int i = begin; i < end; ++i) {
+            const Entry at = entry_of(job, part.number + order[i]);
+            sum += load_as<T>(job.indices.blocks[1], at.row + j * job.row_e);
         }
+        store_as(job.table, to, sum);
     }
 }
 
@@ -96,19 +163,60 @@ static bool make_table_job(TableJob& job, const Args& args, size_t table, size_t
     return true;
 }
 
-static int start_by_index(bool add, TableJob& job, const Args& args, const CudaPlace& place) {
+template <class Start>
+static cudaError_t start_typed(const TableJob& job, Start&& start) {
+    switch (compute_of(job.table.dtype)) {
+        case compute_f32: return start(float{});
+        case compute_f64: return start(double{});
+        default: return start(int64_t{});
+    }
+}
+
+static int start_take(TableJob& job, const Args& args, const CudaPlace& place) {
     if (job.indices.count == 0) return 0;
     if (const cudaError_t error = place.watch(job.refused)) return status_of(args, error);
     const dim3 blocks = grid_of(job.indices.count, 1).blocks, threads(row_threads);
-    const auto start = [&]<class T>(T) {
-        return add ? launch<add_rows<T>>(blocks, threads, sizeof(int), place.stream, job)
-                   : launch<take_rows<T>>(blocks, threads, 0, place.stream, job);
-    };
-    switch (compute_of(job.table.dtype)) {
-        case compute_f32: return status_of(args, start(float{}));
-        case compute_f64: return status_of(args, start(double{}));
-        default: return status_of(args, start(int64_t{}));
+    return status_of(args, start_typed(job, [&]<class T>(T) {
+                         return launch<take_rows<T>>(blocks, threads, 0, place.stream, job);
+                     }));
+}
+
+static cudaError_t start_add(const TableJob& job, const Part& part, cudaStream_t stream) {
+    const auto bytes = static_cast<size_t>(part.rows) * sizeof(int);
+    if (const cudaError_t error = cudaMemsetAsync(part.ends, 0, bytes, stream)) return error;
+    const Grid grid = grid_of(part.numbers);
+    constexpr unsigned scan = 512;
+    if (const cudaError_t error =
+            launch<count_indices>(grid.blocks, grid.threads, 0, stream, job, part))
+        return error;
+    if (const cudaError_t error =
+            launch<sum_counts>(dim3(1), dim3(scan), scan * sizeof(int), stream, part))
+        return error;
+    if (const cudaError_t error =
+            launch<list_indices>(grid.blocks, grid.threads, 0, stream, job, part))
+        return error;
+    const int64_t pieces = (job.e + row_threads - 1) / row_threads;
+    return start_typed(job, [&]<class T>(T) {
+        return launch<add_rows<T>>(grid_of(part.numbers * pieces, 1).blocks, dim3(row_threads),
+                                   sizeof(int), stream, job, part, pieces);
+    });
+}
+static int start_add(TableJob& job, const Args& args, const CudaPlace& place) {
+    if (job.indices.count == 0 || job.e == 0) return 0;
+    if (const cudaError_t error = place.watch(job.refused)) return status_of(args, error);
+    Part part;
+    part.ends = reinterpret_cast<int*>(place.scratch);
+    part.list = part.ends + Part::most;
+    part.sorted = part.list + Part::most;
+    for (part.row = 0; part.row < job.v || part.row == 0; part.row += Part::most) {
+        part.rows = std::min(Part::most, job.v - part.row);
+        for (part.number = 0; part.number < job.indices.count; part.number += Part::most) {
+            part.numbers = std::min(Part::most, job.indices.count - part.number);
+            if (const cudaError_t error = start_add(job, part, place.stream))
+                return status_of(args, error);
+        }
     }
+    return 0;
 }
 
 }  // namespace nntile::kernels::cuda
@@ -118,7 +226,7 @@ namespace nntile::kernels {
 NNTILE_CUDA_KERNEL(embedding) {
     cuda::TableJob job;
     if (!cuda::make_table_job(job, args, 0, 1, 2)) return not_on_device;
-    return place ? cuda::start_by_index(false, job, args, *place) : 0;
+    return place ? cuda::start_take(job, args, *place) : 0;
 }
 
 NNTILE_CUDA_KERNEL(embedding_backward) {
@@ -136,7 +244,7 @@ NNTILE_CUDA_KERNEL(embedding_backward) {
     if (!args.params[1].i)
         if (const int status = fill_on_cuda(zero, place)) return status;
     job.padding = args.params[0].i;
-    return cuda::start_by_index(true, job, args, *place);
+    return cuda::start_add(job, args, *place);
 }
 
 }  // namespace nntile::kernels

@@ -68,6 +68,37 @@ __global__ void gather_elements(const __grid_constant__ GatherJob job) {
     }
 }
 
+struct alignas(16) Wide {
+    uint64_t parts[2];
+};
+// Whether as many elements as have 16 bytes lie side by side and have one index: rows of a table.
+static bool are_wide(const Job<2 + most_indices>& points, const Table& table, int64_t bytes) {
+    const int last = points.dims - 1;
+    const int64_t of_wide = static_cast<int64_t>(sizeof(Wide)) / bytes;
+    const auto fits = [&](int64_t stride) { return stride % of_wide == 0; };
+    if (last < 0 || !fits(points.sizes[last])) return false;
+    for (int k = 0; k < 2 + table.dims; ++k) {
+        const JobBlock& b = points.blocks[k];
+        if (b.strides[last] != (k < 2 ? 1 : 0)) return false;
+        if (k >= 2) continue;
+        if (reinterpret_cast<uintptr_t>(b.data) % sizeof(Wide) != 0) return false;
+        for (int d = 0; d < last; ++d)
+            if (!fits(b.strides[d])) return false;
+    }
+    for (int k = 0; k < table.dims; ++k)
+        if (!fits(table.strides[k])) return false;
+    return true;
+}
+static void widen(GatherJob& job, int64_t bytes) {
+    const int64_t of_wide = static_cast<int64_t>(sizeof(Wide)) / bytes;
+    auto& points = job.points;
+    points.sizes[points.dims - 1] /= of_wide;
+    points.count /= of_wide;
+    for (int k = 0; k < 2; ++k)
+        for (int d = 0; d < points.dims - 1; ++d) points.blocks[k].strides[d] /= of_wide;
+    for (int k = 0; k < job.table.dims; ++k) job.table.strides[k] /= of_wide;
+}
+
 // A thread takes all that comes to a point, in its order: so the bits never vary.
 template <int mode, class T>
 __global__ void scatter_elements(const __grid_constant__ ScatterJob job, T nothing, T alpha) {
@@ -146,11 +177,15 @@ NNTILE_CUDA_KERNEL(gather) {
     if (!place || job.points.count == 0) return 0;
     job.table.refusal = args.params[0].i ? Refusal::gather : Refusal::indexing;
     if (const cudaError_t error = place->watch(job.table.refused)) return status_of(args, error);
-    const Grid grid = grid_of(job.points.count);
     const auto start = [&]<class T>(T) {
+        const Grid grid = grid_of(job.points.count);
         return status_of(
             args, launch<gather_elements<T>>(grid.blocks, grid.threads, 0, place->stream, job));
     };
+    if (const int64_t bytes = size_of(y.dtype); are_wide(job.points, job.table, bytes)) {
+        widen(job, bytes);
+        return start(Wide{});
+    }
     switch (size_of(y.dtype)) {
         case 1: return start(uint8_t{});
         case 2: return start(uint16_t{});
