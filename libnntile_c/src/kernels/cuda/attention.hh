@@ -10,6 +10,7 @@
 
 #include "kernels/cuda/element.hh"
 #include "kernels/cuda/launch.hh"
+#include "kernels/cuda/tensor_cores.hh"
 #include "kernels/elementary_isa.hh"
 
 namespace nntile::kernels::cuda {
@@ -92,10 +93,12 @@ struct alignas(sizeof(T) * n < 16 ? sizeof(T) * n : 16) Several {
 template <class T>
 using Four = Several<T, 4>;
 
-// task.operator()<dtype>() for the dtypes that are computed as T.
-template <class T, class Task>
+// task.operator()<dtype>() for the dtypes that are computed as T in chunks of D columns: heads of
+// floats of 16 bits that are less than 128 wide go to tensor cores.
+template <class T, int D, class Task>
 __device__ void as_stored(DType dtype, Task&& task) {
     if constexpr (sizeof(T) == 8) task.template operator()<DType::f64>();
+    else if constexpr (D < 128) task.template operator()<DType::f32>();
     else if (dtype == DType::f32) task.template operator()<DType::f32>();
     else if (dtype == DType::bf16) task.template operator()<DType::bf16>();
     else task.template operator()<DType::f16>();
@@ -129,7 +132,7 @@ template <class T, int D>
 __device__ void fill_across(T* to, const Plane& x, int64_t row, int64_t rows, int64_t column,
                             int64_t columns) {
     const int lane = static_cast<int>(threadIdx.x % 32), warp = static_cast<int>(threadIdx.x / 32);
-    as_stored<T>(x.dtype, [&]<DType S>() {
+    as_stored<T, D>(x.dtype, [&]<DType S>() {
 #pragma unroll 4
         for (int task = warp; task < D / 2; task += tile_threads / 32) {
             const int r = task % 16 * 4 + lane / 8, at = task / 16 * 32 + lane % 8 * 4;
@@ -143,7 +146,7 @@ __device__ void fill_across(T* to, const Plane& x, int64_t row, int64_t rows, in
 template <class T, int D>
 __device__ void fill_along(T* to, const Plane& x, int64_t row, int64_t rows, int64_t column,
                            int64_t columns) {
-    as_stored<T>(x.dtype, [&]<DType S>() {
+    as_stored<T, D>(x.dtype, [&]<DType S>() {
 #pragma unroll 4
         for (int task = static_cast<int>(threadIdx.x); task < tile * D / 4; task += tile_threads) {
             const int r = task / (D / 4), at = task % (D / 4) * 4;
@@ -233,7 +236,7 @@ template <class T, int D>
 __device__ void store_tile(const Plane& y, const T (&x)[rows_each][D / 16], int64_t row,
                            int64_t rows, int64_t column, int64_t columns) {
     const int ty = static_cast<int>(threadIdx.x / 16);
-    as_stored<T>(y.dtype, [&]<DType S>() {
+    as_stored<T, D>(y.dtype, [&]<DType S>() {
 #pragma unroll
         for (int i = 0; i < rows_each; ++i) {
             const int64_t r = row + 8 * ty + i;
@@ -254,6 +257,72 @@ __device__ T masked(const Plane& mask, int64_t query, int64_t key) {
     if (mask.dtype == DType::boolean)
         return mask.data[at] ? T(0) : -std::numeric_limits<T>::infinity();
     return load_as<T>(mask.data, mask.dtype, at);
+}
+
+// ---- of floats of 16 bits, on tensor cores: a warp has 16 rows of a tile of 64.
+
+template <int D>
+inline constexpr int short_row =
+    D + 8;  // of a tile of D columns; so that rows begin in other banks
+inline constexpr int score_row = tile + 4, weight_row = tile + 8;
+inline constexpr int strip = 16, warps = tile / strip;
+
+// Rows row.. < rows of x, which has so many columns, with zeros around them.
+template <int D>
+__device__ void fill_short(uint16_t* to, const Plane& x, int64_t row, int64_t rows,
+                           int64_t columns) {
+    using Eight = Several<uint16_t, 8>;
+    for (int task = static_cast<int>(threadIdx.x); task < tile * D / 8; task += tile_threads) {
+        const int r = task / (D / 8), at = task % (D / 8) * 8;
+        Eight eight{};
+        if (row + r < rows) {
+            const auto* from =
+                reinterpret_cast<const uint16_t*>(x.data) + (row + r) * x.row + at * x.column;
+            if (x.column == 1 && at + 8 <= columns &&
+                reinterpret_cast<uintptr_t>(from) % alignof(Eight) == 0) {
+                eight = *reinterpret_cast<const Eight*>(from);
+            } else {
+#pragma unroll
+                for (int e = 0; e < 8; ++e)
+                    if (at + e < columns) eight.v[e] = from[e * x.column];
+            }
+        }
+        *reinterpret_cast<Eight*>(to + r * short_row<D> + at) = eight;
+    }
+}
+// What a product of so many columns reads.
+__device__ inline int short_depth(int64_t columns) {
+    return static_cast<int>((columns + 15) / 16 * 16);
+}
+// The scores of a warp's rows of `own` and the 64 rows of `others`; both have D columns.
+template <DType S, int D>
+__device__ void score_strip(float* scores, const uint16_t* own, const uint16_t* others, int depth) {
+#pragma unroll
+    for (int n = 0; n < tile; n += 16) {
+        WarpSums sums;
+        sums.template add<S, true>(own, short_row<D>, others + n * short_row<D>, short_row<D>,
+                                   depth);
+        sums.store(scores + n, score_row);
+    }
+}
+// Rows of a warp go to rows row.. < rows of y, times `by` of each; `room` is of the warp.
+template <DType S, int D, class By>
+__device__ void store_strip(const Plane& y, const WarpSums (&sums)[D / 16], float* room,
+                            int64_t row, int64_t rows, int64_t columns, By&& by) {
+    const int lane = static_cast<int>(threadIdx.x % 32);
+#pragma unroll
+    for (int begin = 0; begin < D; begin += 32) {
+        __syncwarp();
+        sums[begin / 16].store(room, score_row);
+        sums[begin / 16 + 1].store(room + 16, score_row);
+        __syncwarp();
+        const int64_t at = begin + lane;
+        for (int r = 0; r < strip; ++r)
+            if (row + r < rows && at < columns)
+                reinterpret_cast<uint16_t*>(y.data)[(row + r) * y.row + at * y.column] =
+                    Element<S>::put(room[r * score_row + lane] * by(r));
+    }
+    __syncwarp();
 }
 
 // Chunks of D columns, of at least `least`.

@@ -20,12 +20,12 @@ constexpr size_t gradient_shared =
     ((has_room<T, D> ? 3 : 2) * tile * D + tile * tile + 2 * tile) * sizeof(T) + planes_bytes;
 
 // logarithms and dots (dy . y) of the queries of a tile, zeros behind the last one
-template <class T>
+template <class T, int D>
 __device__ void read_queries(T* logs, T* dots, const Plane* planes, const AttentionJob& job,
                              int64_t from) {
     const Plane &dy = planes[in_dy], &y = planes[in_y], &log = planes[in_log];
     const int lane = static_cast<int>(threadIdx.x % 32);
-    as_stored<T>(dy.dtype, [&]<DType S>() {
+    as_stored<T, D>(dy.dtype, [&]<DType S>() {
         const auto *slope = reinterpret_cast<const Storage<S>*>(dy.data),
                    *value = reinterpret_cast<const Storage<S>*>(y.data);
 #pragma unroll 4
@@ -81,12 +81,12 @@ __global__ void __launch_bounds__(tile_threads, sizeof(T) == 4 && D <= 64 ? 3 : 
         if (job.causal && !of_keys && job.first + behind < end) end = job.first + behind;
         T sum[rows_each][D / 16] = {};                      // of the gradient of own_first
         T value_sum[rows_each][of_keys ? D / 16 : 1] = {};  // of own_second's
-        if (!of_keys) read_queries(logs, dots, planes, job, from);
+        if (!of_keys) read_queries<T, D>(logs, dots, planes, job, from);
         bool read = false;
         for (int64_t at = begin; at < end; at += tile) {
             T weight[rows_each][columns_each] = {}, slope[rows_each][columns_each] = {};
             __syncthreads();
-            if (of_keys) read_queries(logs, dots, planes, job, at);
+            if (of_keys) read_queries<T, D>(logs, dots, planes, job, at);
             for (int part = 0; part < first_parts; ++part) {
                 const int64_t x = int64_t{part} * D;
                 if (part > 0) __syncthreads();
@@ -148,6 +148,115 @@ __global__ void __launch_bounds__(tile_threads, sizeof(T) == 4 && D <= 64 ? 3 : 
     }
 }
 
+// The same of floats of 16 bits: the weights and their slopes are such ones where they are factors.
+template <int D>
+constexpr size_t short_gradient_shared =
+    4 * tile * short_row<D> * sizeof(uint16_t) +
+    2 * tile * (score_row * sizeof(float) + weight_row * sizeof(uint16_t)) +
+    2 * tile * sizeof(float) + planes_bytes;
+
+template <DType S, int D, bool of_keys>
+__global__ void __launch_bounds__(tile_threads)
+    attend_short_backward(const __grid_constant__ AttentionJob job, int tiles, int64_t blocks) {
+    uint16_t* const first = shared_memory<uint16_t>();  // own
+    uint16_t* const second = first + tile * short_row<D>;
+    uint16_t* const other_first = second + tile * short_row<D>;
+    uint16_t* const other_second = other_first + tile * short_row<D>;
+    float* const scores = reinterpret_cast<float*>(other_second + tile * short_row<D>);
+    float* const slopes = scores + tile * score_row;
+    uint16_t* const weights = reinterpret_cast<uint16_t*>(slopes + tile * score_row);
+    uint16_t* const drifts = weights + tile * weight_row;  // slopes of scores
+    float* const logs = reinterpret_cast<float*>(drifts + tile * weight_row);
+    float* const dots = logs + tile;
+    Plane* const planes = reinterpret_cast<Plane*>(dots + tile);
+    const Plane& mask = planes[in_mask];
+    const int warp = static_cast<int>(threadIdx.x / 32), lane = static_cast<int>(threadIdx.x % 32),
+              begin_row = warp * strip;
+    const int depth = short_depth(job.size), value_depth = short_depth(job.value_size);
+    const int64_t own_count = of_keys ? job.keys : job.queries,
+                  other_count = of_keys ? job.queries : job.keys;
+    const auto scale = static_cast<float>(job.scale);
+    for (int64_t number = blockIdx.x; number < blocks; number += gridDim.x) {
+        int64_t rest = number;
+        int64_t from = take_place(rest, tiles) * tile;
+        // Those that see, or are seen by, most begin.
+        if (!of_keys) from = int64_t{tiles - 1} * tile - from;
+        __syncthreads();
+        find_planes<operands>(planes, job, rest);
+        __syncthreads();
+        int64_t begin = 0, end = other_count;
+        if (job.causal && of_keys && from > job.first) begin = (from - job.first) / tile * tile;
+        const int64_t behind = from + tile < own_count ? from + tile : own_count;
+        if (job.causal && !of_keys && job.first + behind < end) end = job.first + behind;
+        WarpSums sums[D / 16], value_sums[of_keys ? D / 16 : 1];
+        fill_short<D>(first, planes[of_keys ? in_k : in_q], from, own_count, job.size);
+        fill_short<D>(second, planes[of_keys ? in_v : in_dy], from, own_count, job.value_size);
+        if (!of_keys) read_queries<float, 128>(logs, dots, planes, job, from);
+        for (int64_t at = begin; at < end; at += tile) {
+            __syncthreads();
+            if (of_keys) read_queries<float, 128>(logs, dots, planes, job, at);
+            fill_short<D>(other_first, planes[of_keys ? in_q : in_k], at, end, job.size);
+            fill_short<D>(other_second, planes[of_keys ? in_dy : in_v], at, end, job.value_size);
+            __syncthreads();
+            score_strip<S, D>(scores + begin_row * score_row, first + begin_row * short_row<D>,
+                              other_first, depth);
+            score_strip<S, D>(slopes + begin_row * score_row, second + begin_row * short_row<D>,
+                              other_second, value_depth);
+            __syncwarp();
+#pragma unroll 4
+            for (int e = lane; e < strip * tile; e += 32) {
+                const int row = begin_row + e / tile, other = e % tile, q = of_keys ? other : row;
+                const int64_t query = of_keys ? at + other : from + row,
+                              key = of_keys ? from + row : at + other;
+                float w = 0, s = 0;
+                if (query < job.queries && key < job.keys &&
+                    (!job.causal || key <= job.first + query)) {
+                    w = scores[row * score_row + other] * scale;
+                    if (job.present[in_mask]) w += masked<float>(mask, query, key);
+                    w = std::exp(w - logs[q]);
+                    s = w * (slopes[row * score_row + other] - dots[q]);
+                }
+                weights[row * weight_row + other] = Element<S>::put(w);
+                drifts[row * weight_row + other] = Element<S>::put(s);
+            }
+            __syncwarp();
+#pragma unroll
+            for (int n = 0; n < D / 16; ++n) {
+                sums[n].template add<S, false>(drifts + begin_row * weight_row, weight_row,
+                                               other_first + n * 16, short_row<D>, tile);
+                if constexpr (of_keys)
+                    value_sums[n].template add<S, false>(weights + begin_row * weight_row,
+                                                         weight_row, other_second + n * 16,
+                                                         short_row<D>, tile);
+            }
+        }
+        float* const room = scores + begin_row * score_row;
+        store_strip<S, D>(planes[of_keys ? out_dk : out_dq], sums, room, from + begin_row,
+                          own_count, job.size, [&](int) { return scale; });
+        if constexpr (of_keys)
+            store_strip<S, D>(planes[out_dv], value_sums, room, from + begin_row, own_count,
+                              job.value_size, [](int) { return 1.0f; });
+    }
+}
+
+template <DType S, int D, bool of_keys>
+static int start_short_pass(const Args& args, const AttentionJob& job, cudaStream_t stream) {
+    const int64_t own = of_keys ? job.keys : job.queries, tiles = (own + tile - 1) / tile;
+    const int64_t blocks = tiles * job.heads.count;
+    if (blocks == 0) return 0;
+    constexpr size_t shared = short_gradient_shared<D>;
+    if (const cudaError_t error = allow_shared<attend_short_backward<S, D, of_keys>>(shared))
+        return status_of(args, error);
+    return status_of(args, launch<attend_short_backward<S, D, of_keys>>(
+                               grid_of(blocks, 1).blocks, dim3(tile_threads), shared, stream, job,
+                               static_cast<int>(tiles), blocks));
+}
+template <DType S, int D>
+static int start_short_gradient(const Args& args, const AttentionJob& job, cudaStream_t stream) {
+    if (const int status = start_short_pass<S, D, true>(args, job, stream)) return status;
+    return start_short_pass<S, D, false>(args, job, stream);
+}
+
 template <class T, int D, bool of_keys>
 static int start_pass(const Args& args, const AttentionJob& job, cudaStream_t stream) {
     const int64_t own = of_keys ? job.keys : job.queries, tiles = (own + tile - 1) / tile;
@@ -182,6 +291,14 @@ NNTILE_CUDA_KERNEL(attention_backward) {
     const int64_t widest = job.size > job.value_size ? job.size : job.value_size;
     if (args.blocks[0].dtype == DType::f64)
         return start_gradient<double, 32>(args, job, place->stream);
+    if (const DType dtype = args.blocks[0].dtype; is_short_float(dtype) && widest <= 128) {
+        const bool narrow = widest <= 64;
+        if (dtype == DType::f16)
+            return narrow ? start_short_gradient<DType::f16, 64>(args, job, place->stream)
+                          : start_short_gradient<DType::f16, 128>(args, job, place->stream);
+        return narrow ? start_short_gradient<DType::bf16, 64>(args, job, place->stream)
+                      : start_short_gradient<DType::bf16, 128>(args, job, place->stream);
+    }
     if (widest <= 32) return start_gradient<float, 32>(args, job, place->stream);
     if (widest <= 64) return start_gradient<float, 64>(args, job, place->stream);
     return start_gradient<float, 128>(args, job, place->stream);
