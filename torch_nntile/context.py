@@ -100,7 +100,8 @@ def init_context(
         )
     _warn_beyond_machine(memory, budget)
     config = _c.new_struct("nntile_context_config")
-    config.ncpu, config.ncuda, config.memory_bytes = ncpu, ncuda, budget
+    # 0 is a default to C, which is what the environment says.
+    config.ncpu, config.ncuda, config.memory_bytes = ncpu, ncuda or -2, budget
     config.spin_seconds, config.verbose = -1.0, int(verbose)
     config.swap, config.swap_bytes = folder, swap_bytes
     _c.call("nntile_context_create", config)

@@ -17,7 +17,7 @@ NNTILE_BEGIN
 typedef struct nntile_context_config {
     size_t struct_size;
     int32_t ncpu;  /**< CPU workers; -1: STARPU_NCPU, else one per core of the process's affinity */
-    int32_t ncuda; /**< CUDA workers; -1: STARPU_NCUDA, else 0 */
+    int32_t ncuda; /**< CUDA workers; -1: STARPU_NCUDA, else none; -2: none */
     int64_t memory_bytes; /**< budget for tiles in main memory; 0: NNTILE_MEMORY, else 90 % of the
                              machine's memory */
     double spin_seconds;  /**< how long an idle worker polls before it sleeps; < 0: 100e-6 */

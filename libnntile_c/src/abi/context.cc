@@ -35,13 +35,13 @@ nntile_context_config config_of(const nntile_context_config* given) {
 nntile_status nntile_context_create(const nntile_context_config* config, nntile_error** error) {
     return guard(error, [&] {
         const nntile_context_config c = config_of(config);
-        check(c.ncpu >= -1 && c.ncuda >= -1 && c.memory_bytes >= 0 && c.swap_bytes >= 0,
+        check(c.ncpu >= -1 && c.ncuda >= -2 && c.memory_bytes >= 0 && c.swap_bytes >= 0,
               Status::invalid_argument, "nntile_context_create: ncpu ", c.ncpu, ", ncuda ", c.ncuda,
               ", memory_bytes ", c.memory_bytes, ", swap_bytes ", c.swap_bytes,
               ": a setting is negative");
         runtime::Config settings;
         if (c.ncpu != 0) settings.ncpu = c.ncpu;
-        if (c.ncuda != 0) settings.ncuda = c.ncuda;
+        if (c.ncuda != 0) settings.ncuda = c.ncuda == -2 ? 0 : c.ncuda;
         settings.memory_bytes = c.memory_bytes;
         if (c.spin_seconds > 0) settings.spin_seconds = c.spin_seconds;
         settings.verbose = c.verbose != 0;
