@@ -3,7 +3,7 @@
 
 It runs the device's own kernels on one worker and takes the fastest of many short runs, so that the
 load of other programs does little harm. It prints the constants next to the defaults, and writes a
-file for NNTILE_COST or `load_cost`.
+file for NNTILE_COST or `load_cost`. With --gpu, the worker is a GPU.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import re
 import sys
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -33,6 +34,20 @@ Work = Callable[[], object]  # records ops in graph mode and returns what must b
 RUNS = 5  # at least, of each measurement
 BATCH = 1e-3  # seconds of a run, about: longer ones are interrupted more often
 _names = itertools.count()
+
+
+@dataclass(frozen=True)
+class Worker:
+    """What is measured, and how much work it takes to see its rates."""
+
+    gpus: int = 0
+    side: int = 1  # products are so many times as large along each dim
+    elements: int = 1  # and other operands have so many times the elements
+    flops: float = 1e11  # a second, about
+
+
+CORE = Worker()
+GPU = Worker(gpus=1, side=8, elements=32, flops=5e13)
 
 
 def fastest(work: Work, seconds: float) -> float:
@@ -126,15 +141,18 @@ PRODUCTS = (
 COLD_BYTES = 64 << 20
 
 
-def products(dtype: torch.dtype, task: float, seconds: float) -> list[tuple[float, float, float]]:
+def products(
+    worker: Worker, dtype: torch.dtype, task: float, seconds: float
+) -> list[tuple[float, float, float]]:
     """(flop, bytes, seconds without the price of a task) of products, as Cost::product sees them."""
     points = []
-    for m, n, k, hot in PRODUCTS:
+    for *sides, hot in PRODUCTS:
+        m, n, k = (side * worker.side if side > 1 else 1 for side in sides)
         size = dtype.itemsize
-        copies = 1 if hot else max(1, COLD_BYTES // (k * n * size))
+        copies = 1 if hot else max(1, COLD_BYTES * worker.elements // (k * n * size))
         a = whole(m, k, dtype=dtype)
         b = itertools.cycle([whole(k, n, dtype=dtype) for _ in range(copies)])
-        count = max(1, round(BATCH * 1e11 / (2 * m * n * k + 5 * k * n)))
+        count = max(1, round(BATCH * worker.flops / (2 * m * n * k + 5 * k * n)))
         count = copies if not hot and copies < 2 * count else count  # one plan, any order
         taken = of_each(lambda a=a, b=b: a @ next(b), count, seconds)  # type: ignore[misc]
         moved = size * (m * k + k * n + 2 * m * n)
@@ -142,37 +160,38 @@ def products(dtype: torch.dtype, task: float, seconds: float) -> list[tuple[floa
     return points
 
 
-def rate(call: Work, amount: float, task: float, seconds: float) -> float:
+def rate(worker: Worker, call: Work, amount: float, task: float, seconds: float) -> float:
     """Of calls of one task each that do `amount`: that a second."""
-    taken = of_each(call, max(1, min(256, round(BATCH * 1e11 / amount))), seconds)
+    taken = of_each(call, max(1, min(256, round(BATCH * worker.flops / amount))), seconds)
     return amount / max(taken - task, 0.05 * taken)
 
 
-def passes(task: float, seconds: float) -> dict[str, float]:
+def passes(worker: Worker, task: float, seconds: float) -> dict[str, float]:
     """Rates of tasks whose data is in a cache, and is not, and where the border is."""
-    large = whole(12 << 20)
-    memory = rate(lambda: large + 1, 8 * large.numel(), task, seconds)
+    large = whole((12 << 20) * worker.elements)
+    memory = rate(worker, lambda: large + 1, 8 * large.numel(), task, seconds)
     rates = {}
-    for size in (1 << power for power in range(17, 25)):  # bytes that a sum reads again and again
+    for power in range(17, 25):
+        size = worker.elements << power  # bytes that a sum reads again and again
         x = whole(size // 4096, 1024)
-        rates[size] = rate(lambda x=x: x.sum(1), size, task, seconds / 4)  # type: ignore[misc]
+        rates[size] = rate(worker, lambda x=x: x.sum(1), size, task, seconds / 4)  # type: ignore[misc]
     cache = max(memory, *rates.values())
     middle = math.sqrt(cache * memory)
     border = max((size for size in rates if rates[size] >= middle), default=min(rates))
     return {"cache_bytes": cache, "memory_bytes": memory, "cache_size": float(border)}
 
 
-def functions(task: float, seconds: float) -> float:
+def functions(worker: Worker, task: float, seconds: float) -> float:
     """flop/s, as the rows count them, of functions that are slower than their bytes."""
     found = []
     for function in (torch.exp, torch.tanh, torch.nn.functional.gelu, torch.special.erf):
-        x = whole(40_000 + next(_names))
+        x = whole(40_000 * worker.elements**2 + next(_names))
         call = partial(function, x)
         kept = call()
         modes.run_graph()  # a new shape, so the last lowering is this one
         flops = sum(float(f) for f in re.findall(r" flops (\S+) bytes ", explain("tiles")))
         del kept
-        found.append(rate(call, flops, task, seconds))
+        found.append(rate(worker, call, flops, task, seconds))
     return math.exp(sum(map(math.log, found)) / len(found))
 
 
@@ -180,7 +199,7 @@ def host(task: float, seconds: float) -> float:
     """byte/s of functions that PyTorch's kernels compute, those of weight 1."""
     x, y = whole(500_000), whole(500_000)
     found = [
-        rate(call, 3.0 * 4 * 500_000, task, seconds)
+        rate(CORE, call, 3.0 * 4 * 500_000, task, seconds)
         for call in (
             lambda: torch.copysign(x, y),
             lambda: torch.heaviside(x, y),
@@ -195,7 +214,7 @@ def spread(task: float, seconds: float) -> float:
     levels = 100
 
     def level_seconds(workers: int) -> float:
-        _restart(workers)
+        _restart(CORE, workers)
         x, w = cut(torch.eye(64), (32, 64)), whole(64, 64) * 1e-3
 
         def work() -> Tensor:
@@ -208,17 +227,16 @@ def spread(task: float, seconds: float) -> float:
         return fastest(work, seconds) / levels
 
     one, two = level_seconds(1), level_seconds(2)
-    _restart(1)
     return max(0.1e-6, (two - (one - task) / 2 - task) / 2)
 
 
-def _restart(workers: int) -> None:
+def _restart(worker: Worker, cores: int) -> None:
     context.shutdown_context()
-    context.init_context(ncpu=workers, runtime_mode="graph")
+    context.init_context(ncpu=cores, ncuda=worker.gpus, runtime_mode="graph")
 
 
-def calibrate(seconds: float = 30.0) -> dict[str, float]:
-    """The constants of this machine, by name, in about `seconds`.
+def calibrate(seconds: float = 30.0, worker: Worker = CORE) -> dict[str, float]:
+    """The constants of this machine, by name, in about `seconds`: those of a core, or of a GPU.
 
     It starts runtimes of its own: a running one is shut down, and its tensors lose their data.
     """
@@ -226,19 +244,22 @@ def calibrate(seconds: float = 30.0) -> dict[str, float]:
     mode = modes.runtime_mode()
     share = seconds / 60
     try:
-        _restart(1)
+        _restart(worker, 1)
         task = price_of_a_task(2 * share)
         found = {"task_seconds": task}
-        single = products(torch.float32, task, share)
+        single = products(worker, torch.float32, task, share)
         flops, moved = fit(single)
         found["product_flops"], found["product_bytes"] = 1 / flops, 1 / moved
         for name, dtype in (("_f64", torch.float64), ("_16", torch.bfloat16)):
-            rest = [(a, b, t) for a, b, t in products(dtype, task, share / 2) if a > 1e7]
+            rest = [(a, b, t) for a, b, t in products(worker, dtype, task, share / 2) if a > 1e7]
             spare = [(a, max(t - b * moved, 0.1 * t)) for a, b, t in rest]
             found["product_flops" + name] = len(spare) / sum(t / a for a, t in spare)
-        found["functions"] = functions(task, share)
-        found |= passes(task, share)
+        found["functions"] = functions(worker, task, share)
+        found |= passes(worker, task, share)
         found["host_bytes"] = host(task, share)
+        if worker.gpus:
+            found["workers"] = float(worker.gpus)
+            return found
         if (os.cpu_count() or 1) > 1:
             found["spread_seconds"] = spread(task, 2 * share)
         found["workers"] = float(len(os.sched_getaffinity(0)))
@@ -273,16 +294,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--seconds", type=float, default=30.0, help="about how long to measure (30)"
     )
+    parser.add_argument("--gpu", action="store_true", help="measure a GPU instead of a core")
     given = parser.parse_args(arguments)
     if not given.seconds > 0:
         parser.error(f"--seconds must be > 0, got {given.seconds}")
     if given.output and not given.output.absolute().parent.is_dir():
         parser.error(f"--output: no folder {given.output.absolute().parent}")
-    before = cost.cost_text()
+    worker = GPU if given.gpu else CORE
     cost.load_cost(None)
-    defaults = parse(cost.cost_text())
+    _restart(worker, 1)
+    before = cost.cost_text()
+    defaults = parse(before)
     units = {line.split()[0]: line.partition("# ")[2] for line in before.splitlines()}
-    found = calibrate(given.seconds)
+    found = calibrate(given.seconds, worker)
     print(f"{'constant':<18}{'here':>10}{'default':>10}  unit")
     for name, default in defaults.items():
         here = f"{found[name]:.3g}" if name in found else "-"

@@ -215,3 +215,55 @@ def test_a_disk_behind_main_memory(tmp_path: Path) -> None:
     limited = run(memory="12MiB", swap=str(tmp_path), swap_size="2GiB")
     assert limited[:2] == [losses, bits]
     assert limited[2] > 0 < limited[3]
+
+
+def alone(program: str, **environment: str) -> str:
+    """What a program prints that runs with the built-in constants of cost."""
+    given = {name: value for name, value in os.environ.items() if name != "NNTILE_COST"}
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env=given | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=240,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+
+
+CUTS = """
+import torch, torch_nntile
+
+for gpus in (1, 0):
+    torch_nntile.init_context(ncpu=2, ncuda=gpus)
+    line, = (line for line in torch_nntile.cost_text().splitlines() if "cuts are" in line)
+    x, tasks = torch.randn(2048, 2048).to("nntile"), torch_nntile.stats().tasks
+    (x.exp() * 2).exp().sum().item()
+    print(line.split()[2], torch_nntile.stats().tasks - tasks)
+    del x
+    torch_nntile.shutdown_context()
+"""
+
+
+def test_automatic_cuts_are_weighed_by_what_a_gpu_gains() -> None:
+    (gpus, tasks), (cores, _) = (line.split() for line in alone(CUTS).splitlines())
+    assert gpus == "1"
+    assert int(tasks) <= 3
+    assert int(cores) == len(os.sched_getaffinity(0))
+
+
+LARGE = """
+import torch, torch_nntile
+
+torch_nntile.init_context(ncpu=1, ncuda=1)
+x = torch.randn(4096, 2048)
+y = (x.to("nntile") * 2 + 1).sum(1)
+assert torch.allclose(y.cpu(), (x * 2 + 1).sum(1), rtol=1e-4, atol=1e-3)
+print(torch.nntile.memory_stats()["device_tasks"])
+"""
+
+
+@emulated
+def test_what_is_too_large_for_a_device_runs_there_in_tiles() -> None:
+    assert int(alone(LARGE, EMULATION_MEMORY_MB="96")) >= 2

@@ -8,7 +8,11 @@ using namespace nntile;
 using namespace nntile::abi;
 
 nntile_status nntile_cost_set(const char* text, nntile_error** error) {
-    return guard(error, [&] { tile::set_cost(tile::parse_machine(text ? text : "")); });
+    return guard(error, [&] {
+        const std::string_view constants = text ? text : "";
+        if (constants.empty()) tile::reset_cost();
+        else tile::set_cost(tile::parse_machine(constants));
+    });
 }
 
 nntile_status nntile_cost_text(char** text, nntile_error** error) {

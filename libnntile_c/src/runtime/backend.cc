@@ -19,8 +19,8 @@ namespace {
 
 struct State {
     int cpu = 0;
-    int64_t most_task_bytes = 0;     // of a task on a device
-    std::atomic<uint32_t> where{0};  // STARPU_CPU ..., 0: any
+    int64_t most_task_bytes = INT64_MAX;  // of a task on a device
+    std::atomic<uint32_t> where{0};       // STARPU_CPU ..., 0: any
     std::atomic<int64_t> device_tasks{0};
 };
 State state;
@@ -31,12 +31,12 @@ unsigned memory_node(int device) {
 }
 
 // Tasks in flight, and what is read ahead for the next ones, have to lie there side by side.
-int64_t most_task_bytes() {
+int64_t third_of_memory() {
     int64_t least = INT64_MAX;
     for (int device = 0; device < devices(); ++device)
         if (const int64_t bytes = memory_of(device).bytes; bytes > 0)
             least = std::min(least, bytes);
-    return least / 3;
+    return least == INT64_MAX ? least : least / 3;
 }
 
 int64_t bytes_of(const RunTask& task) {
@@ -118,7 +118,7 @@ void start(const Wanted& wanted) {
              found, "; it says why where STARPU_SILENT is 0");
     }
     replicas::set_devices(found);
-    state.most_task_bytes = most_task_bytes();
+    state.most_task_bytes = third_of_memory();
 }
 
 void stop() {
@@ -128,8 +128,10 @@ void stop() {
     keep_awake();
     starpu_shutdown();
     replicas::set_devices(0);
+    state.most_task_bytes = INT64_MAX;
 }
 
+int64_t most_device_task_bytes() { return state.most_task_bytes; }
 int cpu_workers() { return state.cpu; }
 int64_t device_tasks() { return state.device_tasks.load(std::memory_order_relaxed); }
 bool on_device_worker() {

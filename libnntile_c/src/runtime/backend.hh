@@ -26,6 +26,7 @@ void restrict_to(Kind kind);  // what a task may run on, from now on
 // that a GPU can run does so, unless that is not allowed.
 void submit(RunTask& task);
 bool runs_on_device(const RunTask& task);
+int64_t most_device_task_bytes();  // one with more never does; INT64_MAX without devices
 // Whether this is the thread of a CUDA worker, which makes all copies from and to its device, so
 // that nobody may keep it waiting.
 bool on_device_worker();

@@ -43,7 +43,9 @@ constexpr Constant constants[] = {
 };
 
 std::mutex current_mutex;
-CostRef current;
+CostRef current;  // null: to be made of its source
+enum class Source { file, defaults, caller } source;
+std::atomic<int> gpus{0};
 std::atomic<uint64_t> versions{0};
 std::atomic<int64_t> task_bytes{INT64_MAX};
 
@@ -80,7 +82,28 @@ double positive(std::string_view text) {
 Machine this_machine() {
     Machine machine;
     machine.workers = available_cores();
+    const int devices = gpus.load(std::memory_order_acquire);
+    if (devices > 0) {
+        // Rates of our kernels on a GPU of sm_90: docs/develop/cost.md
+        machine.task_seconds = 1e-5;
+        machine.product_flops = 4.5e13;
+        machine.product_flops_f64 = 4e13;
+        machine.product_flops_16 = 4e14;
+        machine.product_bytes = 1.5e12;
+        machine.functions = 5e12;
+        machine.memory_bytes = machine.cache_bytes = 1.5e12;
+        machine.cache_size = 5e7;
+        machine.workers = devices;
+    }
     return machine;
+}
+
+void set_gpus(int count) {
+    std::lock_guard lock(current_mutex);
+    if (gpus.exchange(count, std::memory_order_acq_rel) == count) return;
+    if (source == Source::caller) return;
+    current.reset();
+    ++versions;
 }
 
 Machine parse_machine(std::string_view text, std::string_view where) {
@@ -196,9 +219,9 @@ CostRef cost() {
     std::lock_guard lock(current_mutex);
     if (!current) {
         // anew: after an error it may be another file
-        const std::string& path = read_settings().cost;
-        current = std::make_shared<const Cost>(path.empty() ? this_machine()
-                                                            : machine_of_file(path.c_str()));
+        const std::string path = source == Source::file ? read_settings().cost : "";
+        current = std::make_shared<const Cost>(
+            path.empty() ? this_machine() : machine_of_file(path.c_str()), versions.load());
     }
     return current;
 }
@@ -207,7 +230,15 @@ uint64_t cost_version() { return versions.load(std::memory_order_acquire); }
 
 void set_cost(const Machine& machine) {
     std::lock_guard lock(current_mutex);
+    source = Source::caller;
     current = std::make_shared<const Cost>(machine, ++versions);
+}
+
+void reset_cost() {
+    std::lock_guard lock(current_mutex);
+    source = Source::defaults;
+    current.reset();
+    ++versions;
 }
 
 int64_t most_task_bytes() { return task_bytes.load(std::memory_order_acquire); }

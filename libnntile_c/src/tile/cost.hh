@@ -33,8 +33,11 @@ struct Machine {
     double host_bytes = 8e9;         // byte/s of a function of the host with weight 1
 };
 
-// The defaults, for as many workers as this process has cores.
+// The defaults: of as many cores as this process has, or of so many GPUs if the context has some
+// (set_gpus). An automatic cut is then what a GPU gains by: with one, an axis is cut only if a task
+// would not fit into its memory.
 Machine this_machine();
+void set_gpus(int gpus);  // 0: the context has none
 
 // Names that are left out are those of this_machine(). Throws invalid_argument with `where`, the
 // line and the constant for a name that is unknown or comes twice, a value that is not > 0 and
@@ -84,6 +87,7 @@ using CostRef = std::shared_ptr<const Cost>;
 CostRef cost();
 uint64_t cost_version();  // that of cost(), without a lock: each call of a program asks for it
 void set_cost(const Machine& machine);
+void reset_cost();  // the defaults
 
 // The most bytes that the operands and results of one task should have: eight ninths of a
 // context's budget, which sets it. Automatic cuts keep below it where they can. Beside the
