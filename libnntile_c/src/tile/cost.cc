@@ -84,14 +84,14 @@ Machine this_machine() {
     machine.workers = available_cores();
     const int devices = gpus.load(std::memory_order_acquire);
     if (devices > 0) {
-        // Rates of our kernels on a GPU of sm_90: docs/develop/cost.md
-        machine.task_seconds = 1e-5;
-        machine.product_flops = 4.5e13;
-        machine.product_flops_f64 = 4e13;
+        // Of an H200, by our kernels: docs/develop/cost.md
+        machine.task_seconds = 1.3e-5;
+        machine.product_flops = 5e13;
+        machine.product_flops_f64 = 1.2e13;
         machine.product_flops_16 = 4e14;
-        machine.product_bytes = 1.5e12;
-        machine.functions = 5e12;
-        machine.memory_bytes = machine.cache_bytes = 1.5e12;
+        machine.product_bytes = 3.7e12;
+        machine.functions = 2.4e12;
+        machine.memory_bytes = machine.cache_bytes = 1.3e12;
         machine.cache_size = 5e7;
         machine.workers = devices;
     }
