@@ -98,6 +98,18 @@ def test_ops_without_a_column_run_on_cores_between_those_that_have_one() -> None
     assert device_tasks() > before
 
 
+def test_a_profile_names_devices_after_cores() -> None:
+    x = torch.randn(40, 30).to("nntile")
+    with torch_nntile.profile() as p:
+        (torch.sort(x * 2, dim=1).values + 1).sum().item()
+    *cores, gpu = p.worker_names
+    assert gpu == "GPU 0"
+    assert cores == [f"worker {k}" for k in range(len(cores))]
+    ran = {task.kernel: p.worker_names[task.worker] for task in p.tasks}
+    assert ran["map"] == gpu
+    assert ran["sort"] in cores
+
+
 def test_the_same_bits_each_time() -> None:
     x = torch.randn(64, 64).to("nntile")
     first = torch.nn.functional.gelu(x @ x).sum(0).cpu()

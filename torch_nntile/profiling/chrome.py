@@ -57,7 +57,7 @@ def _flow(number: int, call: Call, task: Task) -> list[dict[str, Any]]:
     ]
 
 
-def chrome_trace(events: Events, workers: int, owners: Sequence[int]) -> dict[str, Any]:
+def chrome_trace(events: Events, workers: Sequence[str], owners: Sequence[int]) -> dict[str, Any]:
     """Times in microseconds since the profile began, in their order.
 
     A row for each worker, and for transfers; for each thread of the host one of what it recorded,
@@ -72,8 +72,8 @@ def chrome_trace(events: Events, workers: int, owners: Sequence[int]) -> dict[st
     first: list[dict[str, Any]] = [
         {"name": "process_name", "ph": "M", "pid": 0, "tid": 0, "ts": 0, "args": {"name": title}}
     ]
-    for worker in range(workers):
-        first += _row(worker, f"worker {worker}")
+    for worker, name in enumerate(workers):
+        first += _row(worker, name)
     if events.transfers:
         first += _row(_TRANSFERS, "transfers")
     if events.moves:

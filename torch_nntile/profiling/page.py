@@ -75,7 +75,7 @@ def _move(m: Move) -> tuple[Any, ...]:
 
 def _bars(p: profile) -> tuple[_Bars, list[str]]:
     """Calls first, so that tasks name theirs by index; then tasks, in the order of `p.tasks`."""
-    rows = [f"worker {k}" for k in range(p.workers)]
+    rows = list(p.worker_names)
     rows += ["transfers"] * bool(p.transfers) + ["disk"] * bool(p.moves)
     threads = sorted({call.thread for call in p.calls})
     first = {thread: len(rows) + k for k, thread in enumerate(threads)}

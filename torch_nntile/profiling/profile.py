@@ -30,11 +30,15 @@ def last() -> profile | None:
     return _last
 
 
-def _workers(tasks: list[Task]) -> int:
+def _workers(tasks: list[Task]) -> list[str]:
+    """What they are called: those of cores, then those of GPUs."""
     stats = _c.new_struct("nntile_context_stats")
     if _c.get("nntile_context_active"):
         _c.call("nntile_context_stats_get", stats)
-    return max([int(stats.ncpu) + int(stats.ncuda), *(task.worker + 1 for task in tasks)])
+    gpus = [f"GPU {k}" for k in range(int(stats.ncuda))]
+    seen = max((task.worker + 1 for task in tasks), default=0)
+    cores = max(int(stats.ncpu), seen - len(gpus))
+    return [*(f"worker {k}" for k in range(cores)), *gpus]
 
 
 def _difference(before: modes.Stats, after: modes.Stats) -> modes.Stats:
@@ -73,6 +77,7 @@ class profile:  # noqa: N801 (it reads as a verb)
         seconds: how long the block took, with the wait at its end.
         began: the date and time of the beginning.
         workers: the number of workers.
+        worker_names: "worker 0", ..., and after those of cores "GPU 0", ...
         stats: counters of `torch_nntile.stats()` for the block alone.
     """
 
@@ -83,7 +88,7 @@ class profile:  # noqa: N801 (it reads as a verb)
         self._owners: list[int] | None = None
         self._events: Events | None = None
         self._begin = self._end = 0
-        self._workers = 0
+        self._workers: list[str] = []
         self._stats = modes.Stats(*(0 for _ in modes.Stats.__slots__))
         self._stop_watching: Callable[[], None] | None = None
         self._watch: StorageNotes | None = None
@@ -192,6 +197,10 @@ class profile:  # noqa: N801 (it reads as a verb)
     @property
     def workers(self) -> int:
         self._seen()
+        return len(self._workers)
+
+    @property
+    def worker_names(self) -> list[str]:
         return self._workers
 
     @property
@@ -262,7 +271,7 @@ class profile:  # noqa: N801 (it reads as a verb)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a trace that Perfetto and chrome://tracing open."""
-        trace = chrome.chrome_trace(self._seen(), self.workers, self.owners())
+        trace = chrome.chrome_trace(self._seen(), self.worker_names, self.owners())
         Path(path).write_text(json.dumps(trace, separators=(",", ":")), encoding="utf-8")
 
     def html(self, path: str | os.PathLike[str]) -> None:

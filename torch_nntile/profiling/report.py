@@ -159,7 +159,7 @@ def _gantt(p: profile) -> str:
         fill = _WAITING if c.waits else _RECORDING
         title = f"{c.op}, {(c.end - c.start) * 1e6:.1f} us" + (f", {c.line}" if c.line else "")
         bars.append(_bar(scale, host, c.start, c.end, fill, title))
-    names = [f"worker {k}" for k in range(p.workers)]
+    names = list(p.worker_names)
     names += ["transfers"] * bool(p.transfers) + ["disk"] * bool(p.moves) + ["host"]
     labels = "".join(
         f'<text x="0" y="{k * _ROW + 15}">{name}</text>' for k, name in enumerate(names)
