@@ -465,7 +465,7 @@ print(json.dumps([resident() - before, account["tile_bytes"], account["evictions
 def test_the_account_is_that_of_the_system(budget, spills, tmp_path):
     resident, account, evictions = run(budget, tmp_path, program=ACCOUNT)
     assert (evictions > 0) == spills
-    plans = 10 << 20  # and what PyTorch keeps
+    plans = 16 << 20  # and what PyTorch and the C library keep: 6 to 14 MB were seen
     assert 0.95 * account <= resident <= 1.05 * account + plans
 
 
