@@ -429,10 +429,11 @@ def test_programs_share_a_folder_that_is_removed(tmp_path):
 
 # Private memory in use beside the account, before a model and while one trains within a budget.
 ACCOUNT = r"""
-import json, sys
+import ctypes, json, sys
 import torch, torch_nntile as nt
 
 def resident():
+    ctypes.CDLL(None).malloc_trim(0)  # what the C library keeps differs from run to run
     for line in open("/proc/self/smaps_rollup"):
         if line.startswith("Anonymous:"):
             return int(line.split()[1]) << 10
@@ -465,7 +466,7 @@ print(json.dumps([resident() - before, account["tile_bytes"], account["evictions
 def test_the_account_is_that_of_the_system(budget, spills, tmp_path):
     resident, account, evictions = run(budget, tmp_path, program=ACCOUNT)
     assert (evictions > 0) == spills
-    plans = 16 << 20  # and what PyTorch and the C library keep: 6 to 14 MB were seen
+    plans = 4 << 20  # and what PyTorch keeps
     assert 0.95 * account <= resident <= 1.05 * account + plans
 
 
