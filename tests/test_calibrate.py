@@ -82,6 +82,7 @@ def test_the_command(tmp_path: Path) -> None:
         (("--seconds", "0"), "--seconds must be > 0"),
         (("--seconds", "nan"), "--seconds must be > 0"),
         (("--output", "no/such/folder/cost.txt"), "--output: no folder"),
+        (("--gpu",), "1 CUDA workers are asked for, but"),
     ],
 )
 def test_what_the_command_refuses(arguments: tuple[str, ...], message: str) -> None:

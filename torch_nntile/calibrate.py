@@ -256,10 +256,10 @@ def calibrate(seconds: float = 30.0, worker: Worker = CORE) -> dict[str, float]:
             found["product_flops" + name] = len(spare) / sum(t / a for a, t in spare)
         found["functions"] = functions(worker, task, share)
         found |= passes(worker, task, share)
-        found["host_bytes"] = host(task, share)
-        if worker.gpus:
+        if worker.gpus:  # a function of the host is a core's
             found["workers"] = float(worker.gpus)
             return found
+        found["host_bytes"] = host(task, share)
         if (os.cpu_count() or 1) > 1:
             found["spread_seconds"] = spread(task, 2 * share)
         found["workers"] = float(len(os.sched_getaffinity(0)))
@@ -302,7 +302,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         parser.error(f"--output: no folder {given.output.absolute().parent}")
     worker = GPU if given.gpu else CORE
     cost.load_cost(None)
-    _restart(worker, 1)
+    try:
+        _restart(worker, 1)
+    except RuntimeError as error:  # no such worker here
+        parser.error(str(error))
     before = cost.cost_text()
     defaults = parse(before)
     units = {line.split()[0]: line.partition("# ")[2] for line in before.splitlines()}
