@@ -15,8 +15,8 @@ Engine& engine() {
 }
 
 // What blocks waste by their size classes is not a task's. Only tasks that cannot run are cut finer
-// for it: cuts change last bits, and those should not depend on the budget. Larger ones than a GPU
-// takes would run on cores.
+// for it: cuts change last bits, and those should not depend on the budget. A task that is larger
+// than a GPU takes would run on a core, so it is cut, too.
 void cut_for(int64_t budget) {
     const int64_t most = std::min(budget / 9 * 8, backend::most_device_task_bytes());
     tile::set_most_task_bytes(std::max<int64_t>(most, 1));

@@ -33,9 +33,8 @@ struct Machine {
     double host_bytes = 8e9;         // byte/s of a function of the host with weight 1
 };
 
-// The defaults: of as many cores as this process has, or of so many GPUs if the context has some
-// (set_gpus). An automatic cut is then what a GPU gains by: with one, an axis is cut only if a task
-// would not fit into its memory.
+// The defaults: for as many cores as this process has; or, if the context has GPUs (set_gpus), for
+// these. With one GPU no cut gains time, so only tasks that do not fit into its memory are cut.
 Machine this_machine();
 void set_gpus(int gpus);  // 0: the context has none
 
