@@ -179,7 +179,7 @@ __global__ void __launch_bounds__(tile_threads)
         sum += __shfl_xor_sync(0xffffffffu, sum, 1);
         // A query without any key gets zeros, and 0 as the logarithm of its sum.
         const float log_sum = none ? 0.0f : all + std::log(sum);
-        WarpSums sums[D / 16];
+        WarpSums sums[D / strip];
         for (int64_t at = 0; at < seen; at += tile) {
             make_scores(at, true);
             for (int c = 0; c < half; ++c)
@@ -187,19 +187,19 @@ __global__ void __launch_bounds__(tile_threads)
                     Element<S>::put(std::exp(score_of(at, c) - log_sum));
             __syncwarp();
 #pragma unroll
-            for (int n = 0; n < D / 16; ++n)
+            for (int n = 0; n < D / strip; ++n)
                 sums[n].template add<S, false>(weights + begin_row * weight_row, weight_row,
-                                               values + n * 16, short_row<D>, tile);
+                                               values + n * strip, short_row<D>, tile);
         }
         if (lane % 2 == 0 && query < job.queries)
             store_as(log.data, log.dtype, query * log.row, log_sum);
         store_strip<S, D>(planes[out_y], sums, scores + begin_row * score_row, from + begin_row,
-                          job.queries, job.value_size, [](int) { return 1.0f; });
+                          job.queries, job.value_size);
     }
 }
 
 template <DType S, int D>
-static int start_short(const Args& args, const AttentionJob& job, cudaStream_t stream) {
+static int start_short_attention(const Args& args, const AttentionJob& job, cudaStream_t stream) {
     const int64_t tiles = (job.queries + tile - 1) / tile, blocks = tiles * job.heads.count;
     if (blocks == 0) return 0;
     constexpr size_t shared = short_attention_shared<D>;
@@ -235,14 +235,10 @@ NNTILE_CUDA_KERNEL(attention) {
     const int64_t widest = job.size > job.value_size ? job.size : job.value_size;
     if (args.blocks[0].dtype == DType::f64)
         return start_attention<double, 32>(args, job, place->stream);
-    if (const DType dtype = args.blocks[0].dtype; is_short_float(dtype) && widest <= 128) {
-        const bool narrow = widest <= 64;
-        if (dtype == DType::f16)
-            return narrow ? start_short<DType::f16, 64>(args, job, place->stream)
-                          : start_short<DType::f16, 128>(args, job, place->stream);
-        return narrow ? start_short<DType::bf16, 64>(args, job, place->stream)
-                      : start_short<DType::bf16, 128>(args, job, place->stream);
-    }
+    if (is_short(args, widest))
+        return start_short(args, widest, [&]<DType S, int D>() {
+            return start_short_attention<S, D>(args, job, place->stream);
+        });
     if (widest <= 32) return start_attention<float, 32>(args, job, place->stream);
     if (widest <= 64) return start_attention<float, 64>(args, job, place->stream);
     return start_attention<float, 128>(args, job, place->stream);

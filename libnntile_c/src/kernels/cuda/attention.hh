@@ -94,7 +94,7 @@ template <class T>
 using Four = Several<T, 4>;
 
 // task.operator()<dtype>() for the dtypes that are computed as T in chunks of D columns: heads of
-// floats of 16 bits that are less than 128 wide go to tensor cores.
+// floats of 16 bits that are up to 128 wide go to tensor cores, so narrow chunks are none of them.
 template <class T, int D, class Task>
 __device__ void as_stored(DType dtype, Task&& task) {
     if constexpr (sizeof(T) == 8) task.template operator()<DType::f64>();
@@ -262,10 +262,9 @@ __device__ T masked(const Plane& mask, int64_t query, int64_t key) {
 // ---- of floats of 16 bits, on tensor cores: a warp has 16 rows of a tile of 64.
 
 template <int D>
-inline constexpr int short_row =
-    D + 8;  // of a tile of D columns; so that rows begin in other banks
+inline constexpr int short_row = D + 8;  // of a tile: rows begin in other banks
 inline constexpr int score_row = tile + 4, weight_row = tile + 8;
-inline constexpr int strip = 16, warps = tile / strip;
+inline constexpr int strip = warp_square;  // rows of a warp
 
 // Rows row.. < rows of x, which has so many columns, with zeros around them.
 template <int D>
@@ -292,37 +291,51 @@ __device__ void fill_short(uint16_t* to, const Plane& x, int64_t row, int64_t ro
 }
 // What a product of so many columns reads.
 __device__ inline int short_depth(int64_t columns) {
-    return static_cast<int>((columns + 15) / 16 * 16);
+    return static_cast<int>((columns + strip - 1) / strip * strip);
 }
 // The scores of a warp's rows of `own` and the 64 rows of `others`; both have D columns.
 template <DType S, int D>
 __device__ void score_strip(float* scores, const uint16_t* own, const uint16_t* others, int depth) {
 #pragma unroll
-    for (int n = 0; n < tile; n += 16) {
+    for (int n = 0; n < tile; n += strip) {
         WarpSums sums;
         sums.template add<S, true>(own, short_row<D>, others + n * short_row<D>, short_row<D>,
                                    depth);
         sums.store(scores + n, score_row);
     }
 }
-// Rows of a warp go to rows row.. < rows of y, times `by` of each; `room` is of the warp.
-template <DType S, int D, class By>
-__device__ void store_strip(const Plane& y, const WarpSums (&sums)[D / 16], float* room,
-                            int64_t row, int64_t rows, int64_t columns, By&& by) {
+// Rows of a warp go to rows row.. < rows of y, times `by`; `room` is of the warp.
+template <DType S, int D>
+__device__ void store_strip(const Plane& y, const WarpSums (&sums)[D / strip], float* room,
+                            int64_t row, int64_t rows, int64_t columns, float by = 1) {
     const int lane = static_cast<int>(threadIdx.x % 32);
 #pragma unroll
-    for (int begin = 0; begin < D; begin += 32) {
+    for (int begin = 0; begin < D; begin += 2 * strip) {  // a column for each lane
         __syncwarp();
-        sums[begin / 16].store(room, score_row);
-        sums[begin / 16 + 1].store(room + 16, score_row);
+        sums[begin / strip].store(room, score_row);
+        sums[begin / strip + 1].store(room + strip, score_row);
         __syncwarp();
         const int64_t at = begin + lane;
         for (int r = 0; r < strip; ++r)
             if (row + r < rows && at < columns)
                 reinterpret_cast<uint16_t*>(y.data)[(row + r) * y.row + at * y.column] =
-                    Element<S>::put(room[r * score_row + lane] * by(r));
+                    Element<S>::put(room[r * score_row + lane] * by);
     }
     __syncwarp();
+}
+
+// start.operator()<dtype, D>() for heads that go there.
+inline bool is_short(const Args& args, int64_t widest) {
+    return is_short_float(args.blocks[0].dtype) && widest <= 128;
+}
+template <class Start>
+int start_short(const Args& args, int64_t widest, Start&& start) {
+    const bool narrow = widest <= 64;
+    if (args.blocks[0].dtype == DType::f16)
+        return narrow ? start.template operator()<DType::f16, 64>()
+                      : start.template operator()<DType::f16, 128>();
+    return narrow ? start.template operator()<DType::bf16, 64>()
+                  : start.template operator()<DType::bf16, 128>();
 }
 
 // Chunks of D columns, of at least `least`.

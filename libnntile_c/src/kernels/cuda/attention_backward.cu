@@ -188,7 +188,7 @@ __global__ void __launch_bounds__(tile_threads)
         if (job.causal && of_keys && from > job.first) begin = (from - job.first) / tile * tile;
         const int64_t behind = from + tile < own_count ? from + tile : own_count;
         if (job.causal && !of_keys && job.first + behind < end) end = job.first + behind;
-        WarpSums sums[D / 16], value_sums[of_keys ? D / 16 : 1];
+        WarpSums sums[D / strip], value_sums[of_keys ? D / strip : 1];
         fill_short<D>(first, planes[of_keys ? in_k : in_q], from, own_count, job.size);
         fill_short<D>(second, planes[of_keys ? in_v : in_dy], from, own_count, job.value_size);
         if (!of_keys) read_queries<float, 128>(logs, dots, planes, job, from);
@@ -221,21 +221,21 @@ __global__ void __launch_bounds__(tile_threads)
             }
             __syncwarp();
 #pragma unroll
-            for (int n = 0; n < D / 16; ++n) {
+            for (int n = 0; n < D / strip; ++n) {
                 sums[n].template add<S, false>(drifts + begin_row * weight_row, weight_row,
-                                               other_first + n * 16, short_row<D>, tile);
+                                               other_first + n * strip, short_row<D>, tile);
                 if constexpr (of_keys)
                     value_sums[n].template add<S, false>(weights + begin_row * weight_row,
-                                                         weight_row, other_second + n * 16,
+                                                         weight_row, other_second + n * strip,
                                                          short_row<D>, tile);
             }
         }
         float* const room = scores + begin_row * score_row;
         store_strip<S, D>(planes[of_keys ? out_dk : out_dq], sums, room, from + begin_row,
-                          own_count, job.size, [&](int) { return scale; });
+                          own_count, job.size, scale);
         if constexpr (of_keys)
             store_strip<S, D>(planes[out_dv], value_sums, room, from + begin_row, own_count,
-                              job.value_size, [](int) { return 1.0f; });
+                              job.value_size);
     }
 }
 
@@ -291,14 +291,10 @@ NNTILE_CUDA_KERNEL(attention_backward) {
     const int64_t widest = job.size > job.value_size ? job.size : job.value_size;
     if (args.blocks[0].dtype == DType::f64)
         return start_gradient<double, 32>(args, job, place->stream);
-    if (const DType dtype = args.blocks[0].dtype; is_short_float(dtype) && widest <= 128) {
-        const bool narrow = widest <= 64;
-        if (dtype == DType::f16)
-            return narrow ? start_short_gradient<DType::f16, 64>(args, job, place->stream)
-                          : start_short_gradient<DType::f16, 128>(args, job, place->stream);
-        return narrow ? start_short_gradient<DType::bf16, 64>(args, job, place->stream)
-                      : start_short_gradient<DType::bf16, 128>(args, job, place->stream);
-    }
+    if (is_short(args, widest))
+        return start_short(args, widest, [&]<DType S, int D>() {
+            return start_short_gradient<S, D>(args, job, place->stream);
+        });
     if (widest <= 32) return start_gradient<float, 32>(args, job, place->stream);
     if (widest <= 64) return start_gradient<float, 64>(args, job, place->stream);
     return start_gradient<float, 128>(args, job, place->stream);

@@ -41,17 +41,6 @@ NNTILE_FN void store_as(void* data, DType dtype, int64_t at, T x) {
         default: return;
     }
 }
-// As a later instruction reads it where the result is of this dtype.
-template <class T>
-NNTILE_FN T narrowed(T x, DType to) {
-    switch (to) {
-#define DO(d) \
-    case DType::d: return Element<DType::d>::template get<T>(Element<DType::d>::put(x));
-        NNTILE_EACH_DTYPE(DO)
-#undef DO
-        default: return x;
-    }
-}
 template <class T>
 NNTILE_FN T load_as(const JobBlock& b, int64_t at) {
     if (b.is_number) return b.is_real ? static_cast<T>(b.number.f) : static_cast<T>(b.number.i);

@@ -37,7 +37,7 @@ struct AnyFold {
         return a;
     }
     template <class Wide>
-    __device__ Wide identity() const {
+    __device__ Wide none() const {
         switch (fold) {
 #define FOLD(name, ...) \
     case Fold::name: return Op_##name::template identity<Wide>;
@@ -47,18 +47,10 @@ struct AnyFold {
         return Wide{};
     }
 };
-struct SumFold {
+struct SumFold : Op_sum {
     template <class Wide>
-    __device__ Wide take(Wide x) const {
-        return Op_sum::take(x);
-    }
-    template <class Wide>
-    __device__ Wide join(Wide a, Wide b) const {
-        return Op_sum::join(a, b);
-    }
-    template <class Wide>
-    __device__ Wide identity() const {
-        return Op_sum::template identity<Wide>;
+    __device__ Wide none() const {
+        return identity<Wide>;
     }
 };
 
@@ -96,7 +88,7 @@ __device__ Wide fold_share(const ReduceJob& job, Ops fold, const Share& share, i
     };
     const auto read = [&](int64_t e) { return Element<D>::template get<Wide>(x[place(e)]); };
     Wide total[ways];
-    for (int w = 0; w < ways; ++w) total[w] = fold.template identity<Wide>();
+    for (int w = 0; w < ways; ++w) total[w] = fold.template none<Wide>();
     int64_t e = share.first;
     for (; e + int64_t{ways - 1} * share.stride < share.end; e += int64_t{ways} * share.stride) {
         Wide value[ways];
@@ -124,7 +116,7 @@ __device__ Wide fold_share(const ReduceJob& job, Ops fold, const Share& share, i
 #undef DO
         default: break;
     }
-    return fold.template identity<Wide>();
+    return fold.template none<Wide>();
 }
 
 template <class Wide>
@@ -158,7 +150,7 @@ __global__ void join_pieces(const __grid_constant__ ReduceJob job, AnyFold fold,
                             const Wide* waiting) {
     Wide* const shared = shared_memory<Wide>();
     for (int64_t number = blockIdx.x; number < split.results; number += gridDim.x) {
-        Wide total = fold.template identity<Wide>();
+        Wide total = fold.template none<Wide>();
         for (int64_t piece = threadIdx.x; piece < split.pieces; piece += blockDim.x)
             total = fold.join(total, waiting[piece * split.results + number]);
         __syncthreads();  // the result before may still be read

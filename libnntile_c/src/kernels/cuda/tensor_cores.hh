@@ -16,7 +16,7 @@ namespace nntile::kernels::cuda {
 // A square of 16 by 16 sums in float, which the threads of a warp have together. Matrices lie in
 // shared memory, at multiples of 32 bytes; between their rows are multiples of 16. All threads of
 // the warp call all of it, and see what others have stored behind a barrier.
-inline constexpr int square = 16;
+inline constexpr int warp_square = 16;
 
 #ifdef __CUDACC__
 
@@ -29,9 +29,9 @@ public:
         using namespace nvcuda::wmma;
         using Element = std::conditional_t<D == DType::bf16, __nv_bfloat16, __half>;
 #pragma unroll 1
-        for (int k = 0; k < depth; k += square) {
-            fragment<matrix_a, square, square, square, Element, row_major> left;
-            fragment<matrix_b, square, square, square, Element,
+        for (int k = 0; k < depth; k += warp_square) {
+            fragment<matrix_a, warp_square, warp_square, warp_square, Element, row_major> left;
+            fragment<matrix_b, warp_square, warp_square, warp_square, Element,
                      std::conditional_t<across, col_major, row_major>>
                 right;
             load_matrix_sync(left, reinterpret_cast<const Element*>(a + k),
@@ -48,7 +48,8 @@ public:
     }
 
 private:
-    nvcuda::wmma::fragment<nvcuda::wmma::accumulator, square, square, square, float> sums_;
+    nvcuda::wmma::fragment<nvcuda::wmma::accumulator, warp_square, warp_square, warp_square, float>
+        sums_;
 };
 
 #else
@@ -59,20 +60,20 @@ public:
     void add(const uint16_t* a, int a_row, const uint16_t* b, int b_run, int depth) {
         if (threadIdx.x % 32 != 0) return;
         const auto value = [](uint16_t x) { return Element<D>::template get<float>(x); };
-        for (int r = 0; r < square; ++r)
-            for (int c = 0; c < square; ++c)
+        for (int r = 0; r < warp_square; ++r)
+            for (int c = 0; c < warp_square; ++c)
                 for (int k = 0; k < depth; ++k)
                     sums_[r][c] +=
                         value(a[r * a_row + k]) * value(b[across ? c * b_run + k : k * b_run + c]);
     }
     void store(float* to, int row) const {
         if (threadIdx.x % 32 != 0) return;
-        for (int r = 0; r < square; ++r)
-            for (int c = 0; c < square; ++c) to[r * row + c] = sums_[r][c];
+        for (int r = 0; r < warp_square; ++r)
+            for (int c = 0; c < warp_square; ++c) to[r * row + c] = sums_[r][c];
     }
 
 private:
-    float sums_[square][square] = {};
+    float sums_[warp_square][warp_square] = {};
 };
 
 #endif
