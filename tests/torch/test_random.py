@@ -251,3 +251,33 @@ def test_no_distribution(size: int, bad: float | None) -> None:
     one = torch.zeros(size)
     one[3] = 0.5
     assert one.to("nntile").multinomial(1).item() == 3
+
+
+def test_nothing_of_probability_zero_is_drawn() -> None:
+    """Of a million uniform numbers of this seed one is 0, of which an exponential one is the logarithm."""
+    count = 2**20
+    torch.manual_seed(33)
+    none = int(torch.empty(count, device="nntile").uniform_().argmin())
+    torch.manual_seed(33)
+    assert torch.empty(count, device="nntile").uniform_()[none].item() == 0
+    torch.manual_seed(33)
+    assert torch.empty(count, device="nntile").exponential_().min().item() > 0
+    p = torch.zeros(count)
+    p[0 if none else 1] = 1
+    for samples in (1, 2):
+        p[2 * samples] = 1
+        torch.manual_seed(33)
+        drawn = p.to("nntile").multinomial(samples)
+        assert none not in drawn.tolist()
+
+
+@pytest.mark.parametrize("size", [3, 5000])
+def test_shares_of_few_and_of_many(size: int) -> None:
+    p = torch.zeros(size)
+    p[:3] = torch.tensor([0.1, 0.3, 0.6])
+    drawn = p.expand(2000, size).to("nntile").multinomial(1).cpu().view(-1)
+    one_by_one = torch.stack([p.to("nntile").multinomial(1) for _ in range(1000)]).cpu().view(-1)
+    for found in (drawn, one_by_one):
+        shares = torch.bincount(found, minlength=size).double() / len(found)
+        assert (shares[:3] - p[:3]).abs().max() < 0.05
+        assert shares[3:].sum() == 0

@@ -28,6 +28,11 @@ def _uniform(self: Tensor, generator: torch.Generator | None) -> Tensor:
     return 1 - drawn.uniform_(0, 1, generator=generator)
 
 
+def _exponential(uniform: Tensor) -> Tensor:
+    """Never 0, as PyTorch's, so that none of probability 0 is drawn: 0 / 0 is the largest of all."""
+    return -torch.log(uniform).clamp_max(-torch.finfo(uniform.dtype).eps / 2)
+
+
 def _refuse(name: str, self: Tensor, fits: bool, what: str) -> None:
     if not fits:
         raise RuntimeError(f"{name} expects {what}")
@@ -40,7 +45,7 @@ def exponential_(
     self: Tensor, lambd: float = 1, *, generator: torch.Generator | None = None
 ) -> Tensor:
     _refuse("exponential_", self, lambd > 0, f"lambda > 0.0, but found lambda={lambd}")
-    return self.copy_(-torch.log(_uniform(self, generator)) / lambd)
+    return self.copy_(_exponential(_uniform(self, generator)) / lambd)
 
 
 @composition("log_normal_")
@@ -100,18 +105,19 @@ def multinomial(
         )
     if not self.numel():
         return torch.empty((*self.shape[:-1], num_samples), dtype=torch.int64, device=self.device)
-    # Read, as on other devices; of few numbers the host reads all, and asks in a microsecond each.
-    p = self.cpu() if self.numel() <= _FEW else self
+    # Read, as on other devices. The host computes with few numbers itself, in a microsecond a call.
+    few = self.numel() <= _FEW
+    p = self.cpu() if few else self
     good = ((p >= 0) & (p < math.inf)).all()
     if not bool(good & (p.sum(-1) > 0).all()):
         if bool(good):
             raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
         raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
     if num_samples == 1 or not replacement:
-        score = self / torch.empty_like(self).exponential_(1, generator=generator)
-        return (
-            score.argmax(-1, keepdim=True) if num_samples == 1 else score.topk(num_samples, -1)[1]
-        )
+        drawn = _uniform(self, generator)
+        score = p / _exponential(drawn.cpu() if few else drawn)
+        found = score.topk(num_samples, -1)[1] if num_samples > 1 else score.argmax(-1, True)
+        return found.to(self.device)
     total = self.double().cumsum(-1)
     total = total / total[..., -1:]
     drawn = torch.empty((*self.shape[:-1], num_samples), dtype=torch.float64, device=self.device)
