@@ -184,6 +184,13 @@ def test_driver_that_is_too_old() -> None:
 
 
 @emulated
+def test_no_memory_is_left() -> None:
+    """A worker that cannot allocate waits for others, and there are none."""
+    said = start("ncuda=1", EMULATION_MEMORY_MB="60")
+    assert "of GPU 0 only 60 of 60 MiB are free, and a worker needs 81" in said
+
+
+@emulated
 def test_no_libraries() -> None:
     said = start("ncuda=1", LD_LIBRARY_PATH="")
     assert "CUDA's libraries cannot be loaded: libcu" in said
@@ -279,3 +286,29 @@ print(torch.nntile.memory_stats()["device_tasks"])
 @emulated
 def test_what_is_too_large_for_a_device_runs_there_in_tiles() -> None:
     assert int(alone(LARGE, EMULATION_MEMORY_MB="96")) >= 2
+
+
+FULL = """
+import torch, torch_nntile
+from torch import nn
+
+torch_nntile.init_context(ncpu=1, ncuda=1)
+torch.manual_seed(0)
+model = nn.Sequential(*(nn.Linear(1024, 1024) for _ in range(4))).to("nntile")
+optimizer = torch.optim.AdamW(model.parameters())
+x = torch.randn(8, 1024).to("nntile")
+for _ in range(3):
+    optimizer.zero_grad()
+    loss = model(x).square().mean()
+    loss.backward()
+    optimizer.step()
+    print(loss.item())
+"""
+
+
+@emulated
+def test_training_with_more_data_than_a_device_has_memory() -> None:
+    """Parameters, gradients and Adam's averages are 64 MiB, and tiles may take 43."""
+    limited = [float(loss) for loss in alone(FULL, EMULATION_MEMORY_MB="84").split()]
+    enough = [float(loss) for loss in alone(FULL).split()]
+    assert limited == pytest.approx(enough, rel=1e-5)

@@ -90,8 +90,9 @@ void ended_on_device(void* arg) {
 }  // namespace
 
 void start(const Wanted& wanted) {
+    std::vector<int64_t> room;
     if constexpr (with_cuda) {
-        if (wanted.cuda > 0) devices::check(wanted.cuda);
+        if (wanted.cuda > 0) room = devices::open(wanted.cuda);
     }
     starpu_conf conf;
     starpu_conf_init(&conf);
@@ -104,6 +105,7 @@ void start(const Wanted& wanted) {
     conf.reserve_ncpus = 0;
     {
         StartEnvironment environment(wanted.verbose);
+        environment.limit_devices(room);
         const int result = starpu_init(&conf);
         check(result == 0, Status::runtime, "context: StarPU does not start (", result, ")");
     }

@@ -3,14 +3,17 @@
 // kernels write what they refuse into. Only a build with CUDA has it (cuda/devices.cc).
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <vector>
 
 #include "kernels/refuse.hh"
 
 namespace nntile::runtime::devices {
 
-// Loads CUDA's libraries and counts devices; throws what is missing, and what to do.
-void check(int wanted);
+// Loads CUDA's libraries and looks at the devices; throws what is missing, and what to do. Returns
+// how many bytes tiles may take on each: other processes may use it, too.
+std::vector<int64_t> open(int wanted);
 std::string versions();  // of what was loaded, for a line of describe()
 void stop();             // before StarPU does
 

@@ -98,6 +98,15 @@ StartEnvironment::StartEnvironment(bool verbose) : folder_(fresh_folder()) {
     set("STARPU_HOME", folder_.c_str());
 }
 
+void StartEnvironment::limit_devices(const std::vector<int64_t>& bytes) {
+    if (std::getenv("STARPU_LIMIT_CUDA_MEM") || std::getenv("STARPU_WORKERS_CUDAID")) return;
+    for (size_t device = 0; device < bytes.size(); ++device) {
+        const std::string name = text_of("STARPU_LIMIT_CUDA_", device, "_MEM");
+        if (!std::getenv(name.c_str()))
+            set(name.c_str(), std::to_string(bytes[device] >> 20).c_str());
+    }
+}
+
 StartEnvironment::~StartEnvironment() {
     for (const auto& [name, old] : before_)
         old.first ? setenv(name.c_str(), old.second.c_str(), 1) : unsetenv(name.c_str());

@@ -43,6 +43,9 @@ public:
     ~StartEnvironment();
     StartEnvironment(const StartEnvironment&) = delete;
 
+    // Bytes that StarPU may take of each device, unless the user says how many, or which devices.
+    void limit_devices(const std::vector<int64_t>& bytes);
+
 private:
     void set(const char* name, const char* value);  // nullptr: unset
     std::string folder_;

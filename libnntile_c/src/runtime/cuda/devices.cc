@@ -60,11 +60,32 @@ void end_worker(void*) {
     w = {};
 }
 
+// What tiles may take of a device that others use, too: the rest is for scratch, words and cuBLAS's
+// workspace. StarPU takes small tiles from pieces of 32 MiB.
+constexpr int64_t mebi = 1 << 20;
+constexpr int64_t kept = 32 * mebi, least_room = 40 * mebi;
+
+int64_t room_on(int device, int wanted) {
+    size_t free = 0, total = 0;
+    cudaError_t error = cudaSetDevice(device);
+    if (error == cudaSuccess) error = cudaMemGetInfo(&free, &total);
+    nntile::check(error == cudaSuccess, Status::runtime, "context: ", wanted,
+                  " CUDA workers are asked for, but GPU ", device,
+                  " cannot be used: ", cudaGetErrorString(error));
+    const int64_t room = static_cast<int64_t>(free) / 10 * 9 - kept;
+    nntile::check(room >= least_room, Status::runtime, "context: ", wanted,
+                  " CUDA workers are asked for, but of GPU ", device, " only ",
+                  static_cast<int64_t>(free) / mebi, " of ", static_cast<int64_t>(total) / mebi,
+                  " MiB are free, and a worker needs ", (least_room + kept) * 10 / 9 / mebi + 1,
+                  "; nvidia-smi lists the processes that hold the rest");
+    return room;
+}
+
 std::string version_text(int version) { return text_of(version / 1000, ".", version % 1000 / 10); }
 
 }  // namespace
 
-void check(int wanted) {
+std::vector<int64_t> open(int wanted) {
     const std::string missing = cuda::open_libraries();
     nntile::check(missing.empty(), Status::runtime, "context: ", wanted,
                   " CUDA workers are asked for, but CUDA's libraries cannot be loaded: ", missing,
@@ -83,6 +104,12 @@ void check(int wanted) {
     nntile::check(found >= wanted, Status::invalid_argument, "context: ", wanted,
                   " CUDA workers are asked for, but there are ", found,
                   " GPUs (CUDA_VISIBLE_DEVICES may hide some)");
+    int before = 0;
+    cudaGetDevice(&before);
+    std::vector<int64_t> room;
+    for (int device = 0; device < wanted; ++device) room.push_back(room_on(device, wanted));
+    cudaSetDevice(before);
+    return room;
 }
 
 std::string versions() {
