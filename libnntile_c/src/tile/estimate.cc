@@ -306,7 +306,7 @@ Estimate Estimator::operator()() const {
             const double spread = w > 0 && level.spread ? cost_.machine.spread_seconds : 0;
             const double seconds = std::max(level.longest, level.work / (1 << w)) + spread;
             all.seconds[w] += seconds;
-            all.weight += seconds;
+            all.weight += seconds * (1 << w);
         }
     return all;
 }

@@ -23,9 +23,10 @@ struct Related {
 };
 
 struct Estimate {
-    // On 1, 2, 4 .. workers, up to Machine::workers. Their sum is what a choice makes small:
-    // machines of few workers have the most weight, as they take longest.
+    // On 1, 2, 4 .. workers, up to Machine::workers.
     std::array<double, 16> seconds{};
+    // What a choice makes small: the seconds of all workers, busy or idle, summed over these
+    // machines. A sum of the times would be that of few workers, as they take longest.
     double weight = 0;
     double copied = 0;  // bytes
     int64_t tasks = 0;
