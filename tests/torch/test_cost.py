@@ -11,7 +11,10 @@ from pathlib import Path
 
 import pytest
 import torch
+from parity import runtime_mode
+from torch import nn
 
+import torch_nntile
 from torch_nntile import cost_text, load_cost, run_graph, stats, wait
 
 
@@ -50,6 +53,26 @@ def test_workers_are_the_cores_unless_a_file_says_otherwise(
     assert "\nworkers = 7 " in cost_text()
     monkeypatch.undo()
     load_cost(None)
+
+
+def test_a_large_machine_gets_cuts_of_its_own(tmp_path: Path) -> None:
+    """Of sixteen workers most are busy, though their cuts cost one worker a fifth more."""
+    file = tmp_path / "cost.txt"
+    file.write_text("workers = 16\n")
+    load_cost(file)
+    with runtime_mode("graph"), torch_nntile.estimate_only():
+        layers = (nn.TransformerEncoderLayer(256, 8, 1024, 0, batch_first=True) for _ in range(2))
+        model = nn.Sequential(*layers).to("nntile")
+        x = torch.empty(8, 64, 256, device="nntile")
+
+        def step() -> None:
+            model(x).square().mean().backward()
+            run_graph()
+            model.zero_grad()
+
+        step()
+        found = torch_nntile.estimate(step, (1, 16))
+    assert found.seconds_on[1] / found.seconds_on[16] > 8
 
 
 def test_new_constants_make_new_plans(tmp_path: Path) -> None:
