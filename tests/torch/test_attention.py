@@ -175,3 +175,13 @@ def test_a_nested_batch_takes_no_mask() -> None:
                 FUTURE[:3, :3].to(device),
                 0,
             )
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+def test_nothing_of_an_earlier_call_is_left_where_the_scale_is_zero(dtype: torch.dtype) -> None:
+    """Its scores are 0 of whatever memory they are written into."""
+    attention = nn.functional.scaled_dot_product_attention
+    torch.manual_seed(0)
+    q, k, v = (torch.randn(1, 2, n, 32).to("nntile", dtype) for n in (70, 130, 130))
+    assert attention(torch.full_like(q, torch.nan), k, v).isnan().all()
+    assert not attention(q, k, v, scale=0.0).isnan().any()

@@ -108,6 +108,10 @@ void blas(int64_t m, int64_t n, int64_t k, double alpha, const void* a, const Or
     const int lda = static_cast<int>(oa.ld), ldb = static_cast<int>(ob.ld),
               ldy = static_cast<int>(ld);
     const T *x = static_cast<const T*>(a), *w = static_cast<const T*>(b);
+    if (alpha == 0 && beta == 0) {  // oneDNN takes it for 0 * y, of what was there before
+        for (int64_t i = 0; i < m; ++i) std::fill_n(static_cast<T*>(y) + i * ld, n, T(0));
+        return;
+    }
     if (n == 1)
         return matrix_vector(m, k, alpha, x, oa, w, ob.transposed ? 1 : ob.ld, beta,
                              static_cast<T*>(y), ld);
