@@ -360,3 +360,12 @@ def test_a_number_of_the_cpu_comes_first(op: Callable[..., Tensor], dtype: torch
         found = op(number, x.to("nntile"))
         assert found.device.type == "nntile"
         torch.testing.assert_close(found.cpu(), op(number, x))
+
+
+@pytest.mark.parametrize("extent", [0, 1, 255, 256, 300, 65535, 70000])
+def test_eye(extent: int) -> None:
+    assert torch.equal(torch.eye(extent, 2, device="nntile").cpu(), torch.eye(extent, 2))
+    for dtype in (torch.bool, torch.int64, torch.bfloat16):
+        found = torch.empty(3, dtype=dtype, device="nntile")
+        torch.eye(min(extent, 300), out=found)
+        assert torch.equal(found.cpu(), torch.eye(min(extent, 300), dtype=dtype))

@@ -16,7 +16,7 @@ __all__ = ["DECOMPOSED"]
 # Entries of torch._decomp.core_aten_decompositions() whose parts all have rows; a test checks it.
 DECOMPOSED: tuple[str, ...] = (
     *("addr", "vdot", "deg2rad", "rad2deg", "frac", "nan_to_num", "sinc"),
-    *("trace", "eye", "eye.m", "renorm"),
+    *("trace", "renorm"),
     *("mish_backward", "celu", "special_entr"),
     *("binary_cross_entropy_with_logits", "_weight_norm_interface"),
     *("aminmax", "nansum", "norm.ScalarOpt_dim", "norm.ScalarOpt_dim_dtype", "isin.Tensor_Scalar"),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Ranges of numbers: linspace and logspace, in the roundings of the CPU's kernels; windows.
+"""Ranges of numbers: linspace and logspace, in the roundings of the CPU's kernels; eye; windows.
 
 PyTorch makes all their forms of the one with `out=`, which these write: the dtype is that of `out`.
 """
@@ -42,6 +42,16 @@ def logspace_out(
         return out.fill_(base**start)
     line = _line(start, end, steps, out, out.dtype if out.is_complex() else torch.float64)
     return out.copy_(torch.pow(base, line).view(out.shape))
+
+
+@composition("eye.out", "eye.m_out")
+def eye_out(n: int, m: int | None = None, *, out: Tensor) -> Tensor:
+    m = n if m is None else m
+    for name, extent in (("n", n), ("m", m)):
+        if extent < 0:
+            raise RuntimeError(f"{name} must be greater or equal to 0, got {extent}")
+    out.resize_((n, m)).zero_().diagonal().fill_(1)
+    return out
 
 
 @composition("kaiser_window", "kaiser_window.periodic", "kaiser_window.beta")
