@@ -13,6 +13,7 @@ from parity import assert_parity, runtime_mode
 from torch import Tensor
 
 from torch_nntile import wait
+from torch_nntile.compositions import forms
 
 DTYPES = (
     *(torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.int64, torch.int32),
@@ -337,3 +338,19 @@ def test_a_temporary_is_base_and_source(kind: str, mode: str) -> None:
     with runtime_mode(mode):
         found = base_and_source(kind, *(t.to("nntile") for t in (a, index, swap))).cpu()
     assert torch.equal(found, base_and_source(kind, a, index, swap))
+
+
+def test_the_host_is_asked_once_for_a_kind_of_mask(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[object] = []
+    ask = forms._ask
+
+    def noting(op: Any, args: Any, kwargs: Any) -> bool:
+        asked.append(op)
+        return ask(op, args, kwargs)
+
+    monkeypatch.setattr(forms, "_ask", noting)
+    x = torch.randn(7, 3, dtype=torch.float64, device="nntile")
+    for _ in range(4):
+        x[x > 0]
+        x.masked_select(x > 0)
+    assert len(asked) <= 2

@@ -27,6 +27,7 @@ __all__ = ["Composition", "active"]
 Function = Callable[..., Any]
 
 _MOST_ELEMENTS = 10_000  # of stand-ins with the operands' sizes
+_MASKS = frozenset((torch.bool, torch.uint8))
 _REAL = frozenset((torch.float32, torch.float64, torch.float16, torch.bfloat16))
 _ON_HOST = torch._C.DispatchKeySet(torch._C.DispatchKey.PrivateUse2)  # see dispatch.register()
 _inside = threading.local()
@@ -260,9 +261,12 @@ def _ask(op: Any, args: Any, kwargs: Any) -> bool:
     if any(isinstance(x, torch.Generator) for x in values):
         return True
     few = sum(x.numel() for x in values if isinstance(x, Tensor)) <= _MOST_ELEMENTS
-    # An index leads into one element as well.
+    # An index leads into one element as well, and a mask to all: a result without elements tells nothing.
     names = [name for name, value in named.items() for _ in pytree.tree_leaves(value)]
-    numbers = [int(not name.startswith("ind")) for name in names]
+    numbers = [
+        int(not name.startswith("ind") or (isinstance(x, Tensor) and x.dtype in _MASKS))
+        for name, x in zip(names, values, strict=True)
+    ]
 
     def answer(floats: frozenset[int]) -> Any:
         stand_ins = [

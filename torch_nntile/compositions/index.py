@@ -60,7 +60,10 @@ def _resolved(
             f"too many indices for tensor of dimension {self.dim()} (got {len(indices)})"
         )
     try:
-        shape = torch.broadcast_shapes(*(index.shape for index in found))
+        shapes_found = {index.shape for index in found}
+        shape = (
+            shapes_found.pop() if len(shapes_found) == 1 else torch.broadcast_shapes(*shapes_found)
+        )
     except RuntimeError:
         shapes = ", ".join(str(list(index.shape)) for index in found)
         raise IndexError(
