@@ -281,3 +281,50 @@ def test_shares_of_few_and_of_many(size: int) -> None:
         shares = torch.bincount(found, minlength=size).double() / len(found)
         assert (shares[:3] - p[:3]).abs().max() < 0.05
         assert shares[3:].sum() == 0
+
+
+def test_small_exponential_numbers_are_as_fine_as_their_dtype() -> None:
+    """Else what has a probability of 1e-8 would hardly be drawn."""
+    torch.manual_seed(0)
+    drawn = torch.empty(2**24, device="nntile").exponential_().cpu().double() * 2**24
+    small = drawn[drawn < 16]
+    assert len(small) > 4
+    assert ((small - small.round()).abs() > 1e-3).any()
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+@pytest.mark.parametrize(
+    ("low", "high"), [(0.0, 1.0), (1.0, 2.0), (1000.0, 1001.0), (-1.0, 1.0), (-2.0, 0.0), (0, 0.1)]
+)
+def test_uniform_numbers_stay_below_their_bound(
+    dtype: torch.dtype, low: float, high: float
+) -> None:
+    torch.manual_seed(0)
+    count = 2**20
+    drawn = torch.empty(count, dtype=dtype, device="nntile").uniform_(low, high).cpu()
+    bound = torch.tensor(high, dtype=dtype)
+    assert drawn.min() >= torch.tensor(low, dtype=dtype)
+    assert drawn.max() < bound or bound == torch.tensor(low, dtype=dtype)
+    if high - low >= 1 and low < 1000:
+        middle, width = (low + high) / 2, high - low
+        step = torch.finfo(dtype).eps * max(abs(low), abs(high))  # of 16 bits, by rounding
+        assert abs(drawn.double().mean() - middle) < width / 300 + step / 2
+        assert (drawn == low).sum() < count * max(2.0**-20, 1.5 * step / width) + 10
+
+
+@pytest.mark.parametrize("p", [0.999, 0.9, 0.001])
+def test_chances_of_short_floats_are_not_rounded(p: float) -> None:
+    torch.manual_seed(0)
+    drawn = torch.empty(2**20, dtype=torch.bfloat16, device="nntile").bernoulli_(p)
+    apart = 4 * math.sqrt(p * (1 - p) / drawn.numel())
+    assert drawn.cpu().double().mean().item() == pytest.approx(p, abs=apart)
+
+
+def test_dropout_scales_as_its_gradient_does() -> None:
+    torch.manual_seed(0)
+    x = torch.ones(2**14, device="nntile", requires_grad=True)
+    y = torch.nn.functional.dropout(x, 0.999)
+    y.sum().backward()
+    assert x.grad is not None
+    assert y.max().item() == x.grad.max().item()
+    assert y.max().item() == pytest.approx(1000, rel=1e-6)

@@ -22,9 +22,8 @@ _FEW = 4096  # numbers that take as long to read as one
 
 
 def _uniform(self: Tensor, generator: torch.Generator | None) -> Tensor:
-    """In (0, 1], so that it has a logarithm."""
-    dtype = torch.float64 if self.dtype == torch.float64 else torch.float32
-    drawn = torch.empty(self.shape, dtype=dtype, device=self.device)
+    """In (0, 1], so that it has a logarithm; in steps so small that what is seldom happens, too."""
+    drawn = torch.empty(self.shape, dtype=torch.float64, device=self.device)
     return 1 - drawn.uniform_(0, 1, generator=generator)
 
 
@@ -45,7 +44,9 @@ def exponential_(
     self: Tensor, lambd: float = 1, *, generator: torch.Generator | None = None
 ) -> Tensor:
     _refuse("exponential_", self, lambd > 0, f"lambda > 0.0, but found lambda={lambd}")
-    return self.copy_(_exponential(_uniform(self, generator)) / lambd)
+    kept = torch.finfo(self.dtype)
+    least = kept.smallest_normal * kept.eps  # float16 has none below 6e-8
+    return self.copy_((_exponential(_uniform(self, generator)) / lambd).clamp_min(least))
 
 
 @composition("log_normal_")

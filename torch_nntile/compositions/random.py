@@ -14,7 +14,7 @@ from torch_nntile.compositions.registry import composition, own_op
 def bernoulli_(self: Tensor, p: float = 0.5, *, generator: torch.Generator | None = None) -> Tensor:
     if not 0 <= p <= 1:
         raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={p}")
-    dtype = self.dtype if self.is_floating_point() else torch.float32
+    dtype = torch.float64 if self.dtype == torch.float64 else torch.float32  # p as it is
     chance = torch.full(self.shape, p, dtype=dtype, device=self.device)
     return self.copy_(torch.bernoulli(chance, generator=generator))
 

@@ -75,19 +75,19 @@ constexpr int64_t most_words = 512;  // the engine's chunks of rows that use the
 // Calls use(i, u) with u uniform in [0, 1): for f32 from one word per element, else from a block of
 // Philox.
 template <class T, class Use>
-void each_uniform(const Loop& loop, const Param* seed, DType dtype, Use&& use) {
-    const int bits = mantissa_bits(dtype);
+void each_uniform(const Loop& loop, const Param* seed, Use&& use) {
+    constexpr int bits = uniform_bits<T>;
     const T unit = T(1) / static_cast<T>(int64_t{1} << bits);
     const uint64_t key = seed[0].i, offset = seed[1].i;
     if constexpr (std::is_same_v<T, float>) {
         uint32_t room[most_words + 8];
         const uint32_t* words = random_words(key, offset, loop.index, loop.n, room);
-        const int shift = 32 - bits;
+        constexpr int shift = 32 - bits;
 #pragma GCC ivdep
         for (int64_t i = 0; i < loop.n; ++i)
             use(i, static_cast<float>(static_cast<int32_t>(words[i] >> shift)) * unit);
     } else {
-        const int shift = 64 - bits;
+        constexpr int shift = 64 - bits;
 #pragma GCC ivdep
         for (int64_t i = 0; i < loop.n; ++i) {
             const uint64_t word = philox(key, offset, loop.index[i]).low();
@@ -97,11 +97,18 @@ void each_uniform(const Loop& loop, const Param* seed, DType dtype, Use&& use) {
 }
 
 template <class T>
+NNTILE_FN T uniform_of(T low, T high, T u, DType result) {
+    const T y = low + (high - low) * u, most = below(high, result);
+    const T inside = y < most ? y : most;
+    return inside > low ? inside : low;
+}
+template <class T>
 void uniform_loop(const Loop& loop) {
     const T *low = input<T>(loop, 0), *high = input<T>(loop, 1);
     T* y = output<T>(loop, 0);
-    each_uniform<T>(loop, loop.params, loop.result,
-                    [=](int64_t i, T u) { y[i] = low[i] + (high[i] - low[i]) * u; });
+    const DType result = loop.result;
+    each_uniform<T>(loop, loop.params,
+                    [=](int64_t i, T u) { y[i] = uniform_of(low[i], high[i], u, result); });
 }
 
 template <class T>
@@ -129,8 +136,7 @@ void bernoulli_loop(const Loop& loop) {
     using Real = std::conditional_t<is_real<T>, T, double>;
     const T* p = input<T>(loop, 0);
     T* y = output<T>(loop, 0);
-    const DType dtype = std::is_same_v<Real, float> ? DType::f32 : DType::f64;
-    each_uniform<Real>(loop, loop.params, dtype, [=](int64_t i, Real u) {
+    each_uniform<Real>(loop, loop.params, [=](int64_t i, Real u) {
         y[i] = u < static_cast<Real>(p[i]) ? T(1) : T(0);
     });
 }
@@ -160,13 +166,16 @@ void randint_loop(const Loop& loop) {
 }
 
 template <class T>
+NNTILE_FN T dropout_scale(double p) {  // in double, as its gradient has it
+    return p < 1 ? static_cast<T>(1 / (1 - p)) : T(0);
+}
+template <class T>
 void dropout_loop(const Loop& loop) {
     const T* x = input<T>(loop, 0);
     T *y = output<T>(loop, 0), *mask = output<T>(loop, 1);
     const T p = static_cast<T>(loop.params[0].f);
-    const T scale = p < T(1) ? T(1) / (T(1) - p) : T(0);
-    const DType dtype = std::is_same_v<T, float> ? DType::f32 : DType::f64;
-    each_uniform<T>(loop, loop.params + 1, dtype, [=](int64_t i, T u) {
+    const T scale = dropout_scale<T>(loop.params[0].f);
+    each_uniform<T>(loop, loop.params + 1, [=](int64_t i, T u) {
         const T keep = u >= p ? T(1) : T(0);
         y[i] = x[i] * (keep * scale);
         mask[i] = keep;

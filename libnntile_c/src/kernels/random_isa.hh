@@ -64,9 +64,21 @@ NNTILE_FN inline const uint32_t* random_words(uint64_t seed, uint64_t offset, co
     return room;
 }
 
-// Random bits of a uniform number of this dtype: more could round up to 1.
-NNTILE_FN constexpr int mantissa_bits(DType dtype) {
-    return dtype == DType::f16 ? 11 : dtype == DType::bf16 ? 8 : dtype == DType::f64 ? 53 : 24;
+// Random bits of a uniform number: what is drawn in 16 bits is computed in 32.
+template <class T>
+inline constexpr int uniform_bits = sizeof(T) == 4 ? 24 : 53;
+
+// The number of the dtype before `high`, which the dtype may round, too: what is drawn from
+// [low, high) must not become high when it is rounded.
+template <class T>
+NNTILE_FN T below(T high, DType dtype) {
+    using Bits = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
+    const Bits fine = dtype == DType::bf16 ? 0xffff : dtype == DType::f16 ? 0x1fff : 0;
+    const Bits step = fine + 1, sign = Bits{1} << (8 * sizeof(T) - 1);
+    const Bits rounded = (__builtin_bit_cast(Bits, high) + step / 2) & ~fine;
+    const Bits found = high > T(0) ? rounded - step : (rounded + step) | sign;
+    return high == T(0) ? T(dtype == DType::f16 ? -0x1p-24 : -0x1p-126)
+                        : __builtin_bit_cast(T, found);
 }
 
 // cos(2 pi u) for u in [0, 1).

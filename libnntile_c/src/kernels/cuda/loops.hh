@@ -47,8 +47,8 @@ __device__ void arange_loop_of(const Element1<T>& e) {
 
 // In [0, 1), as each_uniform() has it.
 template <class T>
-__device__ T uniform_at(const Param* seed, int64_t index, DType dtype) {
-    const int bits = mantissa_bits(dtype);
+__device__ T uniform_at(const Param* seed, int64_t index) {
+    constexpr int bits = uniform_bits<T>;
     const T unit = T(1) / static_cast<T>(int64_t{1} << bits);
     const auto key = static_cast<uint64_t>(seed[0].i), offset = static_cast<uint64_t>(seed[1].i);
     if constexpr (std::is_same_v<T, float>) {
@@ -62,8 +62,7 @@ __device__ T uniform_at(const Param* seed, int64_t index, DType dtype) {
 }
 template <class T>
 __device__ void uniform_loop_of(const Element1<T>& e) {
-    const T u = uniform_at<T>(e.params, e.index, e.result);
-    e.out[0] = e.in[0] + (e.in[1] - e.in[0]) * u;
+    e.out[0] = uniform_of(e.in[0], e.in[1], uniform_at<T>(e.params, e.index), e.result);
 }
 template <class T>
 __device__ void normal_loop_of(const Element1<T>& e) {
@@ -75,8 +74,7 @@ __device__ void normal_loop_of(const Element1<T>& e) {
 template <class T>
 __device__ void bernoulli_loop_of(const Element1<T>& e) {
     using Real = std::conditional_t<is_real<T>, T, double>;
-    const DType dtype = std::is_same_v<Real, float> ? DType::f32 : DType::f64;
-    const Real u = uniform_at<Real>(e.params, e.index, dtype);
+    const Real u = uniform_at<Real>(e.params, e.index);
     e.out[0] = u < static_cast<Real>(e.in[0]) ? T(1) : T(0);
 }
 template <class T>
@@ -92,9 +90,8 @@ __device__ void randint_loop_of(const Element1<T>& e) {
 template <class T>
 __device__ void dropout_loop_of(const Element1<T>& e) {
     const T p = static_cast<T>(e.params[0].f);
-    const T scale = p < T(1) ? T(1) / (T(1) - p) : T(0);
-    const DType dtype = std::is_same_v<T, float> ? DType::f32 : DType::f64;
-    const T keep = uniform_at<T>(e.params + 1, e.index, dtype) >= p ? T(1) : T(0);
+    const T scale = dropout_scale<T>(e.params[0].f);
+    const T keep = uniform_at<T>(e.params + 1, e.index) >= p ? T(1) : T(0);
     e.out[0] = e.in[0] * (keep * scale);
     e.out[1] = keep;
 }
