@@ -8,8 +8,10 @@ import io
 import os
 import subprocess
 import sys
+import threading
 import types
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import build_backend
@@ -248,25 +250,47 @@ def test_requirement_is_narrowed_to_the_stubs_inside(tmp_path: Path) -> None:
     assert digest != "sha256=0" and int(size) == len(text)
 
 
-def test_an_import_that_compiles_says_so_in_one_line(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def editable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """An import of an editable install, whose build notes when it compiles, and takes a moment."""
     monkeypatch.delenv("MESONPY_EDITABLE_VERBOSE", raising=False)
+    monkeypatch.setenv("CCACHE_SLOPPINESS", "time_macros")
     loader = types.ModuleType("loader")
     source = Path(mesonpy.__file__).with_name("_editable.py").read_text()
     exec(source + build_backend.SAYS_SO, loader.__dict__)
-    (tmp_path / "build.ninja").write_text("rule touch\n command = touch $out\nbuild made: touch\n")
+    (tmp_path / "build.ninja").write_text(
+        "rule touch\n command = echo compiled >> log; sleep 0.5; touch $out\nbuild made: touch\n"
+    )
     for folder in ("meson-info", "meson-logs"):
         (tmp_path / folder).mkdir()
     (tmp_path / "meson-info" / "intro-install_plan.json").write_text("{}")
     ninja = str(Path(sys.executable).with_name("ninja"))
+
+    def start() -> None:
+        loader.MesonpyMetaFinder("torch_nntile", {"x"}, str(tmp_path), [ninja])._rebuild()
+
+    return start
+
+
+def test_an_import_that_compiles_says_so_in_one_line(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], editable: Callable[[], None]
+) -> None:
     said = []
     for _ in range(2):
-        loader.MesonpyMetaFinder("torch_nntile", {"x"}, str(tmp_path), [ninja])._rebuild()
+        editable()
         said.append(capfd.readouterr())
     assert (tmp_path / "made").exists()
     assert said[0].err == f"torch_nntile: compiles what has changed, in {tmp_path}\n"
     assert (said[0].out, *said[1]) == ("", "", "")
+
+
+def test_two_imports_at_once_compile_once(tmp_path: Path, editable: Callable[[], None]) -> None:
+    threads = [threading.Thread(target=editable) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (tmp_path / "log").read_text() == "compiled\n"
 
 
 def test_project_asks_for_the_versions_that_stubs_are_built_for() -> None:

@@ -43,19 +43,25 @@ TAG = re.compile(r"\bcp3\d+-abi3\b")
 REQUIRES = re.compile(r"^Requires-Dist: torch(?=[<>=!~ ]).*$", re.MULTILINE)
 
 # The end of meson-python's loader, which else compiles in silence, for minutes. To ask ninja takes as long
-# as to let it find out that there is nothing to do.
+# as to let it find out that there is nothing to do. Two ninjas in one folder, of two processes that import,
+# leave objects of old sources behind: one has to wait.
 LOADER = "_torch_nntile_editable_loader.py"
 SAYS_SO = """
 
 def _rebuild(self, quietly=MesonpyMetaFinder._rebuild):
-    if not self._verbose and not os.environ.get(VERBOSE):
-        marks = os.pathsep.join((os.environ.get(MARKER, ''), self._build_path))
-        if self._work_to_do({**os.environ, MARKER: marks}):
-            said = f'{self._name}: compiles what has changed, in {self._build_path}'
-            print(said, file=sys.stderr, flush=True)
-        else:
-            self._build_cmd = ['true']
-    return quietly(self)
+    import fcntl
+
+    with open(os.path.join(self._build_path, '.import-lock'), 'a') as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not self._verbose and not os.environ.get(VERBOSE):
+            marks = os.pathsep.join((os.environ.get(MARKER, ''), self._build_path))
+            if self._work_to_do({**os.environ, MARKER: marks}):
+                said = f'{self._name}: compiles what has changed, in {self._build_path}'
+                print(said, file=sys.stderr, flush=True)
+                os.environ.setdefault('CCACHE_SLOPPINESS', 'pch_defines,time_macros')
+            else:
+                self._build_cmd = ['true']
+        return quietly(self)
 
 
 MesonpyMetaFinder._rebuild = functools.lru_cache(maxsize=1)(_rebuild)
