@@ -237,7 +237,16 @@ private:
 
     void end_step() {
         while (!runs_.empty()) advance_time();
-        steps_.push_back({now_, {stager_.counts.read_bytes, stager_.counts.written_bytes}});
+        steps_.push_back({now_, moved()});
+    }
+
+    // Until now, and what is done of the transfer under way, which may be as much as a step moves.
+    Moved moved() const {
+        Moved all{stager_.counts.read_bytes, stager_.counts.written_bytes};
+        if (moving_)
+            (moving_->writes ? all.written : all.read) +=
+                static_cast<int64_t>((now_ - moving_since_) * machine_.swap_bytes_per_second);
+        return all;
     }
 
     // ---- tasks: as the engine, whose tasks StarPU runs
@@ -290,6 +299,7 @@ private:
         }
         if (disk_ && !moving_) {
             moving_ = disk_->next();
+            moving_since_ = now_;
             if (moving_)
                 add_end(static_cast<double>(moving_->bytes) / machine_.swap_bytes_per_second,
                         nullptr, moving_);
@@ -323,7 +333,7 @@ private:
     std::priority_queue<End> ends_;
     uint64_t ends_added_ = 0;
     Transfer* moving_ = nullptr;
-    double now_ = 0;
+    double now_ = 0, moving_since_ = 0;
     int free_ = 1;
     int64_t launches_ = 0, in_flight_ = 0, stop_at_ = INT64_MAX;
     std::vector<Step> steps_;
