@@ -429,11 +429,15 @@ def test_programs_share_a_folder_that_is_removed(tmp_path):
 
 # Private memory in use beside the account, before a model and while one trains within a budget.
 ACCOUNT = r"""
-import ctypes, json, sys
-import torch, torch_nntile as nt
+import json, sys
+import cffi, torch, torch_nntile as nt
+
+ffi = cffi.FFI()
+ffi.cdef("int malloc_trim(size_t);")
+c_library = ffi.dlopen(None)
 
 def resident():
-    ctypes.CDLL(None).malloc_trim(0)  # what the C library keeps differs from run to run
+    c_library.malloc_trim(0)  # what the C library keeps differs from run to run
     for line in open("/proc/self/smaps_rollup"):
         if line.startswith("Anonymous:"):
             return int(line.split()[1]) << 10

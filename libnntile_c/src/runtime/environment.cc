@@ -99,7 +99,7 @@ StartEnvironment::StartEnvironment(bool verbose) : folder_(fresh_folder()) {
 }
 
 void StartEnvironment::limit_devices(const std::vector<int64_t>& bytes) {
-    if (std::getenv("STARPU_LIMIT_CUDA_MEM") || std::getenv("STARPU_WORKERS_CUDAID")) return;
+    if (std::getenv("STARPU_LIMIT_CUDA_MEM")) return;
     for (size_t device = 0; device < bytes.size(); ++device) {
         const std::string name = text_of("STARPU_LIMIT_CUDA_", device, "_MEM");
         if (!std::getenv(name.c_str()))

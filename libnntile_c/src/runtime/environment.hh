@@ -43,7 +43,7 @@ public:
     ~StartEnvironment();
     StartEnvironment(const StartEnvironment&) = delete;
 
-    // Bytes that StarPU may take of each device, unless the user says how many, or which devices.
+    // Bytes that StarPU may take of each device, unless the user says how many.
     void limit_devices(const std::vector<int64_t>& bytes);
 
 private:

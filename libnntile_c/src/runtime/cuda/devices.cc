@@ -3,6 +3,7 @@
 
 #include <starpu.h>
 
+#include <cstdlib>
 #include <utility>
 #include <vector>
 
@@ -104,6 +105,8 @@ std::vector<int64_t> open(int wanted) {
     nntile::check(found >= wanted, Status::invalid_argument, "context: ", wanted,
                   " CUDA workers are asked for, but there are ", found,
                   " GPUs (CUDA_VISIBLE_DEVICES may hide some)");
+    // These are other GPUs, in an order that StarPU knows, and their memory is its business.
+    if (std::getenv("STARPU_WORKERS_CUDAID")) return {};
     int before = 0;
     cudaGetDevice(&before);
     std::vector<int64_t> room;
