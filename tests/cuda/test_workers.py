@@ -288,6 +288,21 @@ def test_what_is_too_large_for_a_device_runs_there_in_tiles() -> None:
     assert int(alone(LARGE, EMULATION_MEMORY_MB="96")) >= 2
 
 
+SUM = """
+import torch, torch_nntile
+
+torch_nntile.init_context(ncpu=1, ncuda=1)
+print(torch.ones(8).to("nntile").sum().item())
+"""
+
+
+@emulated
+def test_memory_of_devices_that_the_user_names_is_not_looked_at() -> None:
+    fails = {"EMULATION_FAIL": "cudaMemGetInfo:1:2"}
+    assert alone(SUM, STARPU_WORKERS_CUDAID="0", **fails).split() == ["8.0"]
+    assert "GPU 0 cannot be used: out of memory" in start("ncuda=1", **fails)
+
+
 FULL = """
 import torch, torch_nntile
 from torch import nn

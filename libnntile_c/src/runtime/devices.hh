@@ -12,8 +12,8 @@
 namespace nntile::runtime::devices {
 
 // Loads CUDA's libraries and looks at the devices; throws what is missing, and what to do. Returns
-// how many bytes tiles may take on each, for other processes may use it, too; nothing where the user
-// says which GPUs have workers.
+// how many bytes tiles may take on each, for other processes may use it, too; nothing where the
+// user says which GPUs have workers.
 std::vector<int64_t> open(int wanted);
 std::string versions();  // of what was loaded, for a line of describe()
 void stop();             // before StarPU does
