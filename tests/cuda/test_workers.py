@@ -15,6 +15,7 @@ from typing import Any
 import interpreter
 import pytest
 import torch
+from stock_models import family, loss_of, moved
 from torch import Tensor, nn
 
 import torch_nntile
@@ -91,7 +92,7 @@ def test_ops_without_a_column_run_on_cores_between_those_that_have_one() -> None
     x = torch.randn(40, 30)
 
     def step(t: Tensor) -> Tensor:
-        return (torch.sort(t * 2, dim=1).values.cumsum(0) + 1).relu()
+        return (torch.topk(t * 2, 9).values.cumsum(0) + 1).relu()
 
     before = device_tasks()
     torch.testing.assert_close(step(x.to("nntile")).cpu(), step(x))
@@ -101,13 +102,29 @@ def test_ops_without_a_column_run_on_cores_between_those_that_have_one() -> None
 def test_a_profile_names_devices_after_cores() -> None:
     x = torch.randn(40, 30).to("nntile")
     with torch_nntile.profile() as p:
-        (torch.sort(x * 2, dim=1).values + 1).sum().item()
+        (torch.topk(x * 2, 9).values + 1).sum().item()
     *cores, gpu = p.worker_names
     assert gpu == "GPU 0"
     assert cores == [f"worker {k}" for k in range(len(cores))]
     ran = {task.kernel: p.worker_names[task.worker] for task in p.tasks}
     assert ran["map"] == gpu
-    assert ran["sort"] in cores
+    assert ran["topk"] in cores
+
+
+@pytest.mark.parametrize("name", ["lstm", "gru", "elman", "dlrm", "unet", "vae"])
+def test_no_task_of_a_training_step_runs_on_cores(name: str) -> None:
+    found = family(name)
+    torch.manual_seed(0)
+    model, inputs = found.build().to("nntile"), moved(found.inputs(), "nntile")
+    optimizer = torch.optim.Adam(model.parameters())
+    for _ in range(2):
+        with torch_nntile.profile() as p:
+            loss_of(model, inputs).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    on_cores = [t.kernel for t in p.tasks if not p.worker_names[t.worker].startswith("GPU")]
+    assert on_cores == []
+    assert p.tasks
 
 
 def test_the_same_bits_each_time() -> None:

@@ -5,6 +5,7 @@
 
 #include "../kernels/programs.hh"
 #include "../kernels/tensor.hh"
+#include "kernels/cuda/place.hh"
 #include "kernels/fold.hh"
 #include "on_device.hh"
 
@@ -380,6 +381,44 @@ TEST(test_embedding) {
     }
 }
 
+TEST(test_embedding_bag) {
+    for (int round = 0; round < 2 * cases_of_a_row; ++round) {
+        const int64_t n = random_int(0, 30), bags = random_int(0, 6), e = any_size(),
+                      v = random_int(1, 7);
+        const bool with_end = random_int(0, 1);  // the last offset is where the last bag ends
+        const Index sizes{bags + with_end, bags, n, e, v};
+        const DType dtype = any_real(), integers = random_int(0, 1) ? DType::i64 : DType::i32;
+        Tensor table(dtype, sizes, any_lie(), {0, 1, 2}),
+            indices(integers, sizes, any_lie(), {0, 1, 3, 4}),
+            offsets(integers, sizes, any_lie(), {1, 2, 3, 4}),
+            weights(dtype, sizes, any_lie(), {0, 1, 3, 4}), y(dtype, sizes, any_lie(), {0, 2, 4}),
+            largest(DType::i64, sizes, any_lie(), {0, 2, 4}),
+            bag(DType::i64, sizes, any_lie(), {0, 1, 3, 4}),
+            counts(DType::i64, sizes, any_lie(), {1, 2, 3, 4});
+        const bool wrong_index = random_int(0, 9) == 0, wrong_offset = random_int(0, 9) == 0;
+        indices.fill([&] { return double(random_int(0, v - 1)); });
+        if (wrong_index && n > 0) indices.set({0, 0, n / 2, 0, 0}, double(v + 3));
+        Index ends;
+        for (int64_t k = 0; k < sizes[0]; ++k) ends.push_back(k == 0 ? 0 : random_int(0, n));
+        std::sort(ends.begin(), ends.end());
+        if (with_end) ends.back() = n;
+        if (wrong_offset && !ends.empty()) ends.back() = random_int(0, 1) ? n + 1 : -1;
+        for (int64_t k = 0; k < sizes[0]; ++k)
+            offsets.set({k, 0, 0, 0, 0}, double(ends[size_t(k)]));
+        if (with_end && bags == 0) continue;  // no such call
+        const bool weighted = random_int(0, 1);
+        const int64_t mode = weighted ? 0 : random_int(0, 2);
+        table.random(), weights.random();
+        const std::vector<kernels::Param> params{integer(mode), integer(random_int(-1, v - 1))};
+        compare("embedding_bag", sizes,
+                {&table, &indices, &offsets, weighted ? &weights : nullptr, &y}, 1, params,
+                20 * epsilon(dtype == DType::f64 ? dtype : DType::f32));
+        compare("embedding_bag_max", sizes, {&table, &indices, &offsets, nullptr, &y, &largest}, 2,
+                {integer(2), params[1]}, 0);
+        compare("bag_of", sizes, {&offsets, &bag, &counts}, 2, {}, 0);
+    }
+}
+
 TEST(test_attention) {
     for (int round = 0; round < cases_of_a_row; ++round) {
         Index sizes;
@@ -749,6 +788,29 @@ TEST(test_scan) {
     compare("scan", {5000, 40}, {&x.random(), &y}, 1, {integer(0)}, 1e-12);
 }
 
+TEST(test_sort) {
+    for (int round = 0; round < cases_of_a_row; ++round) {
+        Index sizes = any_sizes(0, 2);
+        for (int64_t& size : sizes) size = std::min<int64_t>(size, 4);
+        const auto k = static_cast<int64_t>(sizes.size()), d = k + 1;
+        const int64_t length = any_size();
+        sizes.insert(sizes.end(), {length, length});
+        const DType dtype = any_dtype();
+        Tensor x(dtype, sizes, any_lie(), {k}), y(dtype, sizes, any_lie(), {d}),
+            places(DType::i64, sizes, any_lie(), {d});
+        if (round % 2) x.random();
+        else few_values(x);
+        compare("sort", sizes, {&x, &y, &places}, 2, {integer(random_int(0, 1))}, 0);
+        Tensor sequence(dtype, sizes, any_lie(), {k}), value(dtype, sizes, any_lie(), {d});
+        sizes[size_t(d)] = random_int(0, 1) ? length : 0;
+        int64_t count = 0;  // pairs of equals, in order
+        sequence.fill([&] { return double(count++ % length / 2); });
+        few_values(value);
+        compare("searchsorted", sizes, {&sequence, &value, nullptr, &places}, 1,
+                {integer(random_int(0, 1))}, 0);
+    }
+}
+
 TEST(test_pool) {
     for (int round = 0; round < cases_of_a_row; ++round) {
         const int64_t rank = random_int(1, 3), most = rank == 3 ? 5 : 9;
@@ -858,6 +920,98 @@ TEST(test_group_norm) {
                 {&dy, &x, &mean, &rstd, random_int(0, 1) ? &w : nullptr, &dx, &sloped, &flat}, 3,
                 {}, tolerance);
     }
+}
+
+TEST(test_recurrent_cells) {
+    for (int round = 0; round < cases_of_a_row; ++round) {
+        const int64_t n = any_size(), h = random_int(1, 20), gates = round % 2 ? 4 : 3;
+        const Index sizes{n, gates * h, h, 5 * h};
+        const DType dtype = any_real();
+        const auto operand = [&](Index absent) {
+            Tensor t(dtype, sizes, any_lie(), absent);
+            return t.random();
+        };
+        const Index of_gates{2, 3}, of_state{1, 3}, of_bias{0, 2, 3}, of_kept{1, 2};
+        Tensor x = operand(of_gates), added = operand(of_gates), before = operand(of_state),
+               x_bias = operand(of_bias), added_bias = operand(of_bias), hidden = operand(of_state),
+               cell = operand(of_state), kept = operand(round % 2 ? of_gates : of_kept),
+               dy = operand(of_state), dcell = operand(of_state), dx = operand(of_gates),
+               dadded = operand(of_gates), dbefore = operand(of_state);
+        const auto given = [](Tensor& t) { return random_int(0, 1) ? &t : nullptr; };
+        const double tolerance = 20 * epsilon(dtype == DType::f64 ? dtype : DType::f32);
+        Tensor *first = given(x_bias), *second = given(added_bias);
+        if (round % 2) {
+            compare("lstm_cell", sizes, {&x, &added, &before, first, second, &hidden, &cell, &kept},
+                    3, {}, tolerance);
+            compare("lstm_cell_backward", sizes,
+                    {given(dy), given(dcell), &before, &cell, &kept, &dx, &dbefore}, 2, {},
+                    tolerance);
+        } else {
+            compare("gru_cell", sizes, {&x, &added, &before, first, second, &hidden, &kept}, 2, {},
+                    tolerance);
+            compare("gru_cell_backward", sizes, {&dy, &kept, &dx, &dadded, &dbefore}, 3, {},
+                    tolerance);
+        }
+    }
+}
+
+TEST(test_recurrent_layers) {
+    for (int round = 0; round < 2 * cases_of_a_row; ++round) {
+        const int kind = round % 3;  // LSTM, GRU, plain
+        const int64_t n = any_size(), t = random_int(1, 5), h = random_int(1, 12),
+                      gates = std::array{4, 3, 1}[size_t(kind)] * h;
+        const Index sizes{n, t, gates, h, 4 * h};
+        const DType dtype = any_real();
+        const auto operand = [&](Index absent) {
+            Tensor x(dtype, sizes, any_lie(), absent);
+            return x.random();
+        };
+        const Index of_gates{3, 4}, of_steps{2, 4}, of_state{1, 2, 4}, of_weight{0, 1, 4},
+            of_bias{0, 1, 3, 4}, of_kept{2, 3};
+        Tensor x = operand(of_gates), w = operand(of_weight), bias = operand(of_bias),
+               hx = operand(of_state), cx = operand(of_state), y = operand(of_steps),
+               cy = operand(of_state), cells = operand(of_steps),
+               kept = operand(kind == 1 ? of_kept : of_gates), dy = operand(of_steps),
+               dcy = operand(of_state), dx = operand(of_gates), dadded = operand(of_gates),
+               dhx = operand(of_state), dcx = operand(of_state);
+        w.random(-0.3, 0.3);  // or numbers grow from step to step
+        const auto given = [](Tensor& of) { return random_int(0, 1) ? &of : nullptr; };
+        std::vector<kernels::Param> params{integer(random_int(0, 1))};
+        // What a step rounds goes on to the next ones.
+        const double tolerance =
+            20 * epsilon(dtype) + 100 * epsilon(dtype == DType::f64 ? dtype : DType::f32);
+        if (kind == 0) {
+            compare("lstm_sequence", sizes, {&x, &w, &hx, &cx, &y, &cy, &cells, &kept}, 4, params,
+                    tolerance);
+            compare("lstm_sequence_backward", sizes,
+                    {given(dy), given(dcy), &w, &cx, &cells, &kept, &dx, &dhx, &dcx}, 3, params,
+                    tolerance);
+        } else if (kind == 1) {
+            compare("gru_sequence", sizes, {&x, &w, given(bias), &hx, &y, &kept}, 2, params,
+                    tolerance);
+            compare("gru_sequence_backward", sizes, {&dy, &w, &hx, &y, &kept, &dx, &dadded, &dhx},
+                    3, params, tolerance);
+        } else {
+            params.push_back(integer(random_int(0, 1)));
+            compare("rnn_sequence", sizes, {&x, &w, &hx, &y}, 1, params, tolerance);
+            compare("rnn_sequence_backward", sizes, {&dy, &w, &y, &dx, &dhx}, 2, params, tolerance);
+        }
+    }
+}
+
+// More rows than scratch memory has room for: some take all steps, then the others.
+TEST(test_recurrent_layer_of_many_rows) {
+    const Index sizes{360000, 2, 2, 2};
+    static_assert(360000 * 3 * 2 * sizeof(double) > kernels::CudaPlace::scratch_bytes);
+    const auto operand = [&](Index absent) {
+        Tensor t(DType::f64, sizes, Lie::dense, absent);
+        return t.random();
+    };
+    Tensor x = operand({3}), w = operand({0, 1}), hx = operand({1, 2}), y = operand({2}),
+           dy = operand({2}), dx = operand({3}), dhx = operand({1, 2});
+    const std::vector<kernels::Param> params{integer(1), integer(0)};
+    compare("rnn_sequence", sizes, {&x, &w, &hx, &y}, 1, params, 1e-14);
+    compare("rnn_sequence_backward", sizes, {&dy, &w, &y, &dx, &dhx}, 2, params, 1e-14);
 }
 
 TEST(test_resample) {

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Sums, means and maxima of bags of rows of a table. The dims are offsets, bags, indices, e (a row)
 // and v (the table).
-#include <cinttypes>
-
-#include "base/error.hh"
 #include "kernels/bags.hh"
 #include "kernels/functions.hh"
+#include "kernels/refuse.hh"
 #include "kernels/row.hh"
 
 namespace nntile::kernels {
@@ -29,10 +27,7 @@ int check_offsets(const Args& args, const Block& offsets) {
     for (int64_t k = 0; k < args.sizes[dim_offsets]; ++k) {
         const int64_t offset = integer_at(offsets, dim_offsets, k);
         if (offset < before || offset > n || (k == 0 && offset != 0))
-            return fail_task(args, static_cast<int>(Status::invalid_argument),
-                             "embedding_bag: offsets[%" PRId64 "] is %" PRId64
-                             ", expected %s %" PRId64 " and at most %" PRId64,
-                             k, offset, k == 0 ? "just" : "at least", before, n);
+            return refuse(args, {Refusal::offset, k, n, offset, before});
         before = offset;
     }
     return 0;
@@ -83,11 +78,7 @@ struct Bags {
         if (most < static_cast<uint64_t>(size)) return 0;
         for (int64_t i = 0; i < args.sizes[dim_indices]; ++i) {
             const int64_t index = index_at(i);
-            if (index < 0 || index >= size)
-                return fail_task(args, static_cast<int>(Status::index_error),
-                                 "embedding_bag: index %" PRId64 " is out of range [0, %" PRId64
-                                 ")",
-                                 index, size);
+            if (index < 0 || index >= size) return refuse(args, {Refusal::bag_index, index, size});
         }
         return 0;
     }

@@ -101,38 +101,38 @@ static constexpr KernelRow rows[] = {
     {"lstm_cell",
      "x, added, cx, x_bias?, added_bias? -> hy, cy, gates; dims n, 4 h, h; x, added and gates have "
      "n, 4 h, biases 4 h",
-     lstm_cell, nullptr},
+     lstm_cell, NNTILE_ON_CUDA(lstm_cell)},
     {"lstm_cell_backward", "dhy?, dcy?, cx, cy, gates -> dgates, dcx; dims as lstm_cell",
-     lstm_cell_backward, nullptr},
+     lstm_cell_backward, NNTILE_ON_CUDA(lstm_cell_backward)},
     {"gru_cell",
      "x, added, hx, x_bias?, added_bias? -> hy, kept; dims n, 3 h, h, 5 h; x and added have n, 3 "
      "h, biases 3 h, kept "
      "n, 5 h",
-     gru_cell, nullptr},
+     gru_cell, NNTILE_ON_CUDA(gru_cell)},
     {"gru_cell_backward", "dhy, kept -> dx, dadded, dhx; dims as gru_cell", gru_cell_backward,
-     nullptr},
+     NNTILE_ON_CUDA(gru_cell_backward)},
     {"lstm_sequence",
      "x, w, hx, cx -> y, cy, cells, gates; dims n, t, 4 h, h; x and gates have n, t, 4 h, w 4 h, "
      "h; params "
      "reverse(i). x: the gates without what the hidden state adds",
-     lstm_sequence, nullptr, Work::flops},
+     lstm_sequence, NNTILE_ON_CUDA(lstm_sequence), Work::flops},
     {"lstm_sequence_backward",
      "dy?, dcy?, w, cx, cells, gates -> dx, dhx, dcx; dims and params as lstm_sequence",
-     lstm_sequence_backward, nullptr, Work::flops},
+     lstm_sequence_backward, NNTILE_ON_CUDA(lstm_sequence_backward), Work::flops},
     {"gru_sequence",
      "x, w, bias?, hx -> y, kept; dims n, t, 3 h, h, 4 h; x has n, t, 3 h, w 3 h, h, kept n, t, 4 "
      "h; params "
      "reverse(i). x: the gates without what the hidden state adds",
-     gru_sequence, nullptr, Work::flops},
+     gru_sequence, NNTILE_ON_CUDA(gru_sequence), Work::flops},
     {"gru_sequence_backward",
      "dy, w, hx, y, kept -> dx, dadded, dhx; dims and params as gru_sequence; dadded: of what the "
      "hidden state adds",
-     gru_sequence_backward, nullptr, Work::flops},
+     gru_sequence_backward, NNTILE_ON_CUDA(gru_sequence_backward), Work::flops},
     {"rnn_sequence",
      "x, w, hx -> y; dims n, t, h, h; params reverse(i), nonlinearity(i: tanh|relu)", rnn_sequence,
-     nullptr, Work::flops},
+     NNTILE_ON_CUDA(rnn_sequence), Work::flops},
     {"rnn_sequence_backward", "dy, w, y -> dx, dhx; dims and params as rnn_sequence",
-     rnn_sequence_backward, nullptr, Work::flops},
+     rnn_sequence_backward, NNTILE_ON_CUDA(rnn_sequence_backward), Work::flops},
     {"max_pool",
      "x -> y, indices (i64); dims n, c, y's spatial.., x's spatial..; params kernel_size.., "
      "stride.., padding.., "
@@ -156,16 +156,16 @@ static constexpr KernelRow rows[] = {
      "weight, indices, offsets, weights? -> y; dims offsets, bags, indices, e, v; params mode(i: "
      "sum|mean|max), "
      "padding_idx(i, -1: none)",
-     embedding_bag, nullptr, Work::visits},
+     embedding_bag, NNTILE_ON_CUDA(embedding_bag), Work::visits},
     {"embedding_bag_max",
      "weight, indices, offsets, weights? -> y, rows (i64); dims offsets, bags, indices, e, v; "
      "params mode(i), "
      "padding_idx(i, -1: none)",
-     embedding_bag_max, nullptr, Work::visits},
+     embedding_bag_max, NNTILE_ON_CUDA(embedding_bag_max), Work::visits},
     {"bag_of",
      "offsets -> y, sizes; dims offsets, bags, indices, e, v, of which only offsets and indices "
      "count",
-     bag_of, nullptr, Work::visits},
+     bag_of, NNTILE_ON_CUDA(bag_of), Work::visits},
     {"gather",
      "x, indices.. -> y; dims any.., then those of x that are indexed; params of_dim(i: 1 for "
      "gather, whose wrong "
@@ -185,7 +185,7 @@ static constexpr KernelRow rows[] = {
     {"sort",
      "x -> y, indices (i64); dims rows.., k = d, d; params descending(i). Of equals the first "
      "stays first",
-     sort, nullptr},
+     sort, NNTILE_ON_CUDA(sort)},
     {"topk", "x -> y, indices (i64); dims rows.., k, d; params largest(i), sorted(i)", topk,
      nullptr},
     {"kthvalue", "x -> y, indices (i64); dims rows.., 1, d; params k(i, from 1)", kthvalue,
@@ -212,7 +212,7 @@ static constexpr KernelRow rows[] = {
     {"searchsorted",
      "sequence, x, sorter? (i64) -> y (i64 or i32); dims rows.., m of x, n of sequence; params "
      "right(i)",
-     searchsorted, nullptr, Work::visits},
+     searchsorted, NNTILE_ON_CUDA(searchsorted), Work::visits},
     {"attention",
      "q, k, v, mask? -> y, logsumexp; dims heads.., queries, keys, size, value size; params "
      "is_causal(i), "

@@ -39,6 +39,16 @@ int refuse(const Args& args, const Refused& refused) {
         case Refusal::indexing: return of_a_dim("index", out_of_range);
         case Refusal::scatter: return of_a_dim("scatter", runtime);
         case Refusal::index_put: return of_a_dim("index_put", out_of_range);
+        case Refusal::bag_index:
+            return fail_task(args, out_of_range,
+                             "embedding_bag: index %" PRId64 " is out of range [0, %" PRId64 ")",
+                             refused.place, refused.end);
+        case Refusal::offset:
+            return fail_task(args, static_cast<int>(Status::invalid_argument),
+                             "embedding_bag: offsets[%" PRId64 "] is %" PRId64
+                             ", expected %s %" PRId64 " and at most %" PRId64,
+                             refused.place, refused.value, refused.place == 0 ? "just" : "at least",
+                             refused.least, refused.end);
     }
     return 0;
 }

@@ -19,11 +19,15 @@ enum class Refusal : int32_t {
     indexing,
     scatter,
     index_put,
+    // of embedding_bag
+    bag_index,
+    offset,
 };
 
 struct Refused {
     Refusal what = Refusal::none;
     int64_t place = 0, end = 0;  // of an index: it is not in [0, end), or does not count from there
+    int64_t value = 0, least = 0;  // of an offset: offsets[place] is not in [least, end]
 };
 
 int refuse(const Args& args, const Refused& refused);  // writes the text; returns the status

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "kernels/row.hh"
 
+#include "kernels/cells_isa.hh"
 #include "kernels/math_isa.hh"
 #include "kernels/vector_isa.hh"
 
@@ -200,14 +201,7 @@ struct Row {
     static void lstm(void* all, const void* from, int64_t n, void* to, void* result) {
         T *i = out(all), *f = i + n, *g = f + n, *o = g + n, *cell = out(to), *y = out(result);
         const T* before = in(from);
-        each(n, [=](int64_t j) {
-            i[j] = sigmoid_of(i[j]);
-            f[j] = sigmoid_of(f[j]);
-            g[j] = tanh_of(g[j]);
-            o[j] = sigmoid_of(o[j]);
-            cell[j] = f[j] * before[j] + i[j] * g[j];
-            y[j] = o[j] * tanh_of(cell[j]);
-        });
+        each(n, [=](int64_t j) { lstm_of(i[j], f[j], g[j], o[j], before[j], cell[j], y[j]); });
     }
     static void lstm_backward(const void* all, const void* from, const void* to, const void* grad,
                               int64_t n, void* through, void* result) {
@@ -215,13 +209,8 @@ struct Row {
                 *cell = in(to), *dy = in(grad);
         T *dcell = out(through), *di = out(result), *df = di + n, *dg = df + n, *dout = dg + n;
         each(n, [=](int64_t j) {
-            const T squashed = tanh_of(cell[j]);
-            const T dc = dcell[j] + dy[j] * o[j] * (T(1) - squashed * squashed);
-            dout[j] = dy[j] * squashed * o[j] * (T(1) - o[j]);
-            di[j] = dc * g[j] * i[j] * (T(1) - i[j]);
-            df[j] = dc * before[j] * f[j] * (T(1) - f[j]);
-            dg[j] = dc * i[j] * (T(1) - g[j] * g[j]);
-            dcell[j] = dc * f[j];
+            lstm_backward_of(i[j], f[j], g[j], o[j], before[j], cell[j], dy[j], dcell[j], di[j],
+                             df[j], dg[j], dout[j]);
         });
     }
 
@@ -229,13 +218,11 @@ struct Row {
         const T *x = in(from), *added = in(state);
         T *hidden = out(to), *kept = out(keep);
         each(n, [=](int64_t j) {
-            const T r = sigmoid_of(x[j] + added[j]), z = sigmoid_of(x[n + j] + added[n + j]);
-            const T of_state = added[2 * n + j], fresh = tanh_of(x[2 * n + j] + r * of_state);
-            kept[j] = r;
-            kept[n + j] = z;
-            kept[2 * n + j] = fresh;
+            const T of_state = added[2 * n + j];
+            kept[j] = x[j] + added[j];
+            kept[n + j] = x[n + j] + added[n + j];
             kept[3 * n + j] = of_state;
-            hidden[j] = fresh + z * (hidden[j] - fresh);
+            gru_of(kept[j], kept[n + j], x[2 * n + j], of_state, kept[2 * n + j], hidden[j]);
         });
     }
     static void gru_backward(const void* keep, const void* from, int64_t n, void* through,
@@ -244,27 +231,26 @@ struct Row {
                 *before = in(from);
         T *dhidden = out(through), *dx = out(result), *dadded = out(state);
         each(n, [=](int64_t j) {
-            const T dfresh = dhidden[j] * (T(1) - z[j]) * (T(1) - fresh[j] * fresh[j]);
-            const T dr = dfresh * of_state[j] * r[j] * (T(1) - r[j]);
-            const T dz = dhidden[j] * (before[j] - fresh[j]) * z[j] * (T(1) - z[j]);
+            T dr, dz, dfresh;
+            gru_backward_of(r[j], z[j], fresh[j], of_state[j], before[j], dhidden[j], dr, dz,
+                            dfresh);
             dx[j] = dadded[j] = dr;
             dx[n + j] = dadded[n + j] = dz;
             dx[2 * n + j] = dfresh;
             dadded[2 * n + j] = dfresh * r[j];
-            dhidden[j] *= z[j];
         });
     }
     static void rnn(const void* from, int64_t n, bool relu, void* to) {
         const T* x = in(from);
         T* y = out(to);
-        if (relu) each(n, [=](int64_t j) { y[j] = x[j] < T(0) ? T(0) : x[j]; });  // nan stays
-        else each(n, [=](int64_t j) { y[j] = tanh_of(x[j]); });
+        if (relu) each(n, [=](int64_t j) { y[j] = rnn_of(x[j], true); });
+        else each(n, [=](int64_t j) { y[j] = rnn_of(x[j], false); });
     }
     static void rnn_backward(const void* value, const void* grad, int64_t n, bool relu, void* to) {
         const T *y = in(value), *dy = in(grad);
         T* dx = out(to);
-        if (relu) each(n, [=](int64_t j) { dx[j] = y[j] <= T(0) ? T(0) : dy[j]; });
-        else each(n, [=](int64_t j) { dx[j] = dy[j] * (T(1) - y[j] * y[j]); });
+        if (relu) each(n, [=](int64_t j) { dx[j] = rnn_backward_of(y[j], dy[j], true); });
+        else each(n, [=](int64_t j) { dx[j] = rnn_backward_of(y[j], dy[j], false); });
     }
 
     // ---- sums of channels: in double, for a variance is a small difference of large sums

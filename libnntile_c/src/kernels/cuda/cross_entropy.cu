@@ -24,7 +24,7 @@ __device__ int64_t class_of(const Row<n>& row, int k, int64_t classes, const Smo
     const auto c = row.template get<int64_t>(k);
     if (c == s.ignore_index) return -1;
     if (c >= 0 && c < classes) return c;
-    refuse_at(s.refused, Refusal::target, c, classes);
+    refuse_at(s.refused, {Refusal::target, c, classes});
     return -1;
 }
 // Of all classes, where they share.

@@ -52,11 +52,13 @@ NNTILE_FN void store_as(const JobBlock& b, int64_t at, T x) {
 }
 
 // The first thread that finds something wrong says it.
-__device__ inline void refuse_at(Refused* at, Refusal what, int64_t place = 0, int64_t end = 0) {
+__device__ inline void refuse_at(Refused* at, const Refused& refused) {
     auto* word = reinterpret_cast<int32_t*>(&at->what);
-    if (atomicCAS(word, int32_t{0}, static_cast<int32_t>(what)) != 0) return;
-    at->place = place;
-    at->end = end;
+    if (atomicCAS(word, int32_t{0}, static_cast<int32_t>(refused.what)) != 0) return;
+    at->place = refused.place;
+    at->end = refused.end;
+    at->value = refused.value;
+    at->least = refused.least;
 }
 
 // The place along the innermost of the dims that are left: takes it off `rest`.

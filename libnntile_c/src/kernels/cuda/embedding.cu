@@ -41,7 +41,7 @@ __global__ void take_rows(const __grid_constant__ TableJob job) {
     for (int64_t number = blockIdx.x; number < job.indices.count; number += gridDim.x) {
         const Entry at = entry_of(job, number);
         if (at.index < 0 || at.index >= job.v) {
-            refuse_at(job.refused, Refusal::index, at.index, job.v);
+            refuse_at(job.refused, {Refusal::index, at.index, job.v});
             continue;
         }
         for (int64_t j = threadIdx.x; j < job.e; j += blockDim.x)
@@ -67,7 +67,7 @@ __global__ void count_indices(const __grid_constant__ TableJob job, const Part p
     const int64_t all = int64_t{gridDim.x} * blockDim.x;
     for (int64_t k = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; k < part.numbers; k += all) {
         const int64_t index = entry_of(job, part.number + k).index;
-        if (index < 0 || index >= job.v) refuse_at(job.refused, Refusal::index, index, job.v);
+        if (index < 0 || index >= job.v) refuse_at(job.refused, {Refusal::index, index, job.v});
         else if (part.has(job, index)) atomicAdd(part.ends + (index - part.row), 1);
     }
 }

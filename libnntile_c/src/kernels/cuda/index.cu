@@ -47,7 +47,7 @@ __device__ bool lead(const Job<n>& job, const Table& table, const int64_t* at, i
         const auto given = load_as<int64_t>(job.blocks[2 + k], at[2 + k]);
         const int64_t index = given + (table.wrap && given < 0 ? table.sizes[k] : 0);
         if (index < 0 || index >= table.sizes[k]) {
-            refuse_at(table.refused, table.refusal, given, table.sizes[k]);
+            refuse_at(table.refused, {table.refusal, given, table.sizes[k]});
             return false;
         }
         place += index * table.strides[k];

@@ -210,7 +210,7 @@ __device__ void run_step(const Step& step, const Param* p, Refused* refused, Min
         for (int v = 0; v < mine.count; ++v) {
             const T x = lane_at<T>(mine.place(step.in[step.checked]), v);
             const Refusal refusal = refusal_of(step.check, x);
-            if (refusal != Refusal::none) return refuse_at(refused, refusal);
+            if (refusal != Refusal::none) return refuse_at(refused, {refusal});
         }
     switch (step.primitive) {
 #define MAP(name, types, ...)                                                                 \

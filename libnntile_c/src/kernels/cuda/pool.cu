@@ -150,7 +150,7 @@ __global__ void pool_check_indices(const __grid_constant__ PoolJob job, int64_t 
         const PoolPlace here(job, number, false);
         const int64_t place = indices[here.in(job.indices)];
         if (place < 0 || place >= job.pixels()) {
-            refuse_at(job.refused, Refusal::pooled, place, job.pixels());
+            refuse_at(job.refused, {Refusal::pooled, place, job.pixels()});
             continue;
         }
         auto pixel = static_cast<int>(place);
