@@ -801,6 +801,17 @@ TEST(test_sort) {
         if (round % 2) x.random();
         else few_values(x);
         compare("sort", sizes, {&x, &y, &places}, 2, {integer(random_int(0, 1))}, 0);
+        sizes[size_t(k)] = std::min<int64_t>(random_int(0, 4) ? random_int(1, 3) : 24, length);
+        const int64_t kept = sizes[size_t(k)];
+        Tensor few(dtype, sizes, any_lie(), {d}), few_places(DType::i64, sizes, any_lie(), {d});
+        if (kept > 0) {
+            compare("topk", sizes, {&x, &few, &few_places}, 2,
+                    {integer(random_int(0, 1)), integer(random_int(0, 1))}, 0);
+            sizes[size_t(k)] = 1;
+            compare("kthvalue", sizes, {&x, &few, &few_places}, 2,
+                    {integer(random_int(1, length))}, 0);
+        }
+        sizes[size_t(k)] = length;
         Tensor sequence(dtype, sizes, any_lie(), {k}), value(dtype, sizes, any_lie(), {d});
         sizes[size_t(d)] = random_int(0, 1) ? length : 0;
         int64_t count = 0;  // pairs of equals, in order

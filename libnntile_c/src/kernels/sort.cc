@@ -9,22 +9,12 @@
 #include "base/error.hh"
 #include "kernels/convert.hh"
 #include "kernels/functions.hh"
+#include "kernels/order.hh"
 #include "kernels/scratch.hh"
 #include "kernels/space.hh"
 
 namespace nntile::kernels {
 namespace {
-
-template <class T>
-struct Key {
-    T value;
-    int64_t place;
-};
-
-template <class T>
-bool before(T a, T b) {  // in ascending order
-    return (a < b) | ((b != b) & (a == a));
-}
 
 template <class T>
 constexpr Compute compute = std::is_same_v<T, float>    ? compute_f32
@@ -170,7 +160,7 @@ template <class T>
 int topk_of(const Args& args) {
     const bool largest = args.params[0].i, sorted = args.params[1].i;
     const auto sooner = [largest](T a, T b) { return largest ? before(b, a) : before(a, b); };
-    const auto first = [=](const Key<T>& a, const Key<T>& b) { return sooner(a.value, b.value); };
+    const Sooner first{largest};
     const auto select = by_keys<T>([=](Key<T>* keys, int64_t k, int64_t d) {
         std::nth_element(keys, keys + k - 1, keys + d, first);
         if (sorted) std::sort(keys, keys + k - 1, first);
@@ -208,42 +198,12 @@ int topk_of(const Args& args) {
     return first_of_rows<T>(args, select);
 }
 
-// Quickselect with the median of three as its pivot; the k-th is put to the front.
 template <class T>
 int kthvalue_of(const Args& args) {
     const int64_t kth = args.params[0].i - 1;
     return first_of_rows<T>(args, by_keys<T>([kth](Key<T>* keys, int64_t, int64_t d) {
-                                const auto greater = [keys](int64_t a, int64_t b) {
-                                    return before(keys[b].value, keys[a].value);
-                                };
-                                const auto swap = [keys](int64_t a, int64_t b) {
-                                    std::swap(keys[a], keys[b]);
-                                };
-                                int64_t left = 0, right = d - 1;
-                                while (right > left) {
-                                    if (right == left + 1) {
-                                        if (greater(left, right)) swap(left, right);
-                                        break;
-                                    }
-                                    swap(left + (right - left) / 2, left + 1);
-                                    if (greater(left + 1, right)) swap(left + 1, right);
-                                    if (greater(left, right)) swap(left, right);
-                                    if (greater(left + 1, left)) swap(left + 1, left);
-                                    int64_t i = left + 1, j = right;
-                                    const T pivot = keys[left].value;
-                                    for (;;) {
-                                        do ++i;
-                                        while (before(keys[i].value, pivot));
-                                        do --j;
-                                        while (before(pivot, keys[j].value));
-                                        if (j < i) break;
-                                        swap(i, j);
-                                    }
-                                    swap(left, j);
-                                    if (j <= kth) left = i;
-                                    if (j >= kth) right = j - 1;
-                                }
-                                swap(0, kth);
+                                select_kth(keys, kth, d);
+                                swap_keys(keys[0], keys[kth]);
                             }));
 }
 
