@@ -73,11 +73,12 @@ void make_device(int number) {
     devices[number] = d;
 }
 
-// ---- errors on demand: "function:nth:error,.."
+// ---- errors on demand: "function:nth:error,..", and "!" after the error: the device is lost
 
 struct Wish {
     int after;
     cudaError_t error;
+    bool lost = false;
 };
 std::mutex wishes_mutex;
 std::unordered_map<std::string, Wish>& wishes() {
@@ -91,8 +92,10 @@ std::unordered_map<std::string, Wish>& wishes() {
                              text);
                 std::abort();
             }
-            (*map)[name] = {nth - 1, static_cast<cudaError_t>(error)};
-            text += length + (text[length] == ',');
+            const bool lost = text[length] == '!';
+            (*map)[name] = {nth - 1, static_cast<cudaError_t>(error), lost};
+            text += length + lost;
+            text += *text == ',';
         }
         return map;
     }();
@@ -182,9 +185,10 @@ cudaError_t wished(const char* function) {
     std::lock_guard lock(wishes_mutex);
     const auto at = wishes().find(function);
     if (at == wishes().end() || at->second.after-- > 0) return cudaSuccess;
-    const cudaError_t error = at->second.error;
+    const Wish wish = at->second;
     wishes().erase(at);
-    return error;
+    if (wish.lost) break_device(current_device(), wish.error, function);
+    return wish.error;
 }
 
 cudaError_t sticky_error() {
@@ -202,6 +206,16 @@ void* emulation_view(const void* pointer, size_t bytes, const char* who) {
 void emulation_fail(const char* function, int after, cudaError_t error) {
     std::lock_guard lock(wishes_mutex);
     wishes()[function] = {after, error};
+}
+void emulation_take(int device, long long bytes) {
+    std::call_once(made[device], make_device, device);
+    Device& d = *devices[device];
+    std::lock_guard lock(d.memory_mutex);
+    d.used += bytes;
+}
+void emulation_lose(int device, int error) {
+    std::call_once(made[device], make_device, device);
+    break_device(*devices[device], static_cast<cudaError_t>(error), "a device is lost");
 }
 Counts emulation_counts() {
     Counts counts;

@@ -48,6 +48,10 @@ void emulation_enqueue(cudaStream_t stream, void (*function)(void*), void* argum
 void* emulation_view(const void* device, size_t bytes, const char* who);
 // The call of `function` after so many others gives this error, once.
 void emulation_fail(const char* function, int after, cudaError_t error);
+// Another process takes so much more of its memory; less than 0: it gives some back.
+void emulation_take(int device, long long bytes);
+// All later calls give this error.
+void emulation_lose(int device, int error);
 Counts emulation_counts();
 }
 

@@ -196,7 +196,7 @@ cudaError_t cudaMemGetInfo(size_t* left, size_t* total) {
     EMULATION_ENTER;
     Device& d = current_device();
     std::lock_guard lock(d.memory_mutex);
-    *left = static_cast<size_t>(settings().memory_bytes - d.used);
+    *left = static_cast<size_t>(std::max<int64_t>(settings().memory_bytes - d.used, 0));
     *total = static_cast<size_t>(settings().memory_bytes);
     return cudaSuccess;
 }

@@ -108,6 +108,13 @@ void test_failures() {
     emulation_fail("cudaDeviceEnablePeerAccess", 0, cudaErrorNotSupported);
     CHECK(cudaDeviceEnablePeerAccess(1, 0) == cudaErrorNotSupported);
     CHECK(cudaMalloc(&p, size_t{1} << 40) == cudaErrorMemoryAllocation);  // more than it has
+    size_t left = 0, less = 0, all = 0;
+    CHECK(cudaMemGetInfo(&left, &all) == cudaSuccess);
+    emulation_take(0, static_cast<long long>(left) - 4096);
+    CHECK(cudaMalloc(&p, 8192) == cudaErrorMemoryAllocation);
+    CHECK(cudaMemGetInfo(&less, &all) == cudaSuccess && less == 4096);
+    emulation_take(0, 4096 - static_cast<long long>(left));
+    CHECK(cudaMalloc(&p, 8192) == cudaSuccess);
     CHECK(cudaMemcpy(o.on_x, o.x.data(), (n + 1) * sizeof(float), cudaMemcpyHostToDevice) ==
           cudaErrorInvalidValue);  // more than the block
     CHECK(cudaStreamSynchronize(o.stream) == cudaSuccess);
