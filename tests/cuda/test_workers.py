@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -253,16 +254,16 @@ def test_a_disk_behind_main_memory(tmp_path: Path) -> None:
     assert limited[2] > 0 < limited[3]
 
 
-def alone(program: str, **environment: str) -> str:
+def alone(program: str, *arguments: str, timeout: float = 240, **environment: str) -> str:
     """What a program prints that runs with the built-in constants of cost."""
     given = {name: value for name, value in os.environ.items() if name != "NNTILE_COST"}
     done = subprocess.run(
-        [sys.executable, "-c", program],
+        [sys.executable, "-c", program, *arguments],
         env=given | environment,
         capture_output=True,
         text=True,
         check=False,
-        timeout=240,
+        timeout=timeout,
     )
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout
@@ -344,3 +345,178 @@ def test_training_with_more_data_than_a_device_has_memory() -> None:
     limited = [float(loss) for loss in alone(FULL, EMULATION_MEMORY_MB="84").split()]
     enough = [float(loss) for loss in alone(FULL).split()]
     assert limited == pytest.approx(enough, rel=1e-5)
+
+
+TAKEN = """
+import ctypes, sys
+import torch, torch_nntile
+
+torch_nntile.init_context(ncpu=1, ncuda=1)
+device = ctypes.CDLL("libcudart.so.13")  # the emulated one
+
+
+def take(mebibytes):  # as another process would
+    device.emulation_take(0, ctypes.c_longlong(mebibytes << 20))
+
+
+def tasks():
+    torch_nntile.wait()
+    return torch.nntile.memory_stats()["device_tasks"]
+
+
+a, b = torch.randn(2048, 1024), torch.randn(2048, 1024)
+x, y = a.to("nntile"), b.to("nntile")
+"""
+
+SHORT = """
+(x * 2).sum().item()
+before = tasks()
+take(256)
+z = x * 2 + y  # x is on the device, where there is no room for both others
+assert tasks() == before > 0
+y.mul_(3)
+z.add_(y)
+assert torch.allclose(z.cpu(), a * 2 + b + 3 * b, atol=1e-4)
+assert torch.equal(y.cpu(), b * 3)
+take(-256)
+before = tasks()
+assert torch.allclose((z + y).cpu(), a * 2 + 7 * b, atol=1e-4)
+assert tasks() == before + 1
+"""
+
+FROM_THE_START = """
+take(256)
+z = x * 2 + y
+assert torch.allclose(z.cpu(), a * 2 + b, atol=1e-4)
+assert tasks() == 0
+take(-256)
+assert torch.allclose((z + 1).cpu(), a * 2 + b + 1, atol=1e-4)
+assert tasks() == 1
+"""
+
+ONLY_THERE = """
+torch_nntile.restrict_workers("cuda")
+take(256)
+z = x * 2
+try:
+    z.cpu()
+except RuntimeError as error:
+    print(error)
+assert torch.equal(x.cpu(), a)
+x.mul_(3)
+try:
+    torch_nntile.wait()
+except RuntimeError as error:
+    print(error)
+assert torch.equal(x.cpu(), a)  # it was not begun
+take(-256)
+assert torch.equal((x * 2).cpu(), a * 2)
+assert tasks() == 1
+"""
+
+
+@emulated
+@pytest.mark.parametrize("program", [SHORT, FROM_THE_START])
+def test_what_has_no_room_on_a_device_any_more_runs_on_cores(program: str) -> None:
+    """The budget was made before another process took the memory."""
+    alone(TAKEN + program, timeout=60)
+
+
+@emulated
+def test_what_has_no_room_and_may_not_run_on_cores() -> None:
+    said = alone(TAKEN + ONLY_THERE, timeout=60).splitlines()
+    where = r"restrict_workers\(\) keeps it from cores; 0 of 256 MiB are free \[<string>:\d+\]"
+    for line, bytes_ in zip(said, (16777216, 8388608), strict=True):
+        assert re.search(
+            rf"GPU 0 has no room for the {bytes_} bytes of this task, and {where}", line
+        )
+
+
+LOST = """
+import sys
+import torch, torch_nntile
+from torch import nn
+
+torch_nntile.init_context(ncpu=1, ncuda=int(sys.argv[1]))
+torch.manual_seed(0)
+blocks = [nn.Sequential(nn.Linear(64, 64), nn.GELU()) for _ in range(3)]
+model = nn.Sequential(*blocks).to("nntile")
+x = torch.randn(32, 64)
+data = x.to("nntile")
+optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+errors = []
+for _ in range(8):
+    try:
+        loss = model(data).square().mean()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        loss.item()
+    except RuntimeError as error:
+        errors.append(str(error))
+"""
+
+AFTERWARDS = """
+print(errors[0])
+for error in errors[1:]:
+    assert "GPU " in error, error
+# What main memory had is there, and new work is done.
+assert torch.equal(data.cpu(), x)
+before = torch.nntile.memory_stats()["device_tasks"]
+assert torch.allclose((data * 2 + 1).cpu(), x * 2 + 1)
+again = nn.Linear(64, 64).to("nntile")
+again(data).sum().backward()
+assert again.weight.grad.cpu().isfinite().all()
+after = torch.nntile.memory_stats()["device_tasks"]
+assert after == before if sys.argv[1] == "1" else after > before
+torch_nntile.shutdown_context()
+"""
+
+
+@emulated
+@pytest.mark.parametrize("devices", ["1", "2"])
+@pytest.mark.parametrize("call", ["cudaLaunchKernel:40", "cudaEventQuery:20", "cudaMemcpyAsync:8"])
+def test_a_device_that_is_lost_in_a_step(call: str, devices: str) -> None:
+    fails = {"EMULATION_DEVICES": devices, "EMULATION_FAIL": f"{call}:719!"}
+    said = alone(LOST + AFTERWARDS, devices, timeout=120, **fails)
+    assert re.search(r"GPU \d", said)
+    assert "unspecified launch failure" in said
+
+
+ONLY_COPY = """
+import ctypes
+import torch, torch_nntile
+
+torch_nntile.init_context(ncpu=1, ncuda=1)
+x = torch.arange(1000.0)
+there, both, here = (x.to("nntile") for _ in range(3))
+there.add_(1)  # the newest copy is the device's
+both.add_(1)
+both.cpu()
+torch_nntile.wait()
+ctypes.CDLL("libcudart.so.13").emulation_lose(0, 719)
+assert torch.equal(both.cpu(), x + 1)
+assert torch.equal(here.cpu(), x)
+for tensor in (there, there, there + both):
+    try:
+        tensor.cpu()
+    except RuntimeError as error:
+        print(error)
+there.copy_(x)
+assert torch.equal((there + both + here).cpu(), 3 * x + 1)
+torch_nntile.shutdown_context()
+try:
+    torch_nntile.init_context(ncpu=1, ncuda=1)
+except RuntimeError as error:
+    print(error)
+torch_nntile.init_context(ncpu=1, ncuda=0)
+assert torch.equal((x.to("nntile") * 2).cpu(), x * 2)
+"""
+
+
+@emulated
+def test_what_only_a_lost_device_had() -> None:
+    first, second, third, start = alone(ONLY_COPY, timeout=60).splitlines()
+    assert "unspecified launch failure (GPU 0) [<string>:15]" in first
+    assert second == third == "this data is lost: GPU 0 has failed (unspecified launch failure)"
+    assert "GPU 0 cannot be used: unspecified launch failure" in start

@@ -79,12 +79,63 @@ bool device_takes(const TaskKind& kind) {
     return answer == TaskKind::taken;
 }
 
+void hand(RunTask& task, bool to_device);
+
 void ended(void* task) { completed(*static_cast<RunTask*>(task)); }
+
+// It has not begun: another worker takes it.
+void no_room(RunTask& task) {
+    const unsigned node = starpu_worker_get_local_memory_node();
+    if (replicas::lost(node)) return hand(task, replicas::working() > 0);
+    if (state.where.load(std::memory_order_relaxed) != STARPU_CUDA) return hand(task, false);
+    std::string text = text_of(device_name(), " has no room for the ", bytes_of(task),
+                               " bytes of this task, and restrict_workers() keeps it from cores");
+    if constexpr (with_cuda) text += text_of("; ", devices::free_text());
+    fail_on_device(task, Status::out_of_memory, text.c_str(), false);
+    completed(task);
+}
+
 void ended_on_device(void* arg) {
     RunTask& task = *static_cast<RunTask*>(arg);
+    if (!on_device_worker()) return completed(task);  // see policy.cc
+    if (!task.begun) return no_room(task);
     finish_on_device(task);
+    replicas::end(starpu_worker_get_local_memory_node());
     state.device_tasks.fetch_add(1, std::memory_order_relaxed);
     completed(task);
+}
+
+void hand(RunTask& task, bool to_device) {
+    const Run& run = *task.run;
+    starpu_codelet* const codelet = run.plan->tasks[task.index].kind->codelet;
+    const std::span<const Entry> entries = run.plan->entries_of(task.index);
+    starpu_task* t = starpu_task_create();
+    t->cl = codelet;
+    t->cl_arg = &task;
+    t->callback_func = to_device ? ended_on_device : ended;
+    t->callback_arg = &task;
+    t->sequential_consistency = 0;
+    t->sched_data = &task;
+    if (devices() > 0) t->where = to_device ? STARPU_CUDA : STARPU_CPU;
+    const size_t n = entries.size();
+    t->nbuffers = static_cast<int>(n);
+    starpu_data_handle_t* handles = t->handles;
+    starpu_data_access_mode* modes = t->modes;
+    if (n > STARPU_NMAXBUFS) {  // StarPU frees them with the task
+        handles = t->dyn_handles =
+            static_cast<starpu_data_handle_t*>(std::malloc(n * sizeof *handles));
+        modes = t->dyn_modes =
+            static_cast<starpu_data_access_mode*>(std::malloc(n * sizeof *modes));
+    }
+    for (size_t i = 0; i < n; ++i) {
+        handles[i] = run.memory[entries[i].memory]->ram.handle;
+        modes[i] = static_cast<starpu_data_access_mode>(entries[i].mode);
+    }
+    if (int result = starpu_task_submit(t); result != 0) [[unlikely]] {
+        t->destroy = 0;
+        starpu_task_destroy(t);
+        refused(task, result);
+    }
 }
 
 }  // namespace
@@ -120,6 +171,9 @@ void start(const Wanted& wanted) {
              found, "; it says why where STARPU_SILENT is 0");
     }
     replicas::set_devices(found);
+    if constexpr (with_cuda) {
+        if (found > 0) devices::start();
+    }
     state.most_task_bytes = third_of_memory();
 }
 
@@ -129,6 +183,9 @@ void stop() {
     }
     keep_awake();
     starpu_shutdown();
+    if constexpr (with_cuda) {
+        if (devices() > 0) devices::stopped();
+    }
     replicas::set_devices(0);
     state.most_task_bytes = INT64_MAX;
 }
@@ -140,6 +197,9 @@ bool on_device_worker() {
     if (devices() == 0) return false;
     const int worker = starpu_worker_get_id();
     return worker >= 0 && starpu_worker_get_type(worker) == STARPU_CUDA_WORKER;
+}
+std::string device_name() {
+    return text_of("GPU ", starpu_worker_get_devid(starpu_worker_get_id()));
 }
 int worker_number() {
     const int worker = starpu_worker_get_id();
@@ -153,44 +213,12 @@ void restrict_to(Kind kind) {
 }
 
 bool runs_on_device(const RunTask& task) {
-    return devices() > 0 && state.where.load(std::memory_order_relaxed) != STARPU_CPU &&
+    return replicas::working() > 0 && state.where.load(std::memory_order_relaxed) != STARPU_CPU &&
            device_takes(*task.run->plan->tasks[task.index].kind) &&
            bytes_of(task) <= state.most_task_bytes;
 }
 
-void submit(RunTask& task) {
-    const Run& run = *task.run;
-    starpu_codelet* const codelet = run.plan->tasks[task.index].kind->codelet;
-    const std::span<const Entry> entries = run.plan->entries_of(task.index);
-    const bool on_device = runs_on_device(task);
-    starpu_task* t = starpu_task_create();
-    t->cl = codelet;
-    t->cl_arg = &task;
-    t->callback_func = on_device ? ended_on_device : ended;
-    t->callback_arg = &task;
-    t->sequential_consistency = 0;
-    t->sched_data = &task;
-    if (devices() > 0) t->where = on_device ? STARPU_CUDA : STARPU_CPU;
-    const size_t n = entries.size();
-    t->nbuffers = static_cast<int>(n);
-    starpu_data_handle_t* handles = t->handles;
-    starpu_data_access_mode* modes = t->modes;
-    if (n > STARPU_NMAXBUFS) {  // StarPU frees them with the task
-        handles = t->dyn_handles =
-            static_cast<starpu_data_handle_t*>(std::malloc(n * sizeof *handles));
-        modes = t->dyn_modes =
-            static_cast<starpu_data_access_mode*>(std::malloc(n * sizeof *modes));
-    }
-    for (size_t i = 0; i < n; ++i) {
-        handles[i] = run.memory[entries[i].memory]->ram.handle;
-        modes[i] = static_cast<starpu_data_access_mode>(entries[i].mode);
-    }
-    if (int result = starpu_task_submit(t); result != 0) [[unlikely]] {
-        t->destroy = 0;
-        starpu_task_destroy(t);
-        refused(task, result);
-    }
-}
+void submit(RunTask& task) { hand(task, runs_on_device(task)); }
 
 Memory memory_of(int device) {
     const unsigned node = memory_node(device);

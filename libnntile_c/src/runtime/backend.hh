@@ -23,14 +23,16 @@ inline int devices() { return replicas::devices(); }  // of which each is a CUDA
 enum class Kind { any, cpu, cuda };
 void restrict_to(Kind kind);  // what a task may run on, from now on
 // Gives a ready task to a worker that can run it; completed() is called when it has ended. A task
-// that a GPU can run does so, unless that is not allowed.
+// that a GPU can run does so, unless that is not allowed. One for which a GPU has no room runs on a
+// core, unless that is not allowed; so does one that a GPU was to run when it was lost.
 void submit(RunTask& task);
 bool runs_on_device(const RunTask& task);
 int64_t most_device_task_bytes();  // one with more never does; INT64_MAX without devices
 // Whether this is the thread of a CUDA worker, which makes all copies from and to its device, so
 // that nobody may keep it waiting.
 bool on_device_worker();
-int64_t device_tasks();  // so many have run on devices
+std::string device_name();  // "GPU 0", on such a thread
+int64_t device_tasks();     // so many have run on devices
 // CPU workers count from 0; those of devices come after them.
 int worker_number();
 

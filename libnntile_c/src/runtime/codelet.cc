@@ -158,7 +158,8 @@ void execute_task(const Run& run, uint32_t index, const Blocks& blocks,
     }
     if (result == 0) return mark_computed(run, index);
     mark_lost(run, index);
-    e.report(status_of(result), message(run, index, text));
+    const std::string device = place_of ? text_of(" (", backend::device_name(), ")") : "";
+    e.report(status_of(result), message(run, index, (text + device).c_str()));
 }
 
 void tell(TraceFunction trace, const RunTask& task, int worker, int64_t begin) {
@@ -192,9 +193,21 @@ void execute(void** buffers, void* arg) {
     if (trace) tell(trace, task, backend::worker_number(), begin);
 }
 
+// Whether all that it needs is on the worker's device.
+bool is_there(const RunTask& task, void** buffers) {
+    const std::span<const Entry> entries = task.run->plan->entries_of(task.index);
+    for (size_t e = 0; e < entries.size(); ++e)
+        if (!replicas::is_there(buffers[e], static_cast<starpu_data_access_mode>(entries[e].mode)))
+            return false;
+    return devices::prepared();
+}
+
 void execute_on_device(void** buffers, void* arg) {
     if constexpr (with_cuda) {
         RunTask& task = *static_cast<RunTask*>(arg);
+        task.begun = is_there(task, buffers);
+        if (!task.begun) return;
+        replicas::begin(starpu_worker_get_local_memory_node());
         task.begin_ns = trace_clock();
         execute_task(*task.run, task.index, blocks_of(task, buffers), devices::begin);
         task.word = devices::end();
@@ -203,15 +216,22 @@ void execute_on_device(void** buffers, void* arg) {
 
 }  // namespace
 
+void fail_on_device(const RunTask& task, Status status, const char* text, bool begun) {
+    mark_lost(*task.run, task.index, begun);
+    engine().report(status, message(*task.run, task.index, text));
+}
+
 void finish_on_device(RunTask& task) {
     if constexpr (with_cuda) {
-        const Run& run = *task.run;
         char text[kernels::error_text_bytes] = "";
         kernels::Args args;
         args.error = text;
-        if (const int result = refuse(args, devices::refused_by(task.word))) {
-            mark_lost(run, task.index);
-            engine().report(status_of(result), message(run, task.index, text));
+        const kernels::Refused refused = devices::refused_by(task.word);
+        if (replicas::lost(starpu_worker_get_local_memory_node())) {
+            const std::string why = replicas::why_lost() + "; what only it had is lost";
+            fail_on_device(task, Status::runtime, why.c_str(), true);
+        } else if (const int result = refuse(args, refused)) {
+            fail_on_device(task, status_of(result), text, false);
         }
         if (const TraceFunction trace = trace_function.load(std::memory_order_acquire))
             tell(trace, task, backend::worker_number(), task.begin_ns);

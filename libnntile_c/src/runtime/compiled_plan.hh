@@ -178,7 +178,9 @@ private:
 
 void execute_here(const RunTask& task);  // by the calling thread, in main memory
 void finish_on_device(RunTask& task);    // what its kernel has found, now that it has ended
-void skip_task(const RunTask& task);     // what it should have written is lost
+// What it writes is lost; if it has begun, that is also what it changes.
+void fail_on_device(const RunTask& task, Status status, const char* text, bool begun);
+void skip_task(const RunTask& task);  // what it should have written is lost
 std::string message_of(const RunTask& task, const char* text);
 // Of a function of the host that goes on after it has returned: end_task() ends it.
 bool ends_later(const RunTask& task);

@@ -27,6 +27,7 @@
 #include <vector>
 
 #include "runtime/compiled_plan.hh"
+#include "runtime/replicas.hh"
 
 namespace nntile::runtime {
 
@@ -208,9 +209,27 @@ void poll(Worker& me) {
     policy->polling.fetch_sub(1);
 }
 
+// The devices are lost, and cores take what they have not begun.
+void hand_to_cores() {
+    pthread_mutex_lock(&policy->mutex);
+    std::sort_heap(policy->for_devices.begin(), policy->for_devices.end());
+    for (; !policy->for_devices.empty(); policy->for_devices.pop_back()) {
+        starpu_task* const task = policy->for_devices.back().task;
+        task->where = STARPU_CPU;
+        policy->queue.push_back(task);
+        policy->device_ready.fetch_sub(1);
+        policy->ready.fetch_add(1);
+    }
+    for (Worker& w : policy->workers)
+        if (w.asleep) rouse(w);
+    pthread_mutex_unlock(&policy->mutex);
+}
+
 starpu_task* pop_for_device(Worker& me) {
     starpu_task* task = nullptr;
-    if (policy->device_ready.load()) {
+    if (replicas::lost(starpu_worker_get_local_memory_node())) {
+        if (policy->device_ready.load() && replicas::working() == 0) hand_to_cores();
+    } else if (policy->device_ready.load()) {
         pthread_mutex_lock(&policy->mutex);
         if (!policy->for_devices.empty()) {
             std::pop_heap(policy->for_devices.begin(), policy->for_devices.end());

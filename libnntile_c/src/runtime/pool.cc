@@ -56,7 +56,7 @@ Tile* Pool::take_oldest(uint32_t size_class) {
 void Pool::register_handle(Tile* tile) {
     static std::byte none;  // of an imagined tile
     if (imagined_) tile->ram.handle = reinterpret_cast<starpu_data_handle_t>(&none);
-    else replicas::add(tile->ram, tile->block_bytes());
+    else replicas::add(*tile);
     tile->next_of_all = all_;
     if (all_) all_->previous = tile;
     all_ = tile;
@@ -64,7 +64,7 @@ void Pool::register_handle(Tile* tile) {
 
 void Pool::bind(Tile* tile, void* block) {
     if (imagined_) tile->ram.block = block;
-    else replicas::place(tile->ram, block, tile->block_bytes());
+    else replicas::place(*tile, block);
     ++tiles;
     bytes += tile->block_bytes();
     (void)reserved_peak();
@@ -84,7 +84,7 @@ void Pool::give_back(const Tile& tile) const {
 void* Pool::take_block(Tile* tile) {
     void* block = tile->ram.block;
     if (imagined_) tile->ram.block = nullptr;
-    else replicas::forget(tile->ram, tile->block_bytes());
+    else replicas::forget(*tile);
     --tiles;
     bytes -= tile->block_bytes();
     return block;

@@ -38,6 +38,7 @@ struct RunTask {
     std::atomic<Late*> late{nullptr};
     int64_t begin_ns = 0;   // of one that goes on after its function has returned
     int word = -1;          // of one on a device: see devices.hh
+    bool begun = false;     // on a device
     bool homeless = false;  // staged, but it has no place in main memory: it is skipped
     bool early = false;     // staged before it was its turn
 

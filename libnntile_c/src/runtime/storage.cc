@@ -48,10 +48,15 @@ void when_computed(const std::vector<TileRef>& tiles, uint64_t generation, Copy&
         wait_for_tiles(tiles, false);
         for (const TileRef& tile : tiles) lost = lost || tile->lost;
         if (!lost) copy();
+        // A device that has failed had it.
+        for (const TileRef& tile : tiles) lost = lost || tile->lost;
     }
     e.throw_error();
-    check(!lost, Status::runtime,
-          "this data was never computed, because an earlier op failed: ", e.last_error());
+    if (!lost) return;
+    const std::string device = replicas::why_lost();
+    check(device.empty(), Status::runtime, "this data is lost: ", device);
+    fail(Status::runtime,
+         "this data was never computed, because an earlier op failed: ", e.last_error());
 }
 
 // A tile in main memory, while this lives. What its tasks write is there already.

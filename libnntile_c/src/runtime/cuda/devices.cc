@@ -4,12 +4,15 @@
 #include <starpu.h>
 
 #include <cstdlib>
+#include <iterator>
 #include <utility>
 #include <vector>
 
 #include "base/cuda/loader.hh"
 #include "base/error.hh"
 #include "kernels/cuda/place.hh"
+#include "runtime/engine.hh"
+#include "runtime/replicas.hh"
 
 namespace nntile::runtime::devices {
 
@@ -31,25 +34,51 @@ Worker workers[STARPU_NMAXWORKERS];
 
 Worker& me() { return workers[starpu_worker_get_id()]; }
 
-void must(cudaError_t error, const char* what) {
-    check(error == cudaSuccess, Status::runtime, "CUDA: ", what, ": ", cudaGetErrorString(error));
-}
-
 constexpr size_t words_bytes = Worker::words * sizeof(kernels::Refused);
 
-// What a worker has it gets when its first task runs: an error is that task's.
-void prepare(Worker& w) {
-    if (w.blas) return;
-    must(cudaMalloc(reinterpret_cast<void**>(&w.on_device), words_bytes), "no memory for words");
-    must(cudaHostAlloc(reinterpret_cast<void**>(&w.on_host), words_bytes, 0),
-         "no pinned memory for words");
-    must(cudaMalloc(reinterpret_cast<void**>(&w.scratch), kernels::CudaPlace::scratch_bytes),
-         "no memory for scratch");
+// What a worker has it gets when its first task runs. "": it has all; else what is wrong.
+std::string prepare(Worker& w, bool& no_room) {
+    if (w.blas) return "";
+    const auto get = [](auto*& block, size_t bytes) {
+        return block ? cudaSuccess : cudaMalloc(reinterpret_cast<void**>(&block), bytes);
+    };
+    cudaError_t error = get(w.on_device, words_bytes);
+    if (error == cudaSuccess) error = get(w.scratch, kernels::CudaPlace::scratch_bytes);
+    no_room = error == cudaErrorMemoryAllocation;
+    if (error == cudaSuccess && !w.on_host)
+        error = cudaHostAlloc(reinterpret_cast<void**>(&w.on_host), words_bytes, 0);
+    if (error != cudaSuccess)
+        return text_of("CUDA: no memory for a worker: ", cudaGetErrorString(error));
     w.free.clear();
     for (int word = 0; word < Worker::words; ++word) w.free.push_back(word);
     const cublasStatus_t status = cublasCreate(&w.blas);
-    check(status == CUBLAS_STATUS_SUCCESS, Status::runtime,
-          "cuBLAS: no handle: ", cublasGetStatusString(status));
+    no_room = status == CUBLAS_STATUS_ALLOC_FAILED;
+    if (status == CUBLAS_STATUS_SUCCESS) return "";
+    return text_of("cuBLAS: no handle: ", cublasGetStatusString(status));
+}
+
+// The node whose device has failed in this thread's call.
+unsigned node_of_error(starpu_data_handle_t handle, unsigned from, unsigned to) {
+    if (handle && from == STARPU_MAIN_RAM) return to;
+    if (handle && to == STARPU_MAIN_RAM) return from;
+    int worker = starpu_worker_get_id();
+    int device = 0;
+    if (worker < 0 || starpu_worker_get_type(worker) != STARPU_CUDA_WORKER) {
+        cudaGetDevice(&device);
+        worker = starpu_worker_get_by_devid(STARPU_CUDA_WORKER, device);
+    }
+    return starpu_worker_get_memory_node(static_cast<unsigned>(worker));
+}
+
+// StarPU cannot do without a call that has failed. A device gives the same error to all calls that
+// follow, until the process ends.
+int failed(cudaError_t error, starpu_data_handle_t handle, unsigned from, unsigned to) {
+    const unsigned node = node_of_error(handle, from, to);
+    // A task that runs there says so, with its line.
+    if (replicas::lose(node, cudaGetErrorString(error)) && !replicas::busy(node))
+        engine().report(Status::runtime, replicas::why_lost() + "; what only it had is lost");
+    if (handle) replicas::copy_failed(handle, from, to);
+    return 1;
 }
 
 void end_worker(void*) {
@@ -123,12 +152,43 @@ std::string versions() {
     return text_of("runtime ", version_text(runtime), ", driver ", version_text(driver));
 }
 
-void stop() { starpu_execute_on_each_worker(end_worker, nullptr, STARPU_CUDA); }
+void start() { starpu_cuda_error_hook = failed; }
+
+void stop() {
+    int all[STARPU_NMAXWORKERS];
+    const unsigned count = starpu_worker_get_ids_by_type(STARPU_CUDA_WORKER, all, std::size(all));
+    std::vector<unsigned> live;
+    for (unsigned k = 0; k < count; ++k) {
+        const auto worker = static_cast<unsigned>(all[k]);
+        if (replicas::lost(starpu_worker_get_memory_node(worker))) workers[worker] = {};
+        else live.push_back(worker);
+    }
+    if (live.empty()) return;
+    starpu_execute_on_specific_workers(end_worker, nullptr, static_cast<unsigned>(live.size()),
+                                       live.data(), "end");
+}
+
+void stopped() { starpu_cuda_error_hook = nullptr; }
+
+std::string free_text() {
+    size_t free = 0, total = 0;
+    cudaMemGetInfo(&free, &total);
+    return text_of(static_cast<int64_t>(free) / mebi, " of ", static_cast<int64_t>(total) / mebi,
+                   " MiB are free");
+}
+
+bool prepared() {
+    bool no_room = false;
+    (void)prepare(me(), no_room);
+    return !no_room;
+}
 
 const kernels::CudaPlace* begin() {
     Worker& w = me();
     w.watched = false;
-    prepare(w);
+    bool no_room = false;
+    const std::string problem = prepare(w, no_room);
+    nntile::check(problem.empty(), Status::runtime, problem);
     nntile::check(!w.free.empty(), Status::internal, "CUDA: no word is left for a task");
     w.word = w.free.back();
     w.free.pop_back();
