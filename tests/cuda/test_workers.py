@@ -517,6 +517,7 @@ assert torch.equal((x.to("nntile") * 2).cpu(), x * 2)
 @emulated
 def test_what_only_a_lost_device_had() -> None:
     first, second, third, start = alone(ONLY_COPY, timeout=60).splitlines()
-    assert "unspecified launch failure (GPU 0) [<string>:15]" in first
+    assert "GPU 0" in first  # said by the task or the copy that met it
+    assert "unspecified launch failure" in first
     assert second == third == "this data is lost: GPU 0 has failed (unspecified launch failure)"
     assert "GPU 0 cannot be used: unspecified launch failure" in start
