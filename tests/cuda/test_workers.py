@@ -348,15 +348,17 @@ def test_training_with_more_data_than_a_device_has_memory() -> None:
 
 
 TAKEN = """
-import ctypes, sys
+import cffi
 import torch, torch_nntile
 
 torch_nntile.init_context(ncpu=1, ncuda=1)
-device = ctypes.CDLL("libcudart.so.13")  # the emulated one
+ffi = cffi.FFI()
+ffi.cdef("void emulation_take(int device, long long bytes);")
+device = ffi.dlopen("libcudart.so.13")  # the emulated one
 
 
 def take(mebibytes):  # as another process would
-    device.emulation_take(0, ctypes.c_longlong(mebibytes << 20))
+    device.emulation_take(0, mebibytes << 20)
 
 
 def tasks():
@@ -484,7 +486,7 @@ def test_a_device_that_is_lost_in_a_step(call: str, devices: str) -> None:
 
 
 ONLY_COPY = """
-import ctypes
+import cffi
 import torch, torch_nntile
 
 torch_nntile.init_context(ncpu=1, ncuda=1)
@@ -494,7 +496,9 @@ there.add_(1)  # the newest copy is the device's
 both.add_(1)
 both.cpu()
 torch_nntile.wait()
-ctypes.CDLL("libcudart.so.13").emulation_lose(0, 719)
+ffi = cffi.FFI()
+ffi.cdef("void emulation_lose(int device, int error);")
+ffi.dlopen("libcudart.so.13").emulation_lose(0, 719)
 assert torch.equal(both.cpu(), x + 1)
 assert torch.equal(here.cpu(), x)
 for tensor in (there, there, there + both):
