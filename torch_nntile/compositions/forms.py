@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import inspect
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
@@ -79,23 +79,17 @@ class Composition:
                     f"nntile: the decomposition of aten::{overload} needs aten::{overload} itself"
                 )
             names.add(overload)
-            _c.call("nntile_record_compose", _c.record(), 1)
             try:
-                real, elsewhere = _examined(args, kwargs)
-                if elsewhere:
-                    _refuse_other_devices(overload, args, kwargs)
-                dtypes = () if real else _dtypes(args, kwargs)
-                if not real and self._goes_to_host(dtypes):
-                    return op.redispatch(_ON_HOST, *args, **kwargs)
-                if not real and not any_dtype:
+                dtypes = tuple(_dtypes((*args, *kwargs.values())))
+                if not _REAL.issuperset(dtypes):
+                    if self._goes_to_host(dtypes):
+                        return op.redispatch(_ON_HOST, *args, **kwargs)
                     kind = (_c.get("nntile_stub_call_state"), *dtypes)
-                    known = kind in accepted or _REAL.issuperset(dtypes)
-                    if not known and _ask(op, args, kwargs):
+                    if not any_dtype and kind not in accepted and _ask(op, args, kwargs):
                         accepted.add(kind)
                 return form(args, kwargs)
             finally:
                 names.discard(overload)
-                _c.call("nntile_record_compose", _c.record(), 0)
 
         return kernel
 
@@ -201,53 +195,15 @@ def _op(overload: str) -> Any:
     return getattr(getattr(torch.ops.aten, name), variant or "default")
 
 
-def _examined(args: Any, kwargs: Any) -> tuple[bool, bool]:
-    """Whether it is the usual call, seen in half a microsecond: real floating tensors, no lists of them, no
-    dtypes. And whether one, or one in a list, is a tensor of the CPU with dims."""
-    real, elsewhere = True, False
-    for x in (*args, *kwargs.values()):
+def _dtypes(values: Iterable[Any]) -> Iterator[torch.dtype]:
+    """Of all tensors, also of those in lists; and what is a dtype itself."""
+    for x in values:
         if isinstance(x, Tensor):
-            real = real and x.dtype in _REAL
-            elsewhere = elsewhere or (x.is_cpu and x.dim() > 0)
-        elif isinstance(x, list) and x:
-            for y in x:
-                if isinstance(y, Tensor):
-                    real = False
-                    elsewhere = elsewhere or (y.is_cpu and y.dim() > 0)
+            yield x.dtype
         elif isinstance(x, torch.dtype):
-            real = False
-    return real, elsewhere
-
-
-def _refuse_other_devices(overload: str, args: Any, kwargs: Any) -> None:
-    """Indices may be on the CPU, and lengths, which PyTorch wants there; others are the user's mistake."""
-    formal = schema_of(f"aten::{overload}").arguments
-    named = dict(zip((a.name for a in formal), args, strict=False)) | kwargs
-    for argument in formal:
-        name = argument.name
-        if name in ("lengths", "batch_sizes") or "Optional[Tensor]]" in str(argument.type):
-            continue
-        for x in _leaves((named.get(name),)):
-            if isinstance(x, Tensor) and x.is_cpu and x.dim():
-                raise RuntimeError(
-                    "Expected all tensors to be on the same device, but found at least two devices, "
-                    f"nntile:0 and {x.device}! (when checking argument for argument {name} in method "
-                    f"aten::{overload})"
-                )
-
-
-def _leaves(values: Any) -> Iterator[Any]:
-    for value in values:
-        if isinstance(value, (list, tuple)):
-            yield from _leaves(value)
-        else:
-            yield value
-
-
-def _dtypes(args: Any, kwargs: Any) -> tuple[torch.dtype, ...]:
-    leaves = _leaves((*args, *kwargs.values()))
-    found = (x.dtype if isinstance(x, Tensor) else x for x in leaves)
-    return tuple(x for x in found if isinstance(x, torch.dtype))
+            yield x
+        elif isinstance(x, (list, tuple)):
+            yield from _dtypes(x)
 
 
 def _ask(op: Any, args: Any, kwargs: Any) -> bool:
@@ -283,7 +239,7 @@ def _ask(op: Any, args: Any, kwargs: Any) -> bool:
     result = answer(frozenset())
     if not isinstance(result, Exception):
         return any(x.numel() for x in pytree.tree_leaves(result) if isinstance(x, Tensor))
-    others = {k: own for k, x in enumerate(values) for own in _dtypes((x,), {}) if own not in _REAL}
+    others = {k: own for k, x in enumerate(values) for own in _dtypes((x,)) if own not in _REAL}
     alike = [frozenset(k for k in others if others[k] == dtype) for dtype in set(others.values())]
     for floats in (frozenset(others), *alike, *(frozenset((k,)) for k in others)):
         if not isinstance(answer(floats), Exception):

@@ -70,7 +70,9 @@ public:
     void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
         check_not_forked();
         const size_t n = op.schema().arguments().size();
+        const Composing composing;
         const auto python = [&] {
+            check_devices(op, torch::jit::last(*stack, n));
             op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::PrivateUse3), stack);
         };
         Signature signature;
@@ -79,10 +81,7 @@ public:
             !sign(torch::jit::last(*stack, n), signature))
             return python();
         const std::optional<Seen> seen = look_up(signature);
-        if (seen && seen->tape) {
-            Composing composing;
-            return seen->tape->play(*stack, n);
-        }
+        if (seen && seen->tape) return seen->tape->play(*stack, n);
         // Numbers that are others at each call are worth no tape: it takes a second call.
         if (!seen || seen->written || !Tape::can_be_written()) return python();
         keep(signature, {true, Tape::of(*stack, n, python)});
