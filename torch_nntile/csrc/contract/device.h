@@ -36,6 +36,7 @@ void synchronize();
 
 // 1 while a task is pending or running.
 bool busy();
+bool tasks_in_flight();  // of those that were submitted
 
 c10::DeviceAllocator& allocator();
 const at::Generator& default_generator();

@@ -91,13 +91,13 @@ void check_not_forked() {
     call(nntile_record_run, record());
 }
 
-bool busy() {
-    if (nntile_record_pending(record())) return true;
-    if (!nntile_context_active()) return false;
+bool busy() { return nntile_record_pending(record()) || tasks_in_flight(); }
+
+bool tasks_in_flight() {
     nntile_context_stats stats{};
     stats.struct_size = sizeof(stats);
-    call(nntile_context_stats_get, &stats);
-    return stats.in_flight > 0;
+    return nntile_context_active() && nntile_context_stats_get(&stats, nullptr) == NNTILE_OK &&
+           stats.in_flight > 0;
 }
 
 void synchronize() {

@@ -146,13 +146,6 @@ NNTILE_REGISTER_PROFILER(Profiler);
 
 using Clock = std::chrono::steady_clock;
 
-bool tasks_in_flight() {
-    nntile_context_stats stats{};
-    stats.struct_size = sizeof(stats);
-    return nntile_context_active() && nntile_context_stats_get(&stats, nullptr) == NNTILE_OK &&
-           stats.in_flight > 0;
-}
-
 class Stubs final : public torch::profiler::impl::ProfilerStubs {
 public:
     // Its time is when the work before it has ended. An error of a task is left for the user.
