@@ -4,12 +4,8 @@
 #include <c10/core/impl/TorchDispatchModeTLS.h>
 
 #include <bit>
-#include <mutex>
 #include <optional>
-#include <shared_mutex>
 #include <string>
-#include <unordered_map>
-#include <utility>
 
 #include "contract/device.h"
 #include "contract/errors.h"
@@ -17,7 +13,7 @@
 #include "host/fallback.h"
 #include "rows/implement.h"
 #include "rows/tape.h"
-#include "shapes/shape.h"
+#include "shapes/by_signature.h"
 
 namespace torch_nntile {
 namespace {
@@ -80,42 +76,20 @@ public:
         if (c10::impl::TorchDispatchModeTLS::stack_len() > 0 ||
             !sign(torch::jit::last(*stack, n), signature))
             return python();
-        const std::optional<Seen> seen = look_up(signature);
+        const std::optional<Seen> seen = seen_.find(signature);
         if (seen && seen->tape) return seen->tape->play(*stack, n);
         // Numbers that are others at each call are worth no tape: it takes a second call.
+        if (!seen) seen_.keep(signature, {});
         if (!seen || seen->written || !Tape::can_be_written()) return python();
-        keep(signature, {true, Tape::of(*stack, n, python)});
+        seen_.keep(signature, {true, Tape::of(*stack, n, python)});
     }
 
 private:
-    static constexpr size_t most_signatures = 1024;  // then they start anew
-
     struct Seen {
         bool written = false;
         std::shared_ptr<const Tape> tape;  // nullptr after it was written: there can be none
     };
-    struct Hash {
-        size_t operator()(const Signature& s) const { return hash_of(s); }
-    };
-
-    // What earlier calls have left.
-    std::optional<Seen> look_up(const Signature& signature) {
-        {
-            std::shared_lock lock(mutex_);
-            if (const auto it = seen_.find(signature); it != seen_.end()) return it->second;
-        }
-        keep(signature, {});
-        return std::nullopt;
-    }
-
-    void keep(const Signature& signature, Seen seen) {
-        std::unique_lock lock(mutex_);
-        if (seen_.size() >= most_signatures) seen_.clear();
-        seen_[signature] = std::move(seen);
-    }
-
-    std::shared_mutex mutex_;
-    std::unordered_map<Signature, Seen, Hash> seen_;
+    BySignature<Seen> seen_;
 };
 
 }  // namespace

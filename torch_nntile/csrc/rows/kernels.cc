@@ -8,9 +8,7 @@
 
 #include <cstring>
 #include <memory>
-#include <mutex>
 #include <string>
-#include <unordered_map>
 
 #include "contract/boxed.h"
 #include "contract/device.h"
@@ -18,19 +16,10 @@
 #include "contract/operand.h"
 #include "contract/stub.h"
 #include "rows/implement.h"
+#include "shapes/by_signature.h"
 
 namespace torch_nntile {
 namespace {
-
-using Key = std::vector<int64_t>;
-struct HashOfKey {
-    size_t operator()(const Key& key) const {
-        size_t hash = key.size();
-        for (int64_t word : key)
-            hash = (hash ^ static_cast<size_t>(word)) * size_t{0x9e3779b97f4a7c15} + (hash >> 29);
-        return hash;
-    }
-};
 
 // What the overload "plan" gives, a list of integers: the words in this order, lists with their
 // length first.
@@ -152,8 +141,7 @@ private:
     }
 
     std::shared_ptr<const CallPlan> plan_of(Arguments arguments) {
-        Key key;
-        key.reserve(4 * arguments.size());
+        Signature key;
         bool known = true;
         for (size_t k = 0; k < arguments.size(); ++k) {
             const c10::IValue& v = arguments[k];
@@ -163,32 +151,26 @@ private:
                          !(t.is_neg() && plan_.schema().arguments()[k].alias_info());
                 if (!known) break;
                 key.push_back(static_cast<int64_t>(t.scalar_type()) << 8 | t.dim());
-                key.insert(key.end(), t.sizes().begin(), t.sizes().end());
+                key.append(t.sizes().begin(), t.sizes().end());
             } else if (keyed_ >> k & 1) {
                 key.push_back(v.toSymInt().guard_int(__FILE__, __LINE__));
             }
         }
-        if (known) {
-            std::lock_guard lock(mutex_);
-            const auto at = plans_.find(key);
-            if (at != plans_.end()) return at->second;
-        }
+        if (known)
+            if (auto plan = plans_.find(key)) return std::move(*plan);
         torch::jit::Stack stack(arguments.begin(), arguments.end());
         plan_.callBoxed(&stack);  // raises what is wrong with the arguments
         TORCH_CHECK(known, name_, ": its tensors cannot be used in place");
         auto plan =
             std::make_shared<const CallPlan>(stack[0].toIntVector(), plan_.schema(), arguments);
-        std::lock_guard lock(mutex_);
-        if (plans_.size() >= most_plans) plans_.clear();  // ever new shapes
-        return plans_.insert_or_assign(std::move(key), std::move(plan)).first->second;
+        plans_.keep(std::move(key), plan);
+        return plan;
     }
 
-    static constexpr size_t most_plans = 4096;
     const std::string name_;
     const c10::OperatorHandle plan_;
     const uint64_t keyed_;
-    std::mutex mutex_;
-    std::unordered_map<Key, std::shared_ptr<const CallPlan>, HashOfKey> plans_;
+    BySignature<std::shared_ptr<const CallPlan>, 4096> plans_;
 };
 
 }  // namespace

@@ -45,9 +45,6 @@ private:
         std::vector<Dim> arguments;
         std::vector<std::vector<Result>> results;
     };
-    struct Hash {
-        size_t operator()(const Signature& s) const { return hash_of(s); }
-    };
 
     // The structure of the call and its sizes; false: nothing is learned of such calls.
     static bool read(const c10::OperatorHandle& op, Arguments arguments, Signature& structure,
@@ -56,7 +53,7 @@ private:
     static void learn(Rule& rule, const Sizes& sizes, const Shapes& shapes);
 
     std::mutex mutex_;
-    std::unordered_map<Signature, Rule, Hash> rules_;
+    std::unordered_map<Signature, Rule, HashOfSignature> rules_;
 };
 
 }  // namespace torch_nntile

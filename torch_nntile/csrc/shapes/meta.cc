@@ -16,7 +16,6 @@
 namespace torch_nntile {
 namespace {
 
-constexpr size_t most_signatures = 1024;  // of one overload; then the cache starts anew
 std::atomic<int64_t> calls{0};
 
 bool is_lone(const at::Tensor& t) { return t.defined() && t.is_cpu() && t.dim() == 0; }
@@ -139,12 +138,8 @@ int64_t infer_calls() { return calls; }
 
 std::shared_ptr<const Shapes> MetaCache::shapes(const c10::OperatorHandle& op, Arguments arguments,
                                                 bool ask_cpu, Guess* guess) {
-    check_not_forked();
     Signature signature = signature_of(arguments, values_);
-    {
-        std::shared_lock lock(mutex_);
-        if (auto it = known_.find(signature); it != known_.end()) return it->second;
-    }
+    if (auto known = known_.find(signature)) return std::move(*known);
     const bool learns = guess && !values_ && !ask_cpu;
     if (learns && guess->wanted)
         if (auto guessed = learned_.guess(op, arguments)) {
@@ -154,23 +149,15 @@ std::shared_ptr<const Shapes> MetaCache::shapes(const c10::OperatorHandle& op, A
     auto shapes = std::make_shared<const Shapes>(infer(op, arguments, refusal_));
     if (learns) learned_.teach(op, arguments, *shapes);
     if (ask_cpu) refuse_as_cpu(op, arguments, 1);  // 1: also a divisor
-    std::unique_lock lock(mutex_);
-    if (known_.size() >= most_signatures) known_.clear();
-    known_.emplace(std::move(signature), shapes);
+    known_.keep(std::move(signature), shapes);
     return shapes;
 }
 
 void MetaCache::ask_cpu(const c10::OperatorHandle& op, Arguments arguments) {
-    check_not_forked();
     Signature signature = signature_of(arguments, true);
-    {
-        std::shared_lock lock(mutex_);
-        if (asked_.contains(signature)) return;
-    }
+    if (asked_.find(signature)) return;
     refuse_as_cpu(op, arguments, 1, true);
-    std::unique_lock lock(mutex_);
-    if (asked_.size() >= most_signatures) asked_.clear();
-    asked_.insert(std::move(signature));
+    asked_.keep(std::move(signature), true);
 }
 
 }  // namespace torch_nntile

@@ -4,10 +4,8 @@
 #pragma once
 
 #include <memory>
-#include <shared_mutex>
-#include <unordered_map>
-#include <unordered_set>
 
+#include "shapes/by_signature.h"
 #include "shapes/learned.h"
 
 namespace torch_nntile {
@@ -45,14 +43,10 @@ public:
     void ask_cpu(const c10::OperatorHandle& op, Arguments arguments);
 
 private:
-    struct Hash {
-        size_t operator()(const Signature& s) const { return hash_of(s); }
-    };
     bool values_;
     Refusal refusal_;
-    std::shared_mutex mutex_;
-    std::unordered_map<Signature, std::shared_ptr<const Shapes>, Hash> known_;
-    std::unordered_set<Signature, Hash> asked_;
+    BySignature<std::shared_ptr<const Shapes>> known_;
+    BySignature<bool> asked_;
     LearnedShapes learned_;
 };
 

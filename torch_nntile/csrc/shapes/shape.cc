@@ -130,7 +130,7 @@ Signature signature_of(Arguments arguments, bool values) {
     return signature;
 }
 
-uint64_t hash_of(const Signature& signature) {
+size_t HashOfSignature::operator()(const Signature& signature) const {
     uint64_t h = signature.size();
     for (const int64_t word : signature) {
         h = (h ^ static_cast<uint64_t>(word)) * 0x9e3779b97f4a7c15u;

@@ -39,6 +39,8 @@ int64_t call_state();
 using Signature = c10::SmallVector<int64_t, 96>;
 Signature signature_of(Arguments arguments, bool values);
 void append_signature(const c10::IValue& argument, bool values, Signature& out);  // of one argument
-uint64_t hash_of(const Signature& signature);
+struct HashOfSignature {
+    size_t operator()(const Signature& signature) const;
+};
 
 }  // namespace torch_nntile
