@@ -55,17 +55,22 @@ bool is_tensor(c10::TypePtr type) {
 
 }  // namespace
 
+void wrong_device(const c10::OperatorName& op, size_t argument, const at::Tensor& found) {
+    const auto handle = c10::Dispatcher::singleton().findSchema(op);
+    TORCH_CHECK(false,
+                "Expected all tensors to be on the same device, but found at least two devices, ",
+                device(), " and ", found.device(), "! (when checking argument for argument ",
+                handle->schema().arguments()[argument].name(), " in method ", op, ")");
+}
+
 void check_devices(const OperatorHandle& op, Arguments arguments) {
     for (size_t k = 0; k < arguments.size(); ++k) {
         const c10::Argument& formal = op.schema().arguments()[k];
         const bool lengths = formal.name() == "lengths" || formal.name() == "batch_sizes";
         each_tensor(arguments[k], [&](const at::Tensor& t) {
             if (!t.defined() || ours(t)) return;
-            TORCH_CHECK(
-                t.is_cpu() && (t.dim() == 0 || lengths || arguments[k].isOptionalTensorList()),
-                "Expected all tensors to be on the same device, but found at least two devices, ",
-                device(), " and ", t.device(), "! (when checking argument for argument ",
-                formal.name(), " in method ", op.operator_name(), ")");
+            if (!t.is_cpu() || !(t.dim() == 0 || lengths || arguments[k].isOptionalTensorList()))
+                wrong_device(op.operator_name(), k, t);
         });
     }
 }

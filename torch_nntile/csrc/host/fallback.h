@@ -52,6 +52,10 @@ void fallback_refused(const c10::OperatorHandle& op, torch::jit::Stack* stack);
 // What is known of an op that is to run on the host; warns or throws as the user asked.
 FallbackOp& admit_op(const c10::OperatorHandle& op);
 
+// Throws PyTorch's error of a tensor that is on another device.
+[[noreturn]] void wrong_device(const c10::OperatorName& op, size_t argument,
+                               const at::Tensor& found);
+
 // Numbers may be on the CPU, and indices and lengths; other tensors there are the user's mistake.
 void check_devices(const c10::OperatorHandle& op, Arguments arguments);
 

@@ -64,8 +64,8 @@ bool Row::call_one(const c10::OperatorHandle& op, torch::jit::Stack* stack, Argu
 
     Results returns;
     for (size_t r = 0; r < t_.returns.size(); ++r) {
-        if (t_.returns[r].argument != no_argument) {
-            returns.push_back(arguments[t_.returns[r].argument].toTensor());
+        if (t_.returns[r] != no_argument) {
+            returns.push_back(arguments[t_.returns[r]].toTensor());
             continue;
         }
         for (size_t o = 0; o < out.size(); ++o)
@@ -100,10 +100,9 @@ bool Row::call_foreach(const c10::OperatorHandle& op, torch::jit::Stack* stack,
     if (!plain) cache_.ask_cpu(op, arguments);
     // Without new tensors there is nothing to infer: the op checks the shapes of each element
     // itself.
-    const bool makes = std::any_of(t_.returns.begin(), t_.returns.end(),
-                                   [](const ReturnSource& r) { return r.argument == no_argument; });
     std::shared_ptr<const Shapes> shapes;
-    if (makes) shapes = cache_.shapes(op, arguments);
+    if (std::find(t_.returns.begin(), t_.returns.end(), no_argument) != t_.returns.end())
+        shapes = cache_.shapes(op, arguments);
     std::vector<std::vector<Tensor>> made(t_.returns.size());
     // Autograd leaves the version counters of lists to the kernel; fused optimizers leave them
     // alone.
@@ -137,7 +136,7 @@ bool Row::call_foreach(const c10::OperatorHandle& op, torch::jit::Stack* stack,
     }
     c10::SmallVector<IValue, 2> returns;
     for (size_t r = 0; r < t_.returns.size(); ++r) {
-        const int k = t_.returns[r].argument;
+        const int k = t_.returns[r];
         returns.push_back(k == no_argument ? IValue(std::move(made[r])) : arguments[k]);
     }
     torch::jit::drop(*stack, arguments.size());

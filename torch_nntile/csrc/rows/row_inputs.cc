@@ -3,6 +3,7 @@
 #include <ATen/native/TypeProperties.h>
 
 #include "contract/device.h"
+#include "host/fallback.h"
 #include "rows/rows.h"
 
 namespace torch_nntile {
@@ -19,21 +20,13 @@ const IValue& Row::View::operator[](int k) const {
     return static_cast<size_t>(element) < list.size() ? list[element] : *none;
 }
 
-void Row::wrong_device(const Tensor& found, int argument) const {
-    const auto handle = c10::Dispatcher::singleton().findSchema(t_.aten);
-    TORCH_CHECK(false,
-                "Expected all tensors to be on the same device, but found at least two devices, ",
-                device(), " and ", found.device(), "! (when checking argument for argument ",
-                handle->schema().arguments()[argument].name(), " in method ", t_.name, ")");
-}
-
 Row::Value Row::read_value(const IValue& v, int argument) const {
     if (v.isTensor()) {
         const Tensor& t = v.toTensor();
         if (!t.defined()) return {};
         if (ours(t)) return {&t, {}};
         if (t.is_cpu() && t.dim() == 0) return {nullptr, number_of(t)};
-        wrong_device(t, argument);
+        wrong_device(t_.aten, argument, t);
     }
     if (v.isNone()) return {};
     return {nullptr, number_of(v.toScalar())};

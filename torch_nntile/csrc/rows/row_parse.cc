@@ -41,19 +41,15 @@ bool needs_no_word(const std::string& name) {
                        [&](const char* n) { return name == n; });
 }
 
-c10::TypeKind kind_of(const c10::Argument& a) {
-    c10::TypePtr type = a.type();
-    if (auto optional = type->cast<c10::OptionalType>()) type = optional->getElementType();
-    return type->kind();
+// What an argument is where it is given.
+c10::TypePtr given(const c10::TypePtr& type) {
+    const auto optional = type->cast<c10::OptionalType>();
+    return optional ? optional->getElementType() : type;
 }
+c10::TypeKind kind_of(const c10::Argument& a) { return given(a.type())->kind(); }
 bool is_tensor_list(const c10::Argument& a) {
-    c10::TypePtr type = a.type();
-    if (auto optional = type->cast<c10::OptionalType>()) type = optional->getElementType();
-    auto list = type->cast<c10::ListType>();
-    if (!list) return false;
-    c10::TypePtr element = list->getElementType();
-    if (auto optional = element->cast<c10::OptionalType>()) element = optional->getElementType();
-    return element->kind() == c10::TypeKind::TensorType;
+    const auto list = given(a.type())->cast<c10::ListType>();
+    return list && given(list->getElementType())->kind() == c10::TypeKind::TensorType;
 }
 bool is_list(const c10::Argument& a) { return kind_of(a) == c10::TypeKind::ListType; }
 
@@ -242,20 +238,13 @@ private:
         };
         for (size_t r = 0; r < schema_.returns().size(); ++r) {
             const c10::Argument& ret = schema_.returns()[r];
-            ReturnSource source;
-            if (ret.alias_info())
-                for (size_t k = 0; k < used_.size(); ++k) {
-                    const auto* alias = schema_.arguments()[k].alias_info();
-                    if (alias && *alias == *ret.alias_info()) source.argument = static_cast<int>(k);
-                }
+            const int argument = argument_of(schema_, ret);
             require(row_.foreach || !is_list(ret), "a list of results needs FOREACH: ", schema_);
-            require(!ret.alias_info() ||
-                        (source.argument != no_argument && ret.alias_info()->isWrite()),
+            require(!ret.alias_info() || (argument != no_argument && ret.alias_info()->isWrite()),
                     "a view op cannot be a row: ", schema_);
-            row_.returns.push_back(source);
-            candidates.push_back({source.argument,
-                                  source.argument == no_argument ? static_cast<int>(r) : -1,
-                                  false});
+            row_.returns.push_back(argument);
+            candidates.push_back(
+                {argument, argument == no_argument ? static_cast<int>(r) : -1, false});
         }
         for (size_t k = 0; k < used_.size(); ++k)
             if (writes(schema_.arguments()[k]) && !is_candidate(static_cast<int>(k)))

@@ -8,6 +8,7 @@
 
 #include "contract/device.h"
 #include "device/storage.h"
+#include "host/fallback.h"
 #include "rows/rows.h"
 
 namespace torch_nntile {
@@ -95,7 +96,7 @@ void Row::infer_cached(const c10::OperatorHandle& op, const View& view, const In
                           t_.generator != no_argument;
     const auto shapes = cache_.shapes(op, view.arguments, doubtful, t_.map ? nullptr : &guess);
     for (size_t r = 0; r < t_.returns.size(); ++r) {
-        const int k = t_.returns[r].argument;
+        const int k = t_.returns[r];
         if (k == no_argument || !t_.out_argument[k]) continue;
         const Tensor& written = view.arguments[k].toTensor();
         if (t_.map) check_resizable(view.arguments, k, (*shapes)[r][0].sizes);
@@ -114,7 +115,7 @@ void Row::check_devices(Arguments arguments) const {
     for (const OutputSource& o : t_.outputs) {
         if (o.argument == no_argument) continue;
         each_tensor(arguments[o.argument], [&](const Tensor& t) {
-            if (t.defined() && !ours(t)) wrong_device(t, o.argument);
+            if (t.defined() && !ours(t)) wrong_device(t_.aten, o.argument, t);
         });
     }
 }

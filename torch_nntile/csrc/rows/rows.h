@@ -45,11 +45,6 @@ struct OutputSource {
     bool variable = false;
 };
 
-// A return of the schema: an argument, or new.
-struct ReturnSource {
-    int argument = no_argument;
-};
-
 struct RowTable {
     uint32_t op = 0;
     c10::OperatorName aten{"", ""};
@@ -70,7 +65,7 @@ struct RowTable {
     std::vector<InputSource> inputs;
     std::vector<AttrSource> attrs;
     std::vector<OutputSource> outputs;
-    std::vector<ReturnSource> returns;
+    std::vector<int> returns;        // of the schema: arguments, or no_argument for a new one
     std::vector<bool> walked;        // foreach: arguments that are lists
     std::vector<bool> out_argument;  // out=: may be resized
 };
@@ -115,7 +110,6 @@ private:
     void promote(const View& view, Inputs& in) const;
     void saturate(Inputs& in) const;
     Value read_value(const c10::IValue& v, int argument) const;
-    [[noreturn]] void wrong_device(const at::Tensor& found, int argument) const;
 
     bool infer_fast(const View& view, const Inputs& in, Results& out);
     void infer_cached(const c10::OperatorHandle& op, const View& view, const Inputs& in,
