@@ -398,51 +398,9 @@ public:
                 for (const WorkRef& work : works) transport->wait(work);
             });
     }
-    WorkRef send(Tensors& t, int to, int tag) override {
-        check_rank("send", "peer", to);
-        const Lane lane{true, to, tag};
-        if (!batch_) {
-            Call call{"send", OpType::SEND, {}, t};
-            add_lanes(call, lane);
-            return issue(
-                call, bytes,
-                [transport = transport_, to, tag](Host& host, Tensors&, Tensors& x, Tensors&) {
-                    transport->wait(host.send(x, to, tag));
-                });
-        }
-        const size_t k = batch_->sent.size();
-        batch_->lanes.push_back(lane);
-        if (to == rank_) batch_->own[tag].first.push_back(k);
-        else
-            batch_->posts.push_back([to, tag, k](Host& host, Tensors& x, Tensors&) {
-                Tensors one{x[k]};
-                return host.send(one, to, tag);
-            });
-        batch_->sent.push_back(t.at(0));
-        return done(OpType::SEND, t);
-    }
+    WorkRef send(Tensors& t, int to, int tag) override { return with_peer({true, to, tag}, t); }
     WorkRef recv(Tensors& t, int from, int tag) override {
-        check_rank("recv", "peer", from);
-        const Lane lane{false, from, tag};
-        if (!batch_) {
-            Call call{"recv", OpType::RECV, {}, {}, t};
-            add_lanes(call, lane);
-            return issue(
-                call, bytes,
-                [transport = transport_, from, tag](Host& host, Tensors&, Tensors&, Tensors& y) {
-                    transport->wait(host.recv(y, from, tag));
-                });
-        }
-        const size_t k = batch_->received.size();
-        batch_->lanes.push_back(lane);
-        if (from == rank_) batch_->own[tag].second.push_back(k);
-        else
-            batch_->posts.push_back([from, tag, k](Host& host, Tensors&, Tensors& y) {
-                Tensors one{y[k]};
-                return host.recv(one, from, tag);
-            });
-        batch_->received.push_back(t.at(0));
-        return done(OpType::RECV, t);
+        return with_peer({false, from, tag}, t);
     }
     WorkRef recvAnysource(Tensors& t, int tag) override {
         Call call{"recv", OpType::RECVANYSOURCE, {}, {}, t};
@@ -570,6 +528,39 @@ private:
                     " are not ", size_, " sizes with sum ", extent);
     }
 
+    WorkRef with_peer(const Lane& lane, Tensors& t) {
+        const char* const name = lane.sends ? "send" : "recv";
+        const OpType type = lane.sends ? OpType::SEND : OpType::RECV;
+        check_rank(name, "peer", lane.peer);
+        const auto post = [lane](Host& host, Tensors& x) {
+            return lane.sends ? host.send(x, lane.peer, lane.tag)
+                              : host.recv(x, lane.peer, lane.tag);
+        };
+        if (!batch_) {
+            Call call{name, type};
+            (lane.sends ? call.inputs : call.outputs) = t;
+            add_lanes(call, lane);
+            return issue(
+                call, bytes,
+                [transport = transport_, post, lane](Host& host, Tensors&, Tensors& x, Tensors& y) {
+                    transport->wait(post(host, lane.sends ? x : y));
+                });
+        }
+        Tensors& of_batch = lane.sends ? batch_->sent : batch_->received;
+        const size_t k = of_batch.size();
+        batch_->lanes.push_back(lane);
+        if (lane.peer == rank_) {
+            auto& [from, to] = batch_->own[lane.tag];
+            (lane.sends ? from : to).push_back(k);
+        } else {
+            batch_->posts.push_back([post, lane, k](Host& host, Tensors& x, Tensors& y) {
+                Tensors one{lane.sends ? x[k] : y[k]};
+                return post(host, one);
+            });
+        }
+        of_batch.push_back(t.at(0));
+        return done(type, t);
+    }
     WorkRef all_reduce(const char* name, OpType type, Tensors& t, const c10d::AllreduceOptions& o) {
         const Reduction reduction(name, o.reduceOp, dtype_of_all(name, t), size_);
         Call call{name, type, t};
