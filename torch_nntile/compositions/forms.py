@@ -19,7 +19,6 @@ from torch import Tensor
 from torch.utils import _pytree as pytree
 
 from torch_nntile import _c
-from torch_nntile.compositions.formats import suggest_memory_format
 from torch_nntile.schemas import is_in_place, is_written, scalar_type, schema_of
 
 __all__ = ["Composition", "active"]
@@ -35,7 +34,7 @@ _inside = threading.local()
 
 # Those numbers of nntile_stub_layout and nntile_stub_habit_flag that compositions have. No enums: Dynamo may
 # look into a kernel, and finds that 0 is not equal to a member that is 0.
-_CONTIGUOUS, _LIKE_FIRST, _SUGGESTED = 2, 3, 4  # 1: elementwise
+_CONTIGUOUS, _LIKE_FIRST = 2, 3  # 1: elementwise
 _EXACT_OUT, _ANY_DTYPE, _INTEGERS_ON_HOST = 64, 128, 256
 
 
@@ -156,8 +155,6 @@ def _laid_out(result: Tensor, layout: int, args: Any) -> Tensor:
     if layout == _CONTIGUOUS:
         return result.contiguous()
     operands = [x for x in args if isinstance(x, Tensor)]
-    if layout == _SUGGESTED:
-        return result.contiguous(memory_format=suggest_memory_format(operands[0]))
     if layout == _LIKE_FIRST:
         if result.shape != operands[0].shape:
             return result.to(operands[0].dtype)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What needs an order: searching, membership, medians, cumulative extremes, rolling."""
+"""What needs an order: searching, membership, medians, cumulative extremes."""
 
 from __future__ import annotations
 
@@ -101,30 +101,6 @@ def _cumulative(name: str) -> Callable[..., None]:
         indices.copy_(places)
 
     return helper
-
-
-@composition("roll")
-def roll(self: Tensor, shifts: Any, dims: Any = ()) -> Tensor:
-    shifts = [shifts] if isinstance(shifts, int) else list(shifts)
-    dims = [dims] if isinstance(dims, int) else list(dims)
-    if not dims and len(shifts) == 1:
-        return roll(self.reshape(-1), shifts, [0]).view(self.shape)
-    if len(shifts) != len(dims) or not shifts:
-        raise RuntimeError(
-            f"shifts and dimensions must align. shifts: {len(shifts)}, dims:{len(dims)}"
-            if shifts
-            else "`shifts` required"
-        )
-    if not self.numel():  # the CPU looks at no dim then
-        return self.clone()
-    result = self
-    for shift, dim in zip(shifts, dims, strict=True):
-        size = result.size(dim)
-        first = shift % size
-        if first:
-            parts = (result.narrow(dim, size - first, first), result.narrow(dim, 0, size - first))
-            result = torch.cat(parts, dim)
-    return result.clone() if result is self else result
 
 
 @composition("kthvalue")

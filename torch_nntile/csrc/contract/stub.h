@@ -39,10 +39,9 @@ typedef enum nntile_stub_layout {
     NNTILE_STUB_ELEMENTWISE = 1, /**< as of a product of all operands */
     NNTILE_STUB_CONTIGUOUS = 2,
     NNTILE_STUB_LIKE_FIRST = 3,  /**< as empty_like() of the first argument */
-    NNTILE_STUB_SUGGESTED = 4,   /**< of the memory format that the first argument suggests */
-    NNTILE_STUB_CONVOLUTION = 5, /**< of the memory format that PyTorch chooses for a convolution */
+    NNTILE_STUB_CONVOLUTION = 4, /**< of the memory format that PyTorch chooses for a convolution */
     NNTILE_STUB_LAYER_NORM =
-        6 /**< contiguous; dtypes of statistics too: Meta says what CUDA does */
+        5 /**< contiguous; dtypes of statistics too: Meta says what CUDA does */
 } nntile_stub_layout;
 
 /** What else an overload does that no schema says. */

@@ -109,8 +109,9 @@ TORCH_LIBRARY_IMPL(aten, QuantizedPrivateUse1, m) {
     m.impl("_copy_from", copy_quantized);
 }
 
+// PyTorch's own code for dense tensors that only calls ops.
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-    for (const char* name : {"_nested_view_from_buffer", "_nested_from_padded"})
+    for (const char* name : {"_nested_view_from_buffer", "_nested_from_padded", "roll"})
         m.impl(name, torch::CppFunction::makeFromBoxedFunction<&of<DispatchKey::CPU>>());
 }
 

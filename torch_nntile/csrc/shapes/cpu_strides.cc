@@ -180,8 +180,6 @@ void mend_strides(const c10::OperatorHandle& op, Arguments arguments, Shapes& sh
         case NNTILE_STUB_CONVOLUTION: return mend_convolution(schema, arguments, shapes);
         case NNTILE_STUB_LAYER_NORM: return mend_layer_norm(arguments, shapes);
         case NNTILE_STUB_CONTIGUOUS: return set_format(first, MemoryFormat::Contiguous);
-        case NNTILE_STUB_SUGGESTED:
-            return set_format(first, arguments[0].toTensor().suggest_memory_format());
         default: break;
     }
     if (const Tensor& like = arguments[0].toTensor();

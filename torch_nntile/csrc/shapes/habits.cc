@@ -39,7 +39,6 @@ constexpr Habit table[] = {
     {"log_sigmoid_backward", like_first},
     {"soft_margin_loss", like_first},
     {"_scaled_dot_product_flash_attention_for_cpu", like_first},
-    {"roll", NNTILE_STUB_SUGGESTED},
     {"native_layer_norm", NNTILE_STUB_LAYER_NORM},
     {"convolution", NNTILE_STUB_CONVOLUTION, 0, "input", 1},
     {"convolution_backward", NNTILE_STUB_CONVOLUTION, 0, "grad_output input", 1},
