@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Attention: where the CPU's kernel is called, and torch.nn's "fast path" without gradients.
 
-The formulas of the latter are those of torch.nn.MultiheadAttention and
-torch.nn.TransformerEncoderLayer. As parts they are cut like in training; a call as a whole would be
-one task of the host. Messages of errors are PyTorch's.
+The latter are PyTorch's own functions (decomposed.py), of which the parts are here that are kernels
+of the CPU. Messages of errors are PyTorch's.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from torch_nntile.compositions.registry import composition, derivative, of_neste
 __all__ = ["is_usual"]
 
 _SRC, _PADDING, _FULL = range(3)  # kinds of masks: (T, T), (batch, T), as the scores
-_PARAMETERS = 17  # of encoder_layer(), between src and mask
+_PARAMETERS = 17  # of _transformer_encoder_layer_fwd(), between src and mask
 _FLASH = SDPBackend.FLASH_ATTENTION.value
 
 
@@ -223,106 +222,25 @@ def masked_softmax(
     return scores.softmax(self.dim() - 1 if dim is None else dim)
 
 
-@composition("_native_multi_head_attention")
-def multi_head_attention(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    embed_dim: int,
-    num_head: int,
-    qkv_weight: Tensor,
-    qkv_bias: Tensor,
-    proj_weight: Tensor,
-    proj_bias: Tensor,
-    mask: Tensor | None = None,
-    need_weights: bool = True,
-    average_attn_weights: bool = True,
-    mask_type: int | None = None,
-) -> tuple[Tensor, Tensor | None]:
-    inputs = query, key, value
-    fits = query.dim() == 3 and query.shape == key.shape == value.shape
-    fits = fits and query.shape[2] == embed_dim and embed_dim % num_head == 0
-    fits = fits and qkv_weight.shape == (3 * embed_dim, embed_dim)
-    if not fits or qkv_bias.shape != (3 * embed_dim,):
-        q, k, v = map(_shape_of, inputs)
-        w, b, proj_w, proj_b = map(_shape_of, (qkv_weight, qkv_bias, proj_weight, proj_bias))
-        # PyTorch's error.
-        torch._native_multi_head_attention(q, k, v, embed_dim, num_head, w, b, proj_w, proj_b)
-    if not query.numel():
-        return torch.empty_like(query), None
-    batch, length, _ = query.shape
-
-    def heads(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-        return F.linear(x, weight, bias).view(batch, length, num_head, -1).transpose(1, 2)
-
-    parts = zip(inputs, qkv_weight.chunk(3), qkv_bias.chunk(3), strict=True)
-    q, k, v = (heads(*part) for part in parts)
-    scores = (q * (embed_dim // num_head) ** -0.5) @ k.transpose(-2, -1)
-    if mask is None:
-        weights = scores.softmax(-1)
-    else:
-        weights = masked_softmax(scores, mask.to(torch.bool), -1, mask_type)
-    found = F.linear((weights @ v).transpose(1, 2).flatten(2), proj_weight, proj_bias)
-    if not need_weights:
-        return found, None
-    return found, weights.mean(1) if average_attn_weights else weights
+@composition("_transform_bias_rescale_qkv")
+def projected_heads(qkv: Tensor, qkv_bias: Tensor, num_heads: int) -> tuple[Tensor, ...]:
+    """Query, key and value, (batch, heads, length, size) each, of products (batch, length, 3 * width)."""
+    q, k, v = (qkv + qkv_bias).unflatten(2, (3, num_heads, -1)).permute(2, 0, 3, 1, 4)
+    return (q * q.shape[-1] ** -0.5).contiguous(), k.contiguous(), v.contiguous()
 
 
-@composition("_transformer_encoder_layer_fwd")
-def encoder_layer(
-    src: Tensor,
-    embed_dim: int,
-    num_heads: int,
-    qkv_weight: Tensor,
-    qkv_bias: Tensor,
-    proj_weight: Tensor,
-    proj_bias: Tensor,
-    use_gelu: bool,
-    norm_first: bool,
-    eps: float,
-    norm_weight_1: Tensor,
-    norm_bias_1: Tensor,
-    norm_weight_2: Tensor,
-    norm_bias_2: Tensor,
-    ffn_weight_1: Tensor,
-    ffn_bias_1: Tensor,
-    ffn_weight_2: Tensor,
-    ffn_bias_2: Tensor,
-    mask: Tensor | None = None,
-    mask_type: int | None = None,
+@composition("_addmm_activation")
+def addmm_activation(
+    self: Tensor,
+    mat1: Tensor,
+    mat2: Tensor,
+    *,
+    beta: float = 1,
+    alpha: float = 1,
+    use_gelu: bool = False,
 ) -> Tensor:
-    if not src.numel():
-        return src.clone()
-
-    def attention(x: Tensor) -> Tensor:
-        parameters = (qkv_weight, qkv_bias, proj_weight, proj_bias)
-        return multi_head_attention(
-            x,
-            x,
-            x,
-            embed_dim,
-            num_heads,
-            *parameters,
-            mask,
-            need_weights=False,
-            mask_type=mask_type,
-        )[0]
-
-    def feed_forward(x: Tensor) -> Tensor:
-        hidden = F.linear(x, ffn_weight_1, ffn_bias_1)
-        return F.linear(F.gelu(hidden) if use_gelu else hidden.relu(), ffn_weight_2, ffn_bias_2)
-
-    def norm_1(x: Tensor) -> Tensor:
-        return F.layer_norm(x, (embed_dim,), norm_weight_1, norm_bias_1, eps)
-
-    def norm_2(x: Tensor) -> Tensor:
-        return F.layer_norm(x, (embed_dim,), norm_weight_2, norm_bias_2, eps)
-
-    if norm_first:
-        x = src + attention(norm_1(src))
-        return x + feed_forward(norm_2(x))
-    x = norm_1(src + attention(src))
-    return norm_2(x + feed_forward(x))
+    y = torch.addmm(self, mat1, mat2, beta=beta, alpha=alpha)
+    return F.gelu(y) if use_gelu else y.relu()
 
 
 # ---- sequences that differ in length: nested tensors of shapes (length, width)
@@ -349,7 +267,7 @@ def nested_encoder_layer(src: Tensor, *args: Any) -> Tensor:
         return src.clone()
     mask = torch.arange(max(lengths)) >= torch.tensor(lengths).unsqueeze(1)
     masked: list[Any] = [*args[:_PARAMETERS], mask.to(src.device), _PADDING]
-    return _packed(encoder_layer(src.to_padded_tensor(0.0), *masked), src)
+    return _packed(torch._transformer_encoder_layer_fwd(src.to_padded_tensor(0.0), *masked), src)
 
 
 def _shape_of(t: Tensor) -> Tensor:

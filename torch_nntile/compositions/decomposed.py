@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Overloads that PyTorch's own decompositions compute."""
+"""Overloads that PyTorch itself makes of other ops: by decompositions, or in its functions for the CPU."""
 
 from __future__ import annotations
 
@@ -12,6 +12,10 @@ import torch
 from torch_nntile.compositions.registry import composition
 
 __all__ = ["DECOMPOSED"]
+
+_CPU = torch._C.DispatchKeySet(torch._C.DispatchKey.CPU)
+# Their kernels for the CPU ask nothing of where operands are.
+_MADE_OF_OPS = ("_native_multi_head_attention", "_transformer_encoder_layer_fwd")
 
 # Entries of torch._decomp.core_aten_decompositions() whose parts all have rows; a test checks it.
 DECOMPOSED: tuple[str, ...] = (
@@ -52,3 +56,7 @@ def _core_decompositions() -> dict[Any, Callable[..., Any]]:
 
 for _overload in DECOMPOSED:
     composition(_overload)(_late(_overload))
+for _overload in _MADE_OF_OPS:
+    composition(_overload)(
+        functools.partial(getattr(torch.ops.aten, _overload).default.redispatch, _CPU)
+    )
