@@ -92,7 +92,7 @@ def test_check_ends_with_one_for_a_worsened_line(
         monkeypatch.setattr(sys, "argv", ["conformance", *arguments, "--check", str(wrong)])
         ends.append(command_line.main())
     assert ends == [1, 0]
-    step = "linalg.det float32 forward: H, was R: host: `linalg_lu_factor_ex`"
+    step = "linalg.det float32 forward: H, was R: host: `linalg_lu_factor_ex.out`"
     assert capsys.readouterr().out.splitlines()[0] == step
 
 

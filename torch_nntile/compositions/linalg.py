@@ -7,6 +7,9 @@ The host's kernels see dense blocks and would always factorise the transpose.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -14,64 +17,34 @@ from torch_nntile import versions
 from torch_nntile.compositions.formats import like_on_meta
 from torch_nntile.compositions.registry import composition, own_op
 
-_SHORT = {torch.float16: "Half", torch.bfloat16: "BFloat16"}
+_CPU = torch._C.DispatchKeySet(torch._C.DispatchKey.CPU)
 
 
-def _factorised(name: str, A: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # noqa: N803
-    """LU, pivots, diagonal of U, and the sign of the permutation."""
-    if A.dim() < 2:
-        raise RuntimeError(f"linalg.{name}: The input tensor A must have at least 2 dimensions.")
-    if A.shape[-1] != A.shape[-2]:
-        raise RuntimeError(
-            f"linalg.{name}: A must be batches of square matrices, but they are "
-            f"{A.shape[-2]} by {A.shape[-1]} matrices"
+def _as_on_cpu(name: str, writing: str) -> Callable[..., Any]:
+    """PyTorch's function for the CPU, with results of the device: it calls ops that write them."""
+    packet = getattr(torch.ops.aten, name)
+    op = getattr(packet, writing)
+    results = [argument.name for argument in op._schema.arguments if argument.is_out]
+
+    def call(*operands: Tensor, **options: Any) -> Any:
+        try:
+            like = like_on_meta(packet.default, operands, **options)
+        except Exception:  # the CPU has other words for it
+            packet.default(*(torch.empty_like(x, device="cpu") for x in operands), **options)
+            raise
+        made = (
+            torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device=operands[0].device)
+            for x in like
         )
-    transposed = A.is_contiguous() and not A.is_complex()
-    lu, pivots, _ = torch.linalg.lu_factor_ex(A.mT if transposed else A)
-    in_place = torch.arange(1, A.shape[-1] + 1, dtype=pivots.dtype, device=A.device)
-    swaps = (pivots != in_place).sum(-1)
-    return lu, pivots, lu.diagonal(0, -2, -1), (1 - 2 * (swaps % 2)).to(A.dtype)
+        return op.redispatch(_CPU, *operands, **options, **dict(zip(results, made, strict=True)))
+
+    return call
 
 
-def solve(
-    A: Tensor,  # noqa: N803
-    B: Tensor,  # noqa: N803
-    *,
-    left: bool = True,
-    check_errors: bool = False,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    transposed = A.is_contiguous() and not A.is_complex()
-    lu, pivots, info = torch.linalg.lu_factor_ex(A.mT if transposed else A)
-    if check_errors:
-        torch._linalg_check_errors(info, "torch.linalg.solve_ex", is_matrix=A.dim() == 2)
-    vector = B.dim() == 1 or (B.dim() == A.dim() - 1 and B.shape == A.shape[:-1])
-    right = B.unsqueeze(-1) if vector else B
-    result = torch.linalg.lu_solve(lu, pivots, right, left=left, adjoint=transposed)
-    if vector:
-        result = result.squeeze(-1)
-        if result.dim() > 1:  # one matrix, with its columns in a row
-            result = result.mT.contiguous().mT
-    return result, lu, pivots, info
-
-
+composition("_linalg_det")(_as_on_cpu("_linalg_det", "result"))
+composition("_linalg_slogdet")(_as_on_cpu("_linalg_slogdet", "sign"))
 if versions.SOLVE_MAY_TRANSPOSE:
-    composition("_linalg_solve_ex")(solve)
-
-
-@composition("_linalg_det")
-def det(A: Tensor) -> tuple[Tensor, Tensor, Tensor]:  # noqa: N803
-    lu, pivots, diagonal, sign = _factorised("det", A)
-    return diagonal.prod(-1) * sign, lu, pivots
-
-
-@composition("_linalg_slogdet")
-def slogdet(A: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # noqa: N803
-    if A.dtype in _SHORT:  # also where there is nothing to factorise
-        raise RuntimeError(
-            f"linalg.slogdet: Low precision dtypes not supported. Got {_SHORT[A.dtype]}"
-        )
-    lu, pivots, diagonal, sign = _factorised("slogdet", A)
-    return diagonal.sgn().prod(-1) * sign, diagonal.abs().log().sum(-1), lu, pivots
+    composition("_linalg_solve_ex")(_as_on_cpu("_linalg_solve_ex", "result"))
 
 
 @composition("_weight_int8pack_mm")
