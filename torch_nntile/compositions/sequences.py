@@ -29,24 +29,30 @@ def _weight_gradient(dgates: Tensor, y: Tensor, hx: Tensor, reverse: bool) -> Te
 
 
 def _by_steps(
-    formula: Callable[..., tuple[Tensor, ...]],
-    operands: Sequence[Tensor | None],
+    step: Callable[..., tuple[Tensor, ...]],
+    x: Tensor,
+    states: tuple[Tensor, ...],
+    reverse: bool,
+    others: Sequence[Tensor | None],
     grads: Sequence[Tensor | None],
 ) -> list[Tensor | None]:
-    """Gradients of gradients, by a formula that has them."""
-    given = [
-        (out, grad) for out, grad in zip(formula(*operands), grads, strict=True) if grad is not None
-    ]
+    """Gradients of x, `others` and the states, in this order, that have gradients themselves.
+
+    step: of the gates and the states, the next states. grads: of y, and of the last states that it lacks.
+    """
+    operands = (x, *others, *states)
+    steps = []
+    for gates in reversed(x) if reverse else x:
+        states = step(gates, *states)
+        steps.append(states[0])
+    outs = (torch.stack(steps[::-1] if reverse else steps), *states[1:])
+    given = [(out, grad) for out, grad in zip(outs, grads, strict=True) if grad is not None]
     wanted = [t for t in operands if t is not None and t.requires_grad]
     if not given or not wanted:
         return [None] * len(operands)
     outs, slopes = zip(*given, strict=True)
     found = iter(torch.autograd.grad(outs, wanted, slopes, create_graph=True, allow_unused=True))
     return [next(found) if t is not None and t.requires_grad else None for t in operands]
-
-
-def _stacked(steps: list[Tensor], reverse: bool) -> Tensor:
-    return torch.stack(steps[::-1] if reverse else steps)
 
 
 @own_op(
@@ -79,16 +85,12 @@ def _lstm_gradients(
     x, weight, hx, cx, y, cells, gates = ctx.saved_tensors
     if torch.is_grad_enabled():
 
-        def formula(x: Tensor, weight: Tensor, hx: Tensor, cx: Tensor) -> tuple[Tensor, ...]:
-            h, c, steps = hx, cx, []
-            for gates in reversed(x) if ctx.reverse else x:
-                i, f, g, o = (gates + h @ weight.t()).chunk(4, 1)
-                c = f.sigmoid() * c + i.sigmoid() * g.tanh()
-                h = o.sigmoid() * c.tanh()
-                steps.append(h)
-            return _stacked(steps, ctx.reverse), c
+        def step(gates: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, ...]:
+            i, f, g, o = (gates + h @ weight.t()).chunk(4, 1)
+            c = f.sigmoid() * c + i.sigmoid() * g.tanh()
+            return o.sigmoid() * c.tanh(), c
 
-        return *_by_steps(formula, (x, weight, hx, cx), (grad_y, grad_cy)), None
+        return *_by_steps(step, x, (hx, cx), ctx.reverse, (weight,), (grad_y, grad_cy)), None
     if grad_y is None and grad_cy is None:
         return None, None, None, None, None
     dx, dhx, dcx = torch.ops.nntile.lstm_sequence_backward(
@@ -129,19 +131,13 @@ def _gru_gradients(ctx: Any, grad_y: Tensor | None, _: Any) -> tuple[Tensor | No
         return None, None, None, None, None
     if torch.is_grad_enabled():
 
-        def formula(
-            x: Tensor, weight: Tensor, bias: Tensor | None, hx: Tensor
-        ) -> tuple[Tensor, ...]:
-            h, steps = hx, []
-            for gates in reversed(x) if ctx.reverse else x:
-                r, z, n = gates.chunk(3, 1)
-                of_r, of_z, of_n = F.linear(h, weight, bias).chunk(3, 1)
-                fresh = (n + (r + of_r).sigmoid() * of_n).tanh()
-                h = fresh + (z + of_z).sigmoid() * (h - fresh)
-                steps.append(h)
-            return (_stacked(steps, ctx.reverse),)
+        def step(gates: Tensor, h: Tensor) -> tuple[Tensor, ...]:
+            r, z, n = gates.chunk(3, 1)
+            of_r, of_z, of_n = F.linear(h, weight, bias).chunk(3, 1)
+            fresh = (n + (r + of_r).sigmoid() * of_n).tanh()
+            return (fresh + (z + of_z).sigmoid() * (h - fresh),)
 
-        return *_by_steps(formula, (x, weight, bias, hx), (grad_y,)), None
+        return *_by_steps(step, x, (hx,), ctx.reverse, (weight, bias), (grad_y,)), None
     dx, dadded, dhx = torch.ops.nntile.gru_sequence_backward(
         grad_y, weight, hx, y, kept, ctx.reverse
     )
@@ -178,15 +174,11 @@ def _rnn_gradients(ctx: Any, grad_y: Tensor) -> tuple[Tensor | None, ...]:
     x, weight, hx, y = ctx.saved_tensors
     if torch.is_grad_enabled():
 
-        def formula(x: Tensor, weight: Tensor, hx: Tensor) -> tuple[Tensor, ...]:
-            h, steps = hx, []
-            for gates in reversed(x) if ctx.reverse else x:
-                h = gates + h @ weight.t()
-                h = h.relu() if ctx.nonlinearity else h.tanh()
-                steps.append(h)
-            return (_stacked(steps, ctx.reverse),)
+        def step(gates: Tensor, h: Tensor) -> tuple[Tensor, ...]:
+            h = gates + h @ weight.t()
+            return (h.relu() if ctx.nonlinearity else h.tanh(),)
 
-        return *_by_steps(formula, (x, weight, hx), (grad_y,)), None, None
+        return *_by_steps(step, x, (hx,), ctx.reverse, (weight,), (grad_y,)), None, None
     dx, dhx = torch.ops.nntile.rnn_sequence_backward(
         grad_y, weight, y, ctx.reverse, ctx.nonlinearity
     )
