@@ -13,7 +13,6 @@
 #include "contract/address_space.h"
 #include "contract/device.h"
 #include "contract/errors.h"
-#include "contract/versions.h"
 #include "device/rng.h"
 #include "device/steps.h"
 #include "host/fallback.h"
@@ -26,8 +25,6 @@
 #include "shapes/structured.h"
 
 using namespace torch_nntile;
-
-const char* nntile_stub_torch_version(void) { return TORCH_VERSION; }
 
 nntile_record* nntile_stub_record(void) {
     nntile_record* found = nullptr;

@@ -65,9 +65,6 @@ typedef enum nntile_stub_habit_flag {
  * Flags of the functional form hold for all; a layout for forms that make a result. */
 int nntile_stub_habit(const char* name, const char* overload);
 
-/** Version of PyTorch that the stub was built for, "2.13.0". */
-const char* nntile_stub_torch_version(void);
-
 /** The recorder of all tensors of the device; lives as long as the process. */
 nntile_record* nntile_stub_record(void);
 
