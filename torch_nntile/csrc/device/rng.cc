@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "device/rng.h"
 
+#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Utils.h>
 #include <ATen/core/Generator.h>
 #include <ATen/ops/empty.h>
@@ -65,6 +66,10 @@ int64_t draws_outside() { return outside; }
 Draw draw_for_host(const std::optional<at::Generator>& given, int64_t numel) {
     ++outside;
     return draw(given, numel);
+}
+
+at::Generator host_generator(const Draw& draw) {
+    return at::detail::createCPUGenerator(draw.seed ^ (draw.offset * 0x9e3779b97f4a7c15u));
 }
 
 Draw draw(const std::optional<at::Generator>& given, int64_t numel) {

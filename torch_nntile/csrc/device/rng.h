@@ -17,6 +17,8 @@ struct Draw {
 Draw draw(const std::optional<at::Generator>& generator, int64_t numel);
 // For a function on the host, whose seed is no number of the graph.
 Draw draw_for_host(const std::optional<at::Generator>& generator, int64_t numel);
+// A generator of the CPU that starts there.
+at::Generator host_generator(const Draw& draw);
 // Draws up to now that no replay of a captured graph can repeat: for the host, and of generators of
 // the user's own.
 int64_t draws_outside();

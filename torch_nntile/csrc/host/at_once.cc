@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // PyTorch's CPU kernel in the thread of the caller, on copies of the operands, whatever their kind:
 // dense, nested, sparse (COO and compressed), quantised.
-#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/SparseCsrTensorUtils.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/native/SparseTensorUtils.h>
@@ -128,9 +127,7 @@ void replace_generator(const FallbackOp& op, torch::jit::Stack& arguments) {
     if (op.generator < 0) return;
     const auto given = arguments[op.generator].toOptional<at::Generator>();
     if (given && given->device().type() != device_type) return;
-    const Draw d = draw_for_host(given, 1);
-    arguments[op.generator] =
-        at::detail::createCPUGenerator(d.seed ^ (d.offset * 0x9e3779b97f4a7c15u));
+    arguments[op.generator] = host_generator(draw_for_host(given, 1));
 }
 
 // What the op has written goes back into the tensors of the device.

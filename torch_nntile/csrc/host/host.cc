@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // An op without a row as a node of the graph: PyTorch's CPU kernel on the dense blocks that a task
 // gets. The call is kept with Meta tensors in the place of its tensors; they say sizes and dtypes.
-#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/MemoryOverlap.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/grad_mode.h>
@@ -110,10 +109,7 @@ torch::jit::Stack with_blocks(const KeptCall& call, int64_t rows, void* const* d
             return on_block(call, t, batched, rows, to);
         }));
     }
-    if (call.generator >= 0) {
-        const uint64_t seed = call.random.seed ^ (call.random.offset * 0x9e3779b97f4a7c15u);
-        stack[call.generator] = at::detail::createCPUGenerator(seed);
-    }
+    if (call.generator >= 0) stack[call.generator] = host_generator(call.random);
     *results = out;
     return stack;
 }
