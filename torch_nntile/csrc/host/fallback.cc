@@ -42,9 +42,9 @@ FallbackOp& known_op(const OperatorHandle& op) {
         if (auto it = k.ops.find(name); it != k.ops.end()) return *it->second;
     }
     std::unique_lock lock(k.mutex);
-    auto& slot = k.ops[name];
-    if (!slot) slot = std::make_unique<FallbackOp>(op);
-    return *slot;
+    auto& op_of_name = k.ops[name];
+    if (!op_of_name) op_of_name = std::make_unique<FallbackOp>(op);
+    return *op_of_name;
 }
 
 bool is_tensor(c10::TypePtr type) {

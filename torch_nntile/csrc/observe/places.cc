@@ -47,23 +47,23 @@ thread_local uint32_t module_now = 0;
 
 // What this thread has seen lately, so that a call needs no lock.
 struct Seen {
-    static constexpr size_t slots = 2048;
-    std::array<uintptr_t, slots> key;
-    std::array<uint32_t, slots> value;
-    static size_t slot(uintptr_t key) { return (key >> 1 ^ key >> 12) % slots; }
+    static constexpr size_t size = 2048;
+    std::array<uintptr_t, size> key;
+    std::array<uint32_t, size> value;
+    static size_t index_of(uintptr_t key) { return (key >> 1 ^ key >> 12) % size; }
 };
 thread_local constinit Seen seen{};
 
 uint32_t look_up(uintptr_t key) {
-    const size_t slot = Seen::slot(key);
-    if (seen.key[slot] == key) [[likely]]
-        return seen.value[slot];
+    const size_t k = Seen::index_of(key);
+    if (seen.key[k] == key) [[likely]]
+        return seen.value[k];
     Tables& t = tables();
     std::lock_guard lock(t.mutex);
     const auto at = t.known.find(key);
     if (at == t.known.end()) return unknown;
-    seen.key[slot] = key;
-    return seen.value[slot] = at->second;
+    seen.key[k] = key;
+    return seen.value[k] = at->second;
 }
 
 bool is_users(const Tables& t, const std::string& file) {
@@ -127,7 +127,7 @@ uint32_t line_now() {
     return unknown;
 }
 
-// Forward ops, by what autograd calls their node. An old one is lost when its slot is taken.
+// Forward ops, by what autograd calls their node. An old one is lost to a new one in its place.
 struct Forward {
     std::atomic<uint64_t> node{0};
     std::atomic<PlaceNumber> place{0};
