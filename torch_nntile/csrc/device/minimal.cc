@@ -112,6 +112,22 @@ Tensor& set_nothing(Tensor& self) {
     return set_storage_offset(self, at::empty({0}, self.options()).storage(), 0, {0}, {});
 }
 
+// Between the device and tensors of the host, of which both may be conjugate or negative views.
+Tensor read(const Tensor& t) {
+    Tensor host = at::empty(t.sizes(), t.options().device(at::kCPU));
+    read_to_host(t, host);
+    host._set_conj(t.is_conj());
+    host._set_neg(t.is_neg());
+    return host;
+}
+
+void write(const Tensor& target, const Tensor& host) {
+    Tensor plain = host.to(target.scalar_type()).resolve_conj().resolve_neg();
+    if (target.is_conj()) plain = plain.conj_physical();
+    if (target.is_neg()) plain = plain.neg();
+    write_from_host(target, plain.contiguous());
+}
+
 // Neither libnntile_c nor the bytes on the host know the conjugate and negative bits of a view: the
 // plain bytes are copied, then what differs is made explicit.
 void copy_bits(const Tensor& self, const Tensor& target) {
@@ -119,17 +135,8 @@ void copy_bits(const Tensor& self, const Tensor& target) {
     const bool native = dtype_of(self.scalar_type()) && dtype_of(target.scalar_type());
     const bool explicit_bits =
         self.is_conj() != target.is_conj() || self.is_neg() != target.is_neg();
-    if ((casts && !native) ||
-        (explicit_bits && casts)) {  // by way of the host, which knows complex numbers
-        Tensor host = at::empty(self.sizes(), self.options().device(at::kCPU));
-        read_to_host(self, host);
-        host._set_conj(self.is_conj());
-        host._set_neg(self.is_neg());
-        host = host.to(target.scalar_type()).resolve_conj().resolve_neg();
-        if (target.is_conj()) host = host.conj_physical();
-        write_from_host(target, target.is_neg() ? host.neg() : host.contiguous());
-        return;
-    }
+    if (casts && (!native || explicit_bits))  // by way of the host, which knows complex numbers
+        return write(target, read(self));
     copy_on_device(self, target);
     if (!explicit_bits) return;
     Tensor plain = target.detach();
@@ -162,10 +169,7 @@ Tensor copy_from(const Tensor& self, const Tensor& target, bool /*non_blocking*/
         copy_bits(source, target);
     } else if (ours(target)) {
         TORCH_CHECK(self.is_cpu(), "nntile: cannot copy from a tensor on ", self.device());
-        Tensor host = source.to(target.scalar_type()).resolve_conj().resolve_neg().contiguous();
-        if (target.is_conj()) host = host.conj_physical();
-        if (target.is_neg()) host = host.neg();
-        write_from_host(target, host);
+        write(target, source);
     } else {
         TORCH_CHECK(target.is_cpu(), "nntile: cannot copy to a tensor on ", target.device());
         if (self.requires_grad() && self.is_leaf() && !at::GradMode::is_enabled())
@@ -174,12 +178,8 @@ Tensor copy_from(const Tensor& self, const Tensor& target, bool /*non_blocking*/
         const bool direct = self.scalar_type() == target.scalar_type() && target.is_contiguous() &&
                             !self.is_conj() && !self.is_neg() && !target.is_conj() &&
                             !target.is_neg();
-        if (!direct) host = at::empty(source.sizes(), self.options().device(at::kCPU));
-        read_to_host(source, host);
-        if (direct) return target;
-        host._set_conj(self.is_conj());
-        host._set_neg(self.is_neg());
-        Tensor(target).copy_(host);
+        if (direct) read_to_host(source, host);
+        else host.copy_(read(source));
     }
     return target;
 }
@@ -193,11 +193,7 @@ Tensor copy_from_and_resize(const Tensor& self, const Tensor& target) {
 at::Scalar local_scalar_dense(const Tensor& self) {
     TORCH_CHECK(self.numel() == 1, "a Tensor with ", self.numel(),
                 " elements cannot be converted to Scalar");
-    Tensor host = at::empty({}, self.options().device(at::kCPU));
-    read_to_host(self, host);
-    host._set_conj(self.is_conj());
-    host._set_neg(self.is_neg());
-    return host.item();
+    return read(self).item();
 }
 
 // A storage lives as long as a task needs it, whatever the stream.
