@@ -6,7 +6,6 @@ Shapes, layouts and errors are those that PyTorch's own functions of shapes say.
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -18,13 +17,6 @@ from torch_nntile.compositions.formats import like_on_meta, suggest_memory_forma
 from torch_nntile.compositions.registry import composition
 
 # ---- windows as columns
-
-
-@functools.lru_cache(maxsize=1024)
-def _shape_of(op: str, shape: torch.Size, dtype: torch.dtype, *settings: tuple[int, ...]) -> Any:
-    """Of the result; or PyTorch's error. Its function of shapes is a decomposition: a millisecond."""
-    function = getattr(torch.ops.aten, op).default
-    return function(torch.empty(shape, dtype=dtype, device="meta"), *settings).shape
 
 
 @composition("im2col")
@@ -40,7 +32,7 @@ def im2col(
     if min(padding) < 0:
         raise RuntimeError(f"padding should be non-negative, but got {padding}")
     settings = (tuple(x) for x in (kernel_size, dilation, padding, stride))
-    columns = _shape_of("im2col", self.shape, self.dtype, *settings)
+    columns = like_on_meta(torch.ops.aten.im2col.default, (self,), *settings).shape
     x = torch.nn.functional.pad(self, [padding[1], padding[1], padding[0], padding[0]])
     across, down = x.stride()[-2:]
     counts = [
@@ -63,7 +55,7 @@ def col2im(
 ) -> Tensor:
     """The transpose of im2col(): a sum for each element of a window, in the CPU's order."""
     settings = (tuple(x) for x in (output_size, kernel_size, dilation, padding, stride))
-    image = _shape_of("col2im", self.shape, self.dtype, *settings)
+    image = like_on_meta(torch.ops.aten.col2im.default, (self,), *settings).shape
     (height, width), (down, right) = output_size, padding
     padded = [height + 2 * down, width + 2 * right]
     counts = [
