@@ -168,6 +168,7 @@ def test_an_unknown_setting_is_named_once() -> None:
     assert "NNTILE_MODE" in done.stderr and "NNTILE_MEMROY" in done.stderr
 
 
+@pytest.mark.skipif(os.environ.get("STARPU_NCUDA", "0") != "0", reason="there are GPUs")
 def test_cuda_workers_of_the_environment() -> None:
     """One error, and no warning about the host before it."""
     done = python(
