@@ -808,8 +808,8 @@ TEST(test_sort) {
             compare("topk", sizes, {&x, &few, &few_places}, 2,
                     {integer(random_int(0, 1)), integer(random_int(0, 1))}, 0);
             sizes[size_t(k)] = 1;
-            compare("kthvalue", sizes, {&x, &few, &few_places}, 2,
-                    {integer(random_int(1, length))}, 0);
+            compare("kthvalue", sizes, {&x, &few, &few_places}, 2, {integer(random_int(1, length))},
+                    0);
         }
         sizes[size_t(k)] = length;
         Tensor sequence(dtype, sizes, any_lie(), {k}), value(dtype, sizes, any_lie(), {d});

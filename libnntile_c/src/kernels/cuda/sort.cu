@@ -27,10 +27,8 @@ __global__ void sort_rows(const __grid_constant__ RowJob<3> job, bool descending
             const T own = shared[j];
             int64_t place = 0;
             for (int64_t i = 0; i < job.d; ++i) {
-                const bool sooner =
-                    descending ? before(own, shared[i]) : before(shared[i], own);
-                const bool later =
-                    descending ? before(shared[i], own) : before(own, shared[i]);
+                const bool sooner = descending ? before(own, shared[i]) : before(shared[i], own);
+                const bool later = descending ? before(shared[i], own) : before(own, shared[i]);
                 place += sooner || (!later && i < j);
             }
             row.set(1, place, own);
@@ -41,10 +39,10 @@ __global__ void sort_rows(const __grid_constant__ RowJob<3> job, bool descending
 
 // The first k of each row, or the k-th alone.
 struct FirstJob {
-    Job<3> rows;              // x, y, places; without the last dims, k and d
-    int64_t k = 0, d = 0;     // d: elements of a row
-    int64_t step[3] = {};     // of d, k, k
-    int64_t kth = -1;         // not -1: this one alone
+    Job<3> rows;           // x, y, places; without the last dims, k and d
+    int64_t k = 0, d = 0;  // d: elements of a row
+    int64_t step[3] = {};  // of d, k, k
+    int64_t kth = -1;      // not -1: this one alone
     bool largest = false, sorted = false;
     void* keys = nullptr;
 };
@@ -152,13 +150,13 @@ static int start_first(const Args& args, const CudaPlace* place, FirstJob job) {
     for (size_t b = 0; b < 3; ++b) job.step[b] = args.blocks[b].strides[b == 0 ? d : k];
     job.keys = place->scratch;
     return start_by_type(args, [&]<class T>(T) {
-        const auto most = static_cast<int64_t>(CudaPlace::scratch_bytes / sizeof(Key<T>)) /
-                          (job.d + 1);
+        const auto most =
+            static_cast<int64_t>(CudaPlace::scratch_bytes / sizeof(Key<T>)) / (job.d + 1);
         for (int64_t begin = 0; begin < job.rows.count; begin += most) {
             const int64_t end = std::min(begin + most, job.rows.count);
             const Grid grid = grid_of(end - begin);
-            if (const cudaError_t error = launch<first_of_rows<T>>(
-                    grid.blocks, grid.threads, 0, place->stream, job, begin, end))
+            if (const cudaError_t error = launch<first_of_rows<T>>(grid.blocks, grid.threads, 0,
+                                                                   place->stream, job, begin, end))
                 return error;
         }
         return cudaSuccess;
