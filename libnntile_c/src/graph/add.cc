@@ -34,6 +34,17 @@ Layout target_of(const Graph& graph, const Node& node) {
     return {graph.value(data_of(node)).sizes, attr("strides").ints, attr("offset").i};
 }
 
+void Graph::clear() {
+    constexpr size_t small = 512;
+    if (values.capacity() > small) {
+        *this = {};
+        return;
+    }
+    const auto clear_all = [](auto&... lists) { (lists.clear(), ...); };
+    clear_all(values, nodes, views, scalars, inputs, outputs, marks, where, hosts, known_views_);
+    place = 0;
+}
+
 void Graph::check_value(uint32_t v, std::string_view op) const {
     check(v < values.size(), Status::not_found, op, ": no value %", v, "; the graph has ",
           values.size());

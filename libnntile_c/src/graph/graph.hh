@@ -145,6 +145,7 @@ public:
     // count.
     Hash hash() const;
     void forget_known_views() { known_views_.clear(); }  // after a pass has renumbered values
+    void clear();  // the memory of a small one serves the next
 
     std::vector<Value> values;
     std::vector<Node> nodes;

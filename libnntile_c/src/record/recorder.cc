@@ -106,6 +106,7 @@ void Recorder::op(const OpRow& row, std::span<const Operand> operands, size_t n_
     const auto outputs = operands.subspan(n_inputs);
 
     std::vector<Type> wanted;
+    wanted.reserve(outputs.size());
     for (const Operand& o : outputs) wanted.push_back({o.dtype, Dims(o.sizes), false});
     SmallVector<uint32_t, 6> inputs;
     for (size_t k = 0; k < n_inputs; ++k) {

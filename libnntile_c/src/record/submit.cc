@@ -105,7 +105,7 @@ void Recorder::drop_graph() {
     for (Holder& h : holders_)
         if (h.buffer) h.buffer->holder.store(-1, std::memory_order_release);
     holders_.clear();
-    graph_ = {};
+    graph_.clear();
     calls_.clear();
     host_data_.clear();
     last_writes_.clear();
