@@ -36,13 +36,21 @@ Layout target_of(const Graph& graph, const Node& node) {
 
 void Graph::clear() {
     constexpr size_t small = 512;
-    if (values.capacity() > small) {
-        *this = {};
-        return;
+    Graph next;
+    const auto keep = [](auto& list, auto& of_next) {
+        list.clear();
+        of_next.swap(list);
+    };
+    if (values.capacity() <= small) {
+        keep(values, next.values);
+        keep(nodes, next.nodes);
+        keep(views, next.views);
+        keep(scalars, next.scalars);
+        keep(inputs, next.inputs);
+        keep(outputs, next.outputs);
+        keep(where, next.where);
     }
-    const auto clear_all = [](auto&... lists) { (lists.clear(), ...); };
-    clear_all(values, nodes, views, scalars, inputs, outputs, marks, where, hosts, known_views_);
-    place = 0;
+    *this = std::move(next);
 }
 
 void Graph::check_value(uint32_t v, std::string_view op) const {
