@@ -1,10 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Sums of rows of a table that lie anywhere in it: the loops behind embedding_bag.
+// Sums of rows of a table that lie anywhere in it: what the two sides of embedding_bag share, and
+// the CPU's loops.
 #pragma once
 
 #include "kernels/isa.hh"
 
 namespace nntile::kernels {
+
+enum { mode_sum, mode_mean, mode_max };
+enum { dim_offsets, dim_bags, dim_indices, dim_e, dim_v };
+
+// Whether bag k of n indices may begin there. Offsets are sorted, from 0 on.
+NNTILE_FN inline bool begins_bag(int64_t offset, int64_t k, int64_t before, int64_t n) {
+    return offset >= before && offset <= n && (k > 0 || offset == 0);
+}
 
 // Strides are in elements. Rows are contiguous; indices are within the table.
 struct BagRows {

@@ -9,9 +9,6 @@
 namespace nntile::kernels {
 namespace {
 
-enum { mode_sum, mode_mean, mode_max };
-enum { dim_offsets, dim_bags, dim_indices, dim_e, dim_v };
-
 int64_t integer_at(const Block& block, int dim, int64_t at) {
     int64_t value;
     loader(block.dtype, compute_i64)(block.data + at * block.strides[dim] * size_of(block.dtype),
@@ -26,7 +23,7 @@ int check_offsets(const Args& args, const Block& offsets) {
     int64_t before = 0;
     for (int64_t k = 0; k < args.sizes[dim_offsets]; ++k) {
         const int64_t offset = integer_at(offsets, dim_offsets, k);
-        if (offset < before || offset > n || (k == 0 && offset != 0))
+        if (!begins_bag(offset, k, before, n))
             return refuse(args, {Refusal::offset, k, n, offset, before});
         before = offset;
     }

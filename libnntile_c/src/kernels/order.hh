@@ -22,10 +22,19 @@ NNTILE_FN bool before(T a, T b) {  // in ascending order; nan is the largest
 struct Sooner {
     bool largest;
     template <class T>
+    NNTILE_FN bool operator()(T a, T b) const {
+        return largest ? before(b, a) : before(a, b);
+    }
+    template <class T>
     NNTILE_FN bool operator()(const Key<T>& a, const Key<T>& b) const {
-        return largest ? before(b.value, a.value) : before(a.value, b.value);
+        return (*this)(a.value, b.value);
     }
 };
+// Whether topk keeps the first k of n in a heap, as PyTorch does.
+NNTILE_FN inline bool keeps_heap(int64_t k, int64_t n) {
+    constexpr int64_t few = 64;
+    return k * few <= n;
+}
 
 template <class T>
 NNTILE_FN void swap_keys(Key<T>& a, Key<T>& b) {

@@ -159,7 +159,6 @@ int sort_of(const Args& args) {
 template <class T>
 int topk_of(const Args& args) {
     const bool largest = args.params[0].i, sorted = args.params[1].i;
-    const auto sooner = [largest](T a, T b) { return largest ? before(b, a) : before(a, b); };
     const Sooner first{largest};
     const auto select = by_keys<T>([=](Key<T>* keys, int64_t k, int64_t d) {
         std::nth_element(keys, keys + k - 1, keys + d, first);
@@ -176,10 +175,10 @@ int topk_of(const Args& args) {
             const int64_t end = std::min(at + many, d);
             const T worst = heap[0].value;
             int32_t some = 0;
-            for (int64_t j = at; j < end; ++j) some |= sooner(values[j], worst) ? 1 : 0;
+            for (int64_t j = at; j < end; ++j) some |= first(values[j], worst) ? 1 : 0;
             if (!some) continue;
             for (int64_t j = at; j < end; ++j) {
-                if (!sooner(values[j], heap[0].value)) continue;
+                if (!first(values[j], heap[0].value)) continue;
                 heap[k] = {values[j], j};
                 std::pop_heap(heap, heap + k + 1, first);
             }
@@ -191,9 +190,8 @@ int topk_of(const Args& args) {
         }
         return values;
     };
-    constexpr int64_t few = 64;
     const size_t rank = args.sizes.size();
-    if (args.sizes[rank - 2] * few <= args.sizes[rank - 1])
+    if (keeps_heap(args.sizes[rank - 2], args.sizes[rank - 1]))
         return first_of_rows<T>(args, keep_first);
     return first_of_rows<T>(args, select);
 }

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Sums, means and maxima of bags of rows of a table: a block takes a bag and some elements of its
 // rows, a thread an element. The dims are offsets, bags, indices, e (a row) and v (the table).
+#include "kernels/bags.hh"
 #include "kernels/cuda/rows.hh"
 
 namespace nntile::kernels::cuda {
-
-enum { mode_sum, mode_mean, mode_max };
-enum { dim_offsets, dim_bags, dim_indices, dim_e, dim_v };
 
 struct BagJob {
     JobBlock offsets, indices, table, weights, y, largest;  // strides: by dim
@@ -32,7 +30,7 @@ __global__ void check_offsets(const __grid_constant__ BagJob job) {
             return load_as<int64_t>(job.offsets, of * job.offsets.strides[dim_offsets]);
         };
         const int64_t offset = at(k), before = k == 0 ? 0 : at(k - 1);
-        if (offset < before || offset > job.n || (k == 0 && offset != 0))
+        if (!begins_bag(offset, k, before, job.n))
             refuse_at(job.refused, {Refusal::offset, k, job.n, offset, before});
     }
 }

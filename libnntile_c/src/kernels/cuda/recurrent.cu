@@ -174,6 +174,18 @@ static Matrix of_cell(const Args& args, size_t k, size_t last) {
     return b.data ? Matrix{b.data, b.dtype, b.strides[0], b.strides[last]} : Matrix{};
 }
 
+// x, added, the state before, x_bias?, added_bias? -> the hidden state, ..
+static StepJob forward_cell(const Args& args) {
+    StepJob job;
+    job.x = of_cell(args, 0, cell_gates);
+    job.added = of_cell(args, 1, cell_gates);
+    job.before = of_cell(args, 2, cell_state);
+    job.x_bias = of_cell(args, 3, cell_gates);
+    job.added_bias = of_cell(args, 4, cell_gates);
+    job.hidden = of_cell(args, 5, cell_state);
+    return job;
+}
+
 // typed: an operand whose dtype says that of the arithmetic.
 template <class Formula>
 static int start_cell(const Args& args, const CudaPlace* place, const Block& typed, StepJob job) {
@@ -332,13 +344,7 @@ using namespace cuda;
 
 // x, added, cx, x_bias?, added_bias? -> hy, cy, gates
 NNTILE_CUDA_KERNEL(lstm_cell) {
-    StepJob job;
-    job.x = of_cell(args, 0, cell_gates);
-    job.added = of_cell(args, 1, cell_gates);
-    job.before = of_cell(args, 2, cell_state);
-    job.x_bias = of_cell(args, 3, cell_gates);
-    job.added_bias = of_cell(args, 4, cell_gates);
-    job.hidden = of_cell(args, 5, cell_state);
+    StepJob job = forward_cell(args);
     job.cell = of_cell(args, 6, cell_state);
     job.kept = of_cell(args, 7, cell_gates);
     return start_cell<Lstm>(args, place, args.blocks[0], job);
@@ -359,13 +365,7 @@ NNTILE_CUDA_KERNEL(lstm_cell_backward) {
 
 // x, added, hx, x_bias?, added_bias? -> hy, kept
 NNTILE_CUDA_KERNEL(gru_cell) {
-    StepJob job;
-    job.x = of_cell(args, 0, cell_gates);
-    job.added = of_cell(args, 1, cell_gates);
-    job.before = of_cell(args, 2, cell_state);
-    job.x_bias = of_cell(args, 3, cell_gates);
-    job.added_bias = of_cell(args, 4, cell_gates);
-    job.hidden = of_cell(args, 5, cell_state);
+    StepJob job = forward_cell(args);
     job.kept = of_cell(args, 6, cell_kept);
     job.keeps_state = true;
     return start_cell<Gru>(args, place, args.blocks[0], job);

@@ -39,91 +39,76 @@ __global__ void sort_rows(const __grid_constant__ RowJob<3> job, bool descending
 
 // The first k of each row, or the k-th alone.
 struct FirstJob {
-    Job<3> rows;           // x, y, places; without the last dims, k and d
-    int64_t k = 0, d = 0;  // d: elements of a row
-    int64_t step[3] = {};  // of d, k, k
-    int64_t kth = -1;      // not -1: this one alone
+    RowJob<3> of;  // x, y, places: a row of x has d elements, the others have k
+    int64_t k = 0;
+    int64_t kth = -1;  // not -1: this one alone
     bool largest = false, sorted = false;
     void* keys = nullptr;
 };
 
 // As topk_of() in sort.cc.
-template <class T, class Read>
-__device__ void take_first(const FirstJob& job, Key<T>* keys, Read&& read) {
-    constexpr int64_t few = 64;
+template <class T>
+__device__ void take_first(const FirstJob& job, const Row<3>& row, Key<T>* keys) {
+    const int64_t k = job.k, d = job.of.d;
     const Sooner first{job.largest};
-    if (job.k * few > job.d) {
-        for (int64_t j = 0; j < job.d; ++j) keys[j] = {read(j), j};
-        std::nth_element(keys, keys + job.k - 1, keys + job.d, first);
-        for (int64_t j = 1; job.sorted && j < job.k - 1; ++j) {
-            const Key<T> own = keys[j];
-            int64_t at = j;
-            for (; at > 0 && first(own, keys[at - 1]); --at) keys[at] = keys[at - 1];
-            keys[at] = own;
+    const bool heap = keeps_heap(k, d);
+    for (int64_t j = 0; j < (heap ? k : d); ++j) keys[j] = {row.get<T>(0, j), j};
+    if (heap) {
+        std::make_heap(keys, keys + k, first);
+        for (int64_t j = k; j < d; ++j) {
+            keys[k] = {row.get<T>(0, j), j};
+            if (first(keys[k], keys[0])) std::pop_heap(keys, keys + k + 1, first);
         }
+        std::sort_heap(keys, keys + k, first);
         return;
     }
-    for (int64_t j = 0; j < job.k; ++j) keys[j] = {read(j), j};
-    std::make_heap(keys, keys + job.k, first);
-    for (int64_t j = job.k; j < job.d; ++j) {
-        keys[job.k] = {read(j), j};
-        if (first(keys[job.k], keys[0])) std::pop_heap(keys, keys + job.k + 1, first);
+    std::nth_element(keys, keys + k - 1, keys + d, first);
+    // So few are sorted in this way by std::sort()
+    for (int64_t j = 1; job.sorted && j < k - 1; ++j) {
+        const Key<T> own = keys[j];
+        int64_t at = j;
+        for (; at > 0 && first(own, keys[at - 1]); --at) keys[at] = keys[at - 1];
+        keys[at] = own;
     }
-    std::sort_heap(keys, keys + job.k, first);
 }
 
 template <class T>
 __global__ void first_of_rows(const __grid_constant__ FirstJob job, int64_t begin, int64_t end) {
-    const int64_t all = int64_t{gridDim.x} * blockDim.x;
-    const auto& blocks = job.rows.blocks;
+    const int64_t all = int64_t{gridDim.x} * blockDim.x, d = job.of.d;
     for (int64_t number = begin + int64_t{blockIdx.x} * blockDim.x + threadIdx.x; number < end;
          number += all) {
-        int64_t rest = number, at[3] = {};
-        for (int d = job.rows.dims; d-- > 0;) {
-            const int64_t place = take_place(rest, job.rows.sizes[d]);
-            for (int b = 0; b < 3; ++b) at[b] += place * blocks[b].strides[d];
-        }
-        Key<T>* keys = static_cast<Key<T>*>(job.keys) + (number - begin) * (job.d + 1);
-        const auto read = [&](int64_t j) { return load_as<T>(blocks[0], at[0] + j * job.step[0]); };
+        const Row<3> row(job.of, number);
+        Key<T>* keys = static_cast<Key<T>*>(job.keys) + (number - begin) * (d + 1);
         if (job.kth < 0) {
-            take_first<T>(job, keys, read);
+            take_first<T>(job, row, keys);
         } else {
-            for (int64_t j = 0; j < job.d; ++j) keys[j] = {read(j), j};
-            select_kth(keys, job.kth, job.d);
+            for (int64_t j = 0; j < d; ++j) keys[j] = {row.get<T>(0, j), j};
+            select_kth(keys, job.kth, d);
             keys[0] = keys[job.kth];
         }
         for (int64_t j = 0; j < job.k; ++j) {
-            store_as(blocks[1], at[1] + j * job.step[1], keys[j].value);
-            store_as(blocks[2], at[2] + j * job.step[2], keys[j].place);
+            row.set(1, j, keys[j].value);
+            row.set(2, j, keys[j].place);
         }
     }
 }
 
-struct SearchJob {
-    Job<3> points;  // sequence, x, y
-    int64_t n = 0, step = 0;
-    bool right = false;
-};
+// Sequence, x, y: of a row of the first x is one number, and y its place.
 template <class T>
-__global__ void search_sorted(const __grid_constant__ SearchJob job) {
+__global__ void search_sorted(const __grid_constant__ RowJob<3> job, bool right) {
     const int64_t all = int64_t{gridDim.x} * blockDim.x;
-    const auto& blocks = job.points.blocks;
-    for (int64_t number = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; number < job.points.count;
+    for (int64_t number = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; number < job.rows.count;
          number += all) {
-        int64_t rest = number, at[3] = {};
-        for (int d = job.points.dims; d-- > 0;) {
-            const int64_t place = take_place(rest, job.points.sizes[d]);
-            for (int k = 0; k < 3; ++k) at[k] += place * blocks[k].strides[d];
-        }
-        const T value = load_as<T>(blocks[1], at[1]);
-        int64_t low = 0, high = job.n;
+        const Row<3> row(job, number);
+        const T value = row.get<T>(1);
+        int64_t low = 0, high = job.d;
         while (low < high) {
             const int64_t middle = low + (high - low) / 2;
-            const T other = load_as<T>(blocks[0], at[0] + middle * job.step);
-            if (job.right ? !before(value, other) : before(other, value)) low = middle + 1;
+            const T other = row.get<T>(0, middle);
+            if (right ? !before(value, other) : before(other, value)) low = middle + 1;
             else high = middle;
         }
-        store_as(blocks[2], at[2], low);
+        row.set(2, 0, low);
     }
 }
 
@@ -136,24 +121,34 @@ static int start_by_type(const Args& args, Start&& start) {
     }
 }
 
-static int start_first(const Args& args, const CudaPlace* place, FirstJob job) {
+// The last dims are k and d: x has the last one, the results have the one before.
+static bool make_first_job(RowJob<3>& job, const Args& args) {
     const size_t k = args.sizes.size() - 2, d = k + 1;
+    Dims of_x(std::span(args.blocks[0].strides, d + 1));
+    of_x[k] = of_x[d];
+    const Block blocks[] = {
+        {args.blocks[0].data, args.blocks[0].dtype, of_x.data()}, args.blocks[1], args.blocks[2]};
     Args rows = args;
-    rows.sizes = args.sizes.first(k);
-    job.k = args.sizes[k];
+    rows.sizes = args.sizes.first(d);
+    rows.blocks = blocks;
+    if (!make_row_job(job, rows, {0})) return false;
     job.d = args.sizes[d];
-    const auto sorts = job.sorted && job.k - 1 > few_keys;
-    if (args.numbers != 0 || job.d > longest_row_of_thread || sorts ||
-        !make_job(job.rows, rows, {0}))
+    return true;
+}
+
+static int start_first(const Args& args, const CudaPlace* place, FirstJob job) {
+    job.k = args.sizes[args.sizes.size() - 2];
+    const bool sorts = job.sorted && job.k - 1 > few_keys;
+    if (sorts || args.sizes.back() > longest_row_of_thread || !make_first_job(job.of, args))
         return not_on_device;
-    if (!place || job.rows.count == 0 || job.k == 0) return 0;
-    for (size_t b = 0; b < 3; ++b) job.step[b] = args.blocks[b].strides[b == 0 ? d : k];
+    const int64_t count = job.of.rows.count;
+    if (!place || count == 0 || job.k == 0) return 0;
     job.keys = place->scratch;
     return start_by_type(args, [&]<class T>(T) {
         const auto most =
-            static_cast<int64_t>(CudaPlace::scratch_bytes / sizeof(Key<T>)) / (job.d + 1);
-        for (int64_t begin = 0; begin < job.rows.count; begin += most) {
-            const int64_t end = std::min(begin + most, job.rows.count);
+            static_cast<int64_t>(CudaPlace::scratch_bytes / sizeof(Key<T>)) / (job.of.d + 1);
+        for (int64_t begin = 0; begin < count; begin += most) {
+            const int64_t end = std::min(begin + most, count);
             const Grid grid = grid_of(end - begin);
             if (const cudaError_t error = launch<first_of_rows<T>>(grid.blocks, grid.threads, 0,
                                                                    place->stream, job, begin, end))
@@ -179,19 +174,10 @@ NNTILE_CUDA_KERNEL(kthvalue) {
     return cuda::start_first(args, place, job);
 }
 
-// The last dims are k = d and d: x has the last one, the results have the one before.
 NNTILE_CUDA_KERNEL(sort) {
     using namespace cuda;
-    const size_t d = args.sizes.size() - 1;
-    Dims of_x(std::span(args.blocks[0].strides, d + 1));
-    of_x[d - 1] = of_x[d];
-    const Block blocks[] = {
-        {args.blocks[0].data, args.blocks[0].dtype, of_x.data()}, args.blocks[1], args.blocks[2]};
-    Args rows = args;
-    rows.sizes = args.sizes.first(d);
-    rows.blocks = blocks;
     RowJob<3> job;
-    if (args.sizes[d] > longest_row || !make_row_job(job, rows, {0})) return not_on_device;
+    if (args.sizes.back() > longest_row || !make_first_job(job, args)) return not_on_device;
     if (!place || job.rows.count == 0 || job.d == 0) return 0;
     const bool descending = args.params[0].i != 0;
     return start_by_type(args, [&]<class T>(T) {
@@ -203,22 +189,17 @@ NNTILE_CUDA_KERNEL(sort) {
 
 NNTILE_CUDA_KERNEL(searchsorted) {
     using namespace cuda;
-    const size_t n = args.sizes.size() - 1;
     const Block blocks[] = {args.blocks[0], args.blocks[1], args.blocks[3]};
-    Args points = args;
-    points.sizes = args.sizes.first(n);
-    points.blocks = blocks;
-    SearchJob job;
+    Args rows = args;
+    rows.blocks = blocks;
+    RowJob<3> job;
     // A sorter that leads out of its row is an error that cores say.
-    if (args.numbers != 0 || args.blocks[2].data || !make_job(job.points, points, {1}))
-        return not_on_device;
-    if (!place || job.points.count == 0) return 0;
-    job.n = args.sizes[n];
-    job.step = args.blocks[0].strides[n];
-    job.right = args.params[0].i != 0;
-    const Grid grid = grid_of(job.points.count);
+    if (args.blocks[2].data || !make_row_job(job, rows, {1})) return not_on_device;
+    if (!place || job.rows.count == 0) return 0;
+    const bool right = args.params[0].i != 0;
+    const Grid grid = grid_of(job.rows.count);
     return start_by_type(args, [&]<class T>(T) {
-        return launch<search_sorted<T>>(grid.blocks, grid.threads, 0, place->stream, job);
+        return launch<search_sorted<T>>(grid.blocks, grid.threads, 0, place->stream, job, right);
     });
 }
 
