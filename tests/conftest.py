@@ -52,6 +52,27 @@ def runtime() -> Iterator[None]:
     torch_nntile.shutdown_context()
 
 
+@pytest.fixture(autouse=True)
+def calls_are_new() -> None:
+    """Which small calls came often in other tests is of no account: they wait in graphs or not."""
+    if (memory := sys.modules.get("torch_nntile.memory")) is not None:
+        memory.empty_cache()
+
+
+@pytest.fixture
+def calls_wait(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Small calls are parts of graphs, however often they come: for tests of those graphs."""
+    import torch_nntile
+
+    monkeypatch.setenv("NNTILE_SMALL_CALLS", "-1")
+    torch_nntile.shutdown_context()
+    torch_nntile.init_context(ncpu=2)
+    yield
+    monkeypatch.undo()
+    torch_nntile.shutdown_context()
+    torch_nntile.init_context(ncpu=2)
+
+
 @pytest.fixture
 def rows_only() -> Iterator[None]:
     """Nothing may run on the host."""

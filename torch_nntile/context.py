@@ -18,6 +18,7 @@ Environment (the whole list; the first tensor on the device checks it, and raise
 | NNTILE_AUTOMATIC_CUTS | 0: axes that you do not cut stay whole | 1 |
 | NNTILE_FUSE | 0: do not fuse element-wise ops with each other or with products; the same bits | 1 |
 | NNTILE_WINDOWS | 0: in eager mode submit each call by itself | 1 |
+| NNTILE_SMALL_CALLS | how often a small call is made before it runs in your thread; -1: never | 32 |
 | NNTILE_PRINT | `passes`: print each lowered graph (one that becomes tasks) after each pass, on stderr | |
 | NNTILE_COST | file with constants of the cost module, written by `torch_nntile.calibrate` | built in |
 | NNTILE_DATA_DIR | cache of downloaded data sets | `~/.cache/torch_nntile` |

@@ -128,6 +128,8 @@ PlanExecutor::Entry& PlanExecutor::find(const graph::Graph& graph, const Hash& h
                 hash,
                 compiled->graph.nodes.size(),
                 std::move(compiled->tiling.automatic)};
+    for (Compiled::Kept& kept : entry.outputs)
+        if (!compiled->tiling.named) kept.names.clear();
     for (uint32_t v : compiled->inputs) {
         entry.inputs.push_back(compiled->graph.value(v).source);
         if (compiled->tiling.named) entry.names.push_back(compiled->tiling.values[v].names);
@@ -197,6 +199,56 @@ record::Executor::Result PlanExecutor::run(const graph::Graph& graph, const Hash
         else result.retiled_inputs.emplace_back(entry.outputs[k].source, outputs[k]);
     }
     return result;
+}
+
+class PlanExecutor::Small final : public record::SmallPlan {
+public:
+    Small(PlanExecutor& executor, const Compiled& compiled)
+        : executor_(executor),
+          plan_(compiled.plan),
+          outputs_(compiled.outputs),
+          places_(compiled.graph.where.size()),
+          copies_(static_cast<int64_t>(compiled.copies)) {
+        for (uint32_t v : compiled.inputs) inputs_.push_back(compiled.graph.value(v).source);
+        for (Compiled::Kept& kept : outputs_) kept.names.clear();  // they have none
+    }
+
+    bool run(std::span<graph::Stored* const> inputs, std::span<const kernels::Param> scalars,
+             Place place, std::span<graph::StoredRef> outputs) override {
+        SmallVector<runtime::Storage*, 8> in, out;
+        for (uint32_t i : inputs_) in.push_back(static_cast<runtime::Storage*>(inputs[i]));
+        for (size_t k = 0; k < outputs.size(); ++k) {
+            auto storage = outputs_[k].storage();
+            out.push_back(storage.get());
+            outputs[k] = std::move(storage);
+        }
+        if (!plan_->run_small(
+                {{in.data(), in.size()}, {out.data(), out.size()}, scalars, place, places_}))
+            return false;
+        ++executor_.graphs;
+        ++executor_.plan_hits;
+        executor_.tasks += static_cast<int64_t>(plan_->task_count());
+        executor_.copies += copies_;
+        return true;
+    }
+
+private:
+    PlanExecutor& executor_;
+    std::shared_ptr<runtime::Plan> plan_;
+    std::vector<uint32_t> inputs_;
+    std::vector<Compiled::Kept> outputs_;
+    size_t places_;
+    int64_t copies_;
+};
+
+std::shared_ptr<record::SmallPlan> PlanExecutor::small(const graph::Graph& graph,
+                                                       const graph::AxisCuts& cuts) {
+    runtime::ensure_started();  // says how large a task may be
+    const auto compiled = nntile::compile(graph, cuts);
+    const bool plain = compiled->host_calls == 0 && !compiled->tiling.named &&
+                       compiled->outputs.size() == graph.outputs.size() &&
+                       compiled->plan->is_small();
+    return plain ? std::make_shared<Small>(*this, *compiled) : nullptr;
 }
 
 graph::StoredRef PlanExecutor::write(DType dtype, std::span<const int64_t> sizes,

@@ -25,6 +25,8 @@ public:
     }
     Result run(const graph::Graph& graph, const Hash& hash, std::vector<record::HostCall>& calls,
                const graph::AxisCuts& cuts, bool& lowered, bool awaited) override;
+    std::shared_ptr<record::SmallPlan> small(const graph::Graph& graph,
+                                             const graph::AxisCuts& cuts) override;
     graph::StoredRef write(DType dtype, std::span<const int64_t> sizes, const void* host) override;
     void read(const graph::Stored& stored, void* host) override;
     bool read_view(const graph::Stored& stored, DType dtype, const Layout& view,
@@ -61,6 +63,7 @@ private:
         Entries entries;
         size_t tasks = 0;
     };
+    class Small;
     void put_first(Shelf& to, Shelf& from, Entries::iterator entry);
     void drop_last(Shelf& shelf);
     void bound();

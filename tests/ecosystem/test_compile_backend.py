@@ -74,6 +74,7 @@ class Noisy(nn.Module):
         return self.b(F.dropout(y * y, 0.3)), x.t()
 
 
+@pytest.mark.usefixtures("calls_wait")
 @pytest.mark.parametrize("captured", [False, True])
 @pytest.mark.parametrize("dynamic", [None, True])
 def test_a_replay_gives_the_same_bits(dynamic: bool | None, captured: bool) -> None:

@@ -123,6 +123,7 @@ def test_a_budget_beyond_the_machine() -> None:
     [
         ("NNTILE_RUNTIME_MODE", "Graph", "'eager' or 'graph'"),
         ("NNTILE_WINDOWS", "no", "0 or 1"),
+        ("NNTILE_SMALL_CALLS", "often", "a count of calls"),
         ("NNTILE_BLOCKING", "yes", "0 or 1"),
         ("NNTILE_CPU_FALLBACK", "never", "0 or 1"),
         ("NNTILE_PRINT", "graphs", "'passes'"),

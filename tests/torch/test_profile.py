@@ -49,7 +49,8 @@ def test_tasks_are_inside_of_the_block(profiled: Any) -> None:
     p = profiled
     assert p.tasks
     assert p.workers >= 1
-    assert all(0 <= t.worker < p.workers for t in p.tasks)
+    assert all(0 <= t.worker < len(p.worker_names) for t in p.tasks)
+    assert p.worker_names[p.workers :] in ([], ["your thread"])
     assert all(0 <= t.start <= t.end <= p.seconds for t in p.tasks)
     assert [t.start for t in p.tasks] == sorted(t.start for t in p.tasks)
     for worker, name in enumerate(p.worker_names):
@@ -57,7 +58,7 @@ def test_tasks_are_inside_of_the_block(profiled: Any) -> None:
             continue  # only a core runs one at a time
         own = [t for t in p.tasks if t.worker == worker]
         assert all(a.end <= b.start for a, b in pairwise(own))
-    busy = sum(t.seconds for t in p.tasks)
+    busy = sum(t.seconds for t in p.tasks if t.worker < p.workers)
     assert p.idle_seconds == pytest.approx(p.workers * p.seconds - busy)
 
 
@@ -253,7 +254,7 @@ def test_chrome_trace(profiled: Any, tmp_path: Path) -> None:
     names = {e["tid"]: e["args"]["name"] for e in events if e["name"] == "thread_name"}
     assert {e["tid"] for e in spans} <= set(names)
     assert names[0] == "worker 0"
-    assert [names[k] for k in range(profiled.workers)] == profiled.worker_names
+    assert [names[k] for k in range(len(profiled.worker_names))] == profiled.worker_names
     assert any(name.startswith("host: recording") for name in names.values())
     tasks = [e for e in spans if e["cat"] == "task"]
     longest = max(profiled.tasks, key=lambda t: t.seconds)
@@ -527,7 +528,7 @@ def test_page(profiled: Any, tmp_path: Path) -> None:
     bars, kinds = data["bars"], data["kinds"]
     assert {len(column) for column in bars.values()} == {len(profiled.tasks + profiled.calls)}
     assert data["rows"][0] == "worker 0"
-    assert data["rows"][: profiled.workers] == profiled.worker_names
+    assert data["rows"][: len(profiled.worker_names)] == profiled.worker_names
     tasks = [b for b, k in enumerate(bars["kind"]) if kinds[k]["class"] == "task"]
     assert len(tasks) == len(profiled.tasks)
     for b, task in zip(tasks, profiled.tasks, strict=True):

@@ -135,6 +135,7 @@ def test_large_results_are_not_held_back() -> None:
     assert x[-1].item() == 1
 
 
+@pytest.mark.usefixtures("calls_wait")
 def test_no_window_ends_within_a_composition() -> None:
     """Else what its calls hand to each other would be stored, however large it is."""
     x = torch.randn(4, 3, 5).to(DEVICE)
@@ -188,6 +189,7 @@ def test_what_a_composition_left_begins_soon() -> None:
     assert y.tolist() == [2.0] * 4
 
 
+@pytest.mark.usefixtures("calls_wait")
 def test_a_composition_that_fails_ends() -> None:
     x = torch.randn(4, 3, 5).to(DEVICE)
     for _ in range(3):

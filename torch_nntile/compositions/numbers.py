@@ -16,6 +16,7 @@ from torch_nntile.compositions.registry import composition, own_op
 
 Number = float | int | bool
 _FEW = 4096  # numbers that take as long to read as one
+_HANDFUL = 32  # numbers with which Python is faster than a call of PyTorch
 
 
 # ---- random numbers: made of uniform and normal ones
@@ -83,6 +84,28 @@ def normal(
     return drawn.normal_(0, 1, generator=generator) * std + mean
 
 
+def _no_distribution(good: bool) -> RuntimeError:
+    if good:
+        return RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
+    return RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
+
+
+def _draw_one(self: Tensor, generator: torch.Generator | None) -> Tensor:
+    """One of few, for each row: an agent's action, at each step of its game."""
+    size = self.shape[-1]
+    p: list[float] = self.reshape(-1).tolist()
+    rows = [p[k : k + size] for k in range(0, len(p), size)]
+    good = all(0 <= x < math.inf for x in p)
+    if not good or not all(sum(row) > 0 for row in rows):
+        raise _no_distribution(good)
+    drawn = torch.empty(len(p), dtype=torch.float64, device=self.device)
+    drawn.uniform_(0, 1, generator=generator)
+    least = torch.finfo(torch.float64).eps / 2  # as _exponential()
+    score = [x / max(-math.log(1 - u), least) for x, u in zip(p, drawn.tolist(), strict=True)]
+    found = [max(range(size), key=score[k : k + size].__getitem__) for k in range(0, len(p), size)]
+    return torch.tensor(found, device=self.device).reshape(*self.shape[:-1], 1)
+
+
 @composition("multinomial")
 def multinomial(
     self: Tensor,
@@ -106,14 +129,14 @@ def multinomial(
         )
     if not self.numel():
         return torch.empty((*self.shape[:-1], num_samples), dtype=torch.int64, device=self.device)
+    if num_samples == 1 and self.numel() <= _HANDFUL:
+        return _draw_one(self, generator)
     # Read, as on other devices. The host computes with few numbers itself, in a microsecond a call.
     few = self.numel() <= _FEW
     p = self.cpu() if few else self
     good = ((p >= 0) & (p < math.inf)).all()
     if not bool(good & (p.sum(-1) > 0).all()):
-        if bool(good):
-            raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
-        raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
+        raise _no_distribution(bool(good))
     if num_samples == 1 or not replacement:
         drawn = _uniform(self, generator)
         score = p / _exponential(drawn.cpu() if few else drawn)

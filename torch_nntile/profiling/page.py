@@ -87,9 +87,9 @@ def _bars(p: profile) -> tuple[_Bars, list[str]]:
         shapes = p.calls[owner].shapes if owner >= 0 else ""
         bars.add(t.worker, t.start, t.end, _task(t, shapes, parts, "task"), part, owner)
     for t, (part, parts) in zip(p.transfers, parts_of(p.transfers), strict=True):
-        bars.add(p.workers, t.start, t.end, _task(t, "", parts, "transfer"), part, -1)
+        bars.add(len(p.worker_names), t.start, t.end, _task(t, "", parts, "transfer"), part, -1)
     for m in p.moves:
-        bars.add(p.workers + bool(p.transfers), m.start, m.end, _move(m), 1, -1)
+        bars.add(len(p.worker_names) + bool(p.transfers), m.start, m.end, _move(m), 1, -1)
     return bars, rows
 
 

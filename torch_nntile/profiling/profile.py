@@ -23,6 +23,7 @@ from torch_nntile.profiling.storages import Storage, StorageNotes
 __all__ = ["last", "profile"]
 
 _last: profile | None = None
+_CALLER = "your thread"
 
 
 def last() -> profile | None:
@@ -31,14 +32,15 @@ def last() -> profile | None:
 
 
 def _workers(tasks: list[Task]) -> list[str]:
-    """What they are called: those of cores, then those of GPUs."""
+    """What they are called: those of cores, those of GPUs; then the thread that ran tasks itself."""
     stats = _c.new_struct("nntile_context_stats")
     if _c.get("nntile_context_active"):
         _c.call("nntile_context_stats_get", stats)
     gpus = [f"GPU {k}" for k in range(int(stats.ncuda))]
     seen = max((task.worker + 1 for task in tasks), default=0)
-    cores = max(int(stats.ncpu), seen - len(gpus))
-    return [*(f"worker {k}" for k in range(cores)), *gpus]
+    cores = int(stats.ncpu) or seen
+    workers = [*(f"worker {k}" for k in range(cores)), *gpus]
+    return [*workers, _CALLER] if seen > len(workers) else workers
 
 
 def _difference(before: modes.Stats, after: modes.Stats) -> modes.Stats:
@@ -197,7 +199,7 @@ class profile:  # noqa: N801 (it reads as a verb)
     @property
     def workers(self) -> int:
         self._seen()
-        return len(self._workers)
+        return len(self._workers) - (_CALLER in self._workers)
 
     @property
     def worker_names(self) -> list[str]:
@@ -216,7 +218,8 @@ class profile:  # noqa: N801 (it reads as a verb)
     @property
     def idle_seconds(self) -> float:
         """Seconds in which workers had nothing to do, summed over them."""
-        return max(0.0, self.workers * self.seconds - sum(task.seconds for task in self.tasks))
+        busy = sum(task.seconds for task in self.tasks if task.worker < self.workers)
+        return max(0.0, self.workers * self.seconds - busy)
 
     def rows(self, by: str = "op") -> list[table.Row]:
         """The rows of `summary()`."""

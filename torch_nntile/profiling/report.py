@@ -141,7 +141,7 @@ def _gantt(p: profile) -> str:
         _bar(scale, t.worker, t.start, t.end, colors.get(owner(t), _OTHERS), _task_title(t))
         for t in _longest(p.tasks)
     ]
-    host = p.workers
+    host = len(p.worker_names)
     if p.transfers:
         bars += [
             _bar(scale, host, t.start, t.end, _TRANSFER, _task_title(t))

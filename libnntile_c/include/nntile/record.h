@@ -166,7 +166,8 @@ nntile_status nntile_record_compose(nntile_record* record, int begin, nntile_err
  */
 void nntile_record_reset(nntile_record* record);
 
-/** Gives memory that neither buffers nor tasks in flight hold back to the system. Since 0.1. */
+/** Gives memory that neither buffers nor tasks in flight hold back to the system, and forgets which
+ * small calls came often. Since 0.1. */
 void nntile_record_trim(nntile_record* record);
 
 /** Names dim `dim` of a tensor: it and all dims that ops or views relate to it form the axis group

@@ -89,11 +89,9 @@ graph::HostAxes axes_of(const nntile_function& f, std::span<const record::Operan
 
 }  // namespace
 
-std::vector<record::Operand> abi::operands_of(const nntile_operand* operands, size_t n,
-                                              const char* function) {
+Operands abi::operands_of(const nntile_operand* operands, size_t n, const char* function) {
     if (n) need(operands, function, "operands");
-    std::vector<record::Operand> out;
-    out.reserve(n);
+    Operands out;
     for (size_t k = 0; k < n; ++k) out.push_back(operand_of(operands[k], function));
     return out;
 }
@@ -228,7 +226,7 @@ void nntile_record_reset(nntile_record* record) {
 
 void nntile_record_trim(nntile_record* record) {
     guard(nullptr, [&] {
-        recorder_of(record, "nntile_record_trim").forget_dead();
+        recorder_of(record, "nntile_record_trim").trim();
         runtime::trim();
     });
 }

@@ -30,9 +30,9 @@ nntile_status paced(nntile_error** error, Body&& body) noexcept {
     });
 }
 
+using Operands = SmallVector<record::Operand, 6>;
 // function: for messages.
-std::vector<record::Operand> operands_of(const nntile_operand* operands, size_t n,
-                                         const char* function);
+Operands operands_of(const nntile_operand* operands, size_t n, const char* function);
 
 inline record::Buffer* buffer_of(nntile_buffer* b) { return reinterpret_cast<record::Buffer*>(b); }
 inline nntile_buffer* handle_of(record::Buffer* b) { return reinterpret_cast<nntile_buffer*>(b); }

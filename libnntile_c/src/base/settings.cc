@@ -63,6 +63,7 @@ constexpr struct Variable {
     {"NNTILE_AUTOMATIC_CUTS", "0 or 1", flag<&Settings::automatic_cuts>},
     {"NNTILE_FUSE", "0 or 1", flag<&Settings::fuse>},
     {"NNTILE_WINDOWS", "0 or 1", flag<&Settings::windows>},
+    {"NNTILE_SMALL_CALLS", "a count of calls", count<&Settings::small_calls>},
     {"NNTILE_SENTINELS", "0 or 1", flag<&Settings::sentinels>},
     {"NNTILE_PRINT", "'passes'",
      [](Settings& to, const std::string& value) {

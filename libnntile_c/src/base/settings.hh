@@ -22,6 +22,7 @@ struct Settings {
     bool automatic_cuts = true;  // NNTILE_AUTOMATIC_CUTS
     bool fuse = true;            // NNTILE_FUSE
     bool windows = true;         // NNTILE_WINDOWS
+    int small_calls = 32;        // NNTILE_SMALL_CALLS
     bool print_passes = false;   // NNTILE_PRINT
     bool sentinels = false;      // NNTILE_SENTINELS
     std::string cost;            // NNTILE_COST, a file

@@ -15,7 +15,80 @@ namespace nntile::kernels {
 
 namespace {
 
+enum class Spread { dense, one, other };
+
+// How an operand lies in the elements of the task; a number has no strides.
+Spread spread_of(const Args& args, const int64_t* strides) {
+    if (!strides) return Spread::one;
+    int64_t dense = 1;
+    bool is_dense = true, is_one = true;
+    for (size_t d = args.sizes.size(); d-- > 0;) {
+        if (args.sizes[d] == 1) continue;
+        is_dense = is_dense && strides[d] == dense;
+        is_one = is_one && strides[d] == 0;
+        dense *= args.sizes[d];
+    }
+    return is_dense ? Spread::dense : is_one ? Spread::one : Spread::other;
+}
+
+// One formula on operands that are dense, or one element: nothing is to be planned. What has
+// another dtype is converted as a whole, so there must be few. False: it takes the engine.
+bool run_formula(const Args& args) {
+    constexpr size_t most = 5;  // operands
+    constexpr int64_t few = 256;
+    const Program& program = *args.program;
+    if (program.code.size() != 1 || args.blocks.size() > most) return false;
+    const Instruction& formula = program.code[0];
+    const MapRow& row = map_rows()[formula.primitive];
+    const Compute compute = compute_of(formula.compute);
+    const DType dtype = dtype_of(compute);
+    const MapLoop loop = map_loops().loop[formula.primitive][compute];
+    if (!loop || !row.by_blocks || row.check != MapCheck::none || row.uses_index ||
+        formula.primitive == number_of_cast || formula.primitive == number_of_bitwise_not ||
+        (formula.result != DType::none && formula.result != dtype))
+        return false;
+    int64_t n = 1;
+    for (int64_t size : args.sizes) n *= size;
+    if (n == 0) return false;
+    alignas(64) double room[most][few];
+    const void* in[most];
+    void* out[most];
+    bool uniform[most] = {};
+    Stored stored[most];
+    std::fill_n(stored, most, Stored{nullptr, size_of(dtype)});
+    for (size_t k = 0; k < formula.in.size(); ++k) {
+        if (formula.in[k] >= program.n_in) return false;
+        const Block& b = args.blocks[formula.in[k]];
+        const Spread spread = spread_of(args, b.strides);
+        in[k] = b.data;
+        if (spread == Spread::dense && b.dtype == dtype) continue;
+        uniform[k] = spread == Spread::one || n == 1;
+        if (!uniform[k] && (spread == Spread::other || n > few)) return false;
+        if (uniform[k]) loader(b.dtype, compute)(b.data, room[k], 0, map_block);
+        else loader(b.dtype, compute)(b.data, room[k], 1, n);
+        in[k] = room[k];
+    }
+    const Block* result = nullptr;  // the one that is converted
+    for (size_t k = 0; k < formula.out.size(); ++k) {
+        const int block = program.n_in + formula.out[k] - (program.n_registers - program.n_out);
+        if (block < program.n_in) return false;
+        const Block& b = args.blocks[static_cast<size_t>(block)];
+        if (spread_of(args, b.strides) != Spread::dense) return false;
+        out[k] = b.data;
+        if (b.dtype == dtype) continue;
+        if (formula.out.size() > 1 || n > few) return false;
+        result = &b;
+        out[k] = room[most - 1];
+    }
+    if (static_cast<size_t>(program.n_out) != formula.out.size()) return false;
+    const DType target = result ? result->dtype : dtype;
+    loop({n, in, uniform, out, stored, args.params.data() + formula.first_param, nullptr, target});
+    if (result) storer(compute, result->dtype)(room[most - 1], result->data, 1, n);
+    return true;
+}
+
 int run_map(const Args& args) {
+    if (run_formula(args)) return 0;
     MapEngine engine(args);
     if (int status = engine.prepare()) return status;
     return engine.run();

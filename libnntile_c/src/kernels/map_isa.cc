@@ -76,8 +76,9 @@ void run(const Loop& loop, std::index_sequence<I...> in, std::index_sequence<O..
         const int64_t bytes = x[k].bytes;
         const std::byte* last = lanes.in[k] + done * bytes;
         std::copy_n(last, rest * bytes, from[k]);
-        for (int64_t j = rest; j < block; ++j)
-            std::copy_n(last + (rest - 1) * bytes, bytes, from[k] + j * bytes);
+        std::byte* const fill = from[k] + (rest - 1) * bytes;  // as often as it takes
+        for (int64_t n = bytes, all = (block - rest + 1) * bytes; n < all; n *= 2)
+            std::copy_n(fill, std::min(n, all - n), fill + n);
         lanes.in[k] = from[k];
     };
     (take(I), ...);

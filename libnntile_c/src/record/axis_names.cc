@@ -139,6 +139,7 @@ std::string Recorder::save_cuts() {
 void Recorder::load_cuts(std::string_view text) {
     std::lock_guard lock(mutex_);
     if (at_once()) flush();
+    known_calls_.forget();
     for (auto& [name, cut] : executor_->load_cuts(text, extents_)) cuts_[name] = std::move(cut);
 }
 

@@ -90,15 +90,31 @@ static int64_t bytes_of(std::span<const Operand> operands) {
 void Recorder::op(const OpRow& row, std::span<const Operand> operands, size_t n_inputs,
                   std::vector<Attr> attrs, DType compute, Place place) {
     std::lock_guard lock(mutex_);
+    const int64_t result_bytes = bytes_of(operands.subspan(n_inputs)),
+                  input_bytes = bytes_of(operands.first(n_inputs));
+    bury();
+    const CallView call{row, operands, n_inputs, attrs, compute};
+    std::optional<Hash> learns;
+    if (input_bytes + result_bytes <= KnownCalls::most_bytes && knows_calls(operands)) {
+        const Hash signature = call.signature();
+        const bool data = has_data(call);
+        const Hash with_data = data ? call.signature_with_data(signature) : signature;
+        const KnownCall* known = data ? known_calls_.find(with_data) : nullptr;
+        if (known && run_known(*known, call, call.numbers(), place)) return;
+        if (!known && known_calls_.comes_often(signature) && data) learns = with_data;
+    }
     check_operands(row.name, operands, place);
+    if (learns) flush();
     // What a composition has of passes is one graph: a mean runs with what made its operand.
     const bool passes = row.rule == schema::Rule::compose && !scopes_.has(Scope::composition);
     begin_call(row.rule == schema::Rule::contract || passes ? std::optional(Event::heavy_call)
                                                             : std::nullopt);
     graph_.place = place;
-    const int64_t result_bytes = bytes_of(operands.subspan(n_inputs)),
-                  input_bytes = bytes_of(operands.first(n_inputs));
-    if (copy_bytes(row.name, operands)) return finish_call(result_bytes, input_bytes);
+    const Numbers numbers = learns ? call.numbers() : Numbers();
+    if (copy_bytes(row.name, operands)) {
+        if (learns) known_calls_.learn(*learns, {});
+        return finish_call(result_bytes, input_bytes);
+    }
     std::vector<Operand> permuted;
     std::vector<Dims> space;
     if (permute_map(row, operands, n_inputs, permuted, space)) operands = permuted;
@@ -129,7 +145,9 @@ void Recorder::op(const OpRow& row, std::span<const Operand> operands, size_t n_
           outputs.size(), " outputs given, the op has ", results.size());
     for (size_t k = 0; k < outputs.size(); ++k)
         if (outputs[k].kind == Operand::Kind::tensor) write_operand(outputs[k], results[k]);
+    if (learns && learn(*learns, call, numbers, place)) return;
     finish_call(result_bytes, input_bytes);
+    if (learns) flush(Failure::of_call);
 }
 
 void Recorder::host(HostCall call, std::span<const Operand> operands, size_t n_inputs,
@@ -265,6 +283,7 @@ void Recorder::run() {
 void Recorder::reset() {
     std::lock_guard lock(mutex_);
     bury();
+    known_calls_.forget();
     lose_all("the data of a tensor was dropped when the context was shut down");
     (void)scopes_.end(Scope::capture);
     executor_->reset();
@@ -273,6 +292,12 @@ void Recorder::reset() {
 void Recorder::forget_dead() {
     std::lock_guard lock(mutex_);
     bury();
+}
+
+void Recorder::trim() {
+    std::lock_guard lock(mutex_);
+    bury();
+    known_calls_.forget();
 }
 
 std::string Recorder::text(std::string_view stage) {

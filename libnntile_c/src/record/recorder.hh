@@ -16,47 +16,12 @@
 
 #include "base/thread_times.hh"
 #include "base/wait.hh"
+#include "record/executor.hh"
+#include "record/known_calls.hh"
 #include "record/scopes.hh"
 #include "record/unrun.hh"
 
 namespace nntile::record {
-
-// What runs graphs; executor.cc implements it, so that record/ needs neither tiles nor StarPU.
-class Executor {
-public:
-    virtual ~Executor() = default;
-    struct Result {
-        std::vector<graph::StoredRef> outputs;  // as graph.outputs
-        // Index into graph.inputs
-        std::vector<std::pair<uint32_t, graph::StoredRef>> retiled_inputs;
-    };
-    virtual void start() = 0;                  // what runs graphs, if nothing does yet
-    virtual bool idle() = 0;                   // it has nothing to do
-    virtual bool imagines() = 0;               // what it is given runs nowhere: an estimate
-    virtual int64_t most_waiting_bytes() = 0;  // of results of calls that may be held back
-    virtual void compile(const graph::Graph& graph, const graph::AxisCuts& cuts) = 0;
-    // hash: of the graph.
-    // calls are cleared once the graph is submitted; after an exception nothing has been. lowered:
-    // there is a plan, so that a later exception comes from the run (memory) and not from the
-    // graph. awaited: the caller reads a result next.
-    virtual Result run(const graph::Graph& graph, const Hash& hash, std::vector<HostCall>& calls,
-                       const graph::AxisCuts& cuts, bool& lowered, bool awaited) = 0;
-    virtual graph::StoredRef write(DType dtype, std::span<const int64_t> sizes,
-                                   const void* host) = 0;
-    virtual void read(const graph::Stored& stored, void* host) = 0;  // waits; throws a task's error
-    // Likewise a view of the value; false, and nothing is done: it takes a graph.
-    virtual bool read_view(const graph::Stored& stored, DType dtype, const Layout& view,
-                           void* host) = 0;
-    virtual std::string axes(const graph::Graph& graph, const graph::AxisCuts& cuts) = 0;
-    // Cuts as a text: the named ones that are given, and those that were chosen for graphs with
-    // plans. load_cuts() takes the latter and gives the former back; extents of the names that are
-    // known, to check them.
-    virtual std::string save_cuts(const graph::AxisCuts& cuts) = 0;
-    virtual graph::AxisCuts load_cuts(std::string_view text,
-                                      const std::map<std::string, std::set<int64_t>>& extents) = 0;
-    virtual std::string text(std::string_view stage) = 0;  // of the last lowering
-    virtual void reset() = 0;                              // forget plans
-};
 
 enum class Mode { eager = 0, graph = 1 };
 
@@ -106,6 +71,7 @@ public:
     void replay(Capture& capture, const Replay& given);
     void reset();
     void forget_dead();  // drops what destroyed buffers held; else the next call does
+    void trim();         // likewise, and plans of small calls
 
     void name_axis(const Operand& tensor, int64_t dim, std::string name);
     void cut_axis(const std::string& name, std::span<const int64_t> sizes);
@@ -168,6 +134,14 @@ private:
     void begin_call(std::optional<Event> event = {});
     void finish_call(int64_t result_bytes, int64_t input_bytes, bool effect = false);
     bool ends_at(Event event);
+    // small_calls.cc
+    bool knows_calls(std::span<const Operand> operands);
+    // False: it takes a graph.
+    bool run_known(const KnownCall& known, const CallView& call, const Numbers& numbers,
+                   Place place);
+    bool has_data(const CallView& call) const;
+    KnownCall learned(const CallView& call, const Numbers& numbers);
+    bool learn(const Hash& signature, const CallView& call, const Numbers& numbers, Place place);
     void watch();
     void end_watch();
     void drop_graph();
@@ -187,6 +161,7 @@ private:
     GeneratorState capture_start_;
     // Of a capture: inputs that came from the host
     std::vector<std::pair<uint32_t, Hash>> host_data_;
+    KnownCalls known_calls_;
     graph::AxisCuts cuts_;
     std::map<std::string, std::set<int64_t>> extents_;  // of named axes
 

@@ -239,7 +239,11 @@ void finish_on_device(RunTask& task) {
 }
 
 void execute_here(const RunTask& task) {
+    const TraceFunction trace = trace_function.load(std::memory_order_acquire);
+    const int64_t begin = trace ? trace_clock() : 0;
     execute_task(*task.run, task.index, blocks_of(*task.run, task.index));
+    // A row behind those of the workers
+    if (trace) tell(trace, task, static_cast<int>(starpu_worker_get_count()), begin);
 }
 
 void skip_task(const RunTask& task) {

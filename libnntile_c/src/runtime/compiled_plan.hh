@@ -101,6 +101,8 @@ std::unique_ptr<const Sequence> make_sequence(const CompiledPlan& plan);
 class CompiledPlan final : public Plan, public std::enable_shared_from_this<CompiledPlan> {
 public:
     void launch(Launch launch) override;
+    bool is_small() const override;
+    bool run_small(const SmallLaunch& launch) override;
     bool can_run() const override;
     bool fits(int64_t budget) const { return largest_task_bytes <= budget + budget / 64; }
     size_t task_count() const override { return tasks.size() - 1; }
@@ -158,7 +160,12 @@ public:
     double work_seconds = 0;      // of the kernels alone
     bool updates_inputs = false;  // some output lies in the memory of an input
 
-    std::vector<std::unique_ptr<Run>> spare;  // ended runs, used again; engine's mutex
+    // Ended runs, used again; engine's mutex
+    std::vector<std::unique_ptr<Run>> spare;
+    void keep_spare(std::unique_ptr<Run> run) {
+        constexpr size_t most = 4;
+        if (spare.size() < most) spare.push_back(std::move(run));
+    }
 
     TaskKinds kinds;
     std::vector<Entry> entries;

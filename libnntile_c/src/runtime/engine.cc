@@ -123,15 +123,18 @@ namespace {
 // program has set since; so does a thread in its place, for as long as this lives.
 class FloatState {
 public:
-    FloatState() : own_(float_state()) { set_float_state(engine().float_state); }
-    ~FloatState() { set_float_state(own_); }
+    FloatState() : own_(float_state()), differs_(own_ != engine().float_state) {
+        if (differs_) set_float_state(engine().float_state);
+    }
+    ~FloatState() {
+        if (differs_) set_float_state(own_);
+    }
     FloatState(const FloatState&) = delete;
 
 private:
     const uint32_t own_;
+    const bool differs_;  // seldom, and it takes a while to set
 };
-
-constexpr size_t spare_limit = 4;  // runs of one plan that are kept to be used again
 
 void end_run(Run* run) {
     Engine& e = engine();
@@ -149,8 +152,7 @@ void end_run(Run* run) {
     run->state->run = nullptr;
     run->self = {};
     run->late.clear();
-    plan->spare.emplace_back(run);
-    if (plan->spare.size() > spare_limit) plan->spare.pop_back();
+    plan->keep_spare(std::unique_ptr<Run>(run));
     --e.active_runs;
     e.changed.notify_all();
     if (e.stager.idle()) return;
@@ -248,6 +250,13 @@ void end_task(void* task, Status status, const char* text) {
 
 void finish_one(Run* run) {
     if (run->left.fetch_sub(1, std::memory_order_acq_rel) == 1) end_run(run);
+}
+
+void run_small(const Run& run) {
+    const FloatState state;
+    for (uint32_t t : run.plan->order) execute_here(run.tasks[t]);
+    engine().done.fetch_add(static_cast<int64_t>(run.plan->task_count()),
+                            std::memory_order_relaxed);
 }
 
 void run_here(Run* run) {

@@ -79,6 +79,7 @@ void carry_on(Stager::Ready& ready);  // releases them; without the mutex
 void finish_one(Run* run);            // a task, or the launch; ends the run after the last
 // All tasks, by the calling thread: they wait for nothing outside of the run
 void run_here(Run* run);
+void run_small(const Run& run);  // likewise, and nothing waits for them
 
 // Counts a thread that uses handles outside of the engine's mutex; shutdown waits for it.
 class Guest {

@@ -61,7 +61,8 @@ std::unique_ptr<Run> spare_run(CompiledPlan& plan) {
     return run;
 }
 
-void bind_inputs(std::vector<Tile*>& memory_of, const CompiledPlan& plan, const Launch& launch) {
+template <class AnyLaunch>
+void bind_inputs(std::vector<Tile*>& memory_of, const CompiledPlan& plan, const AnyLaunch& launch) {
     for (size_t i = 0; i < plan.inputs.size(); ++i) {
         const std::span<const uint32_t> memory = plan.memory_of(plan.inputs[i]);
         for (size_t t = 0; t < memory.size(); ++t)
@@ -143,11 +144,39 @@ void launch_imagined(std::shared_ptr<CompiledPlan> shared, const Launch& launch)
 // To hand tasks over takes a thread some microseconds, and to be woken again by a worker some tens.
 // Who would spend as much time on that as on the work itself does the work: only where nothing
 // waits for a worker.
+constexpr double handing_over = 5e-6, awaiting = 1e-4;  // seconds of work
+
+bool may_run_here() { return backend::devices() == 0 && starpu_worker_get_id() < 0; }
+
 bool runs_here(const CompiledPlan& plan, const Run& run, bool awaited) {
-    constexpr double handing_over = 5e-6, awaiting = 1e-4;  // seconds of work
-    return !plan.for_workers && backend::devices() == 0 &&
-           plan.work_seconds <= (awaited ? awaiting : handing_over) && run.late.empty() &&
-           starpu_worker_get_id() < 0 && !trace_function.load(std::memory_order_relaxed);
+    return !plan.for_workers && plan.work_seconds <= (awaited ? awaiting : handing_over) &&
+           run.late.empty() && may_run_here();
+}
+
+// What it reads is here, and no task uses what it writes. Engine's mutex.
+bool is_ready(const CompiledPlan& plan, const SmallLaunch& launch) {
+    for (size_t i = 0; i < plan.inputs.size(); ++i) {
+        const Storage& storage = *launch.inputs[i];
+        if (storage.generation != generation() || storage.imagined) return false;
+        const std::span<const uint32_t> memory = plan.memory_of(plan.inputs[i]);
+        if (storage.tiles.size() != memory.size()) return false;
+        for (size_t t = 0; t < memory.size(); ++t) {
+            if (memory[t] == tile::none) continue;
+            const Memory& m = plan.memories[memory[t]];
+            const Tile& tile = *storage.tiles[t];
+            const bool free = m.last_writer == tile::none ? !tile.writer.running() : tile.idle();
+            if (!free || !tile.ram.block || tile.size_class < m.size_class) return false;
+        }
+    }
+    return true;
+}
+
+TileRef owner_of(const Tile* tile, const SmallLaunch& launch) {
+    for (const auto& storages : {launch.inputs, launch.outputs})
+        for (const Storage* storage : storages)
+            for (const TileRef& own : storage->tiles)
+                if (own.get() == tile) return own;
+    fail(Status::internal, "launch: a tile has another owner");
 }
 
 }  // namespace
@@ -214,6 +243,59 @@ void CompiledPlan::launch(Launch launch) {
     else
         for (uint32_t t : roots) release(started->tasks[t]);
     finish_one(started);
+}
+
+bool CompiledPlan::is_small() const {
+    return !for_workers && host_calls == 0 && work_seconds <= handing_over;
+}
+
+bool CompiledPlan::run_small(const SmallLaunch& launch) {
+    Engine& e = engine();
+    if (!may_run_here() || noting.load(std::memory_order_relaxed)) return false;
+    thread_local std::vector<Tile*> taken;
+    std::unique_ptr<Run> run;
+    {
+        std::lock_guard lock(e.mutex);
+        if (!e.open || e.stager.has_disk() || !e.stager.idle() || !is_ready(*this, launch))
+            return false;
+        if (!e.pool.reserve(needs, true, false, taken)) return false;
+        if (!std::ranges::all_of(taken, &Tile::idle)) {
+            for (Tile* tile : taken) e.pool.give(tile);
+            return false;
+        }
+        run = spare_run(*this);
+        run->memory.assign(memories.size(), nullptr);
+        bind_inputs(run->memory, *this, launch);
+        for (size_t i = 0; i < taken.size(); ++i) run->memory[needed_by[i]] = taken[i];
+        for (size_t i = 0; i < outputs.size(); ++i) {
+            Storage& storage = *launch.outputs[i];
+            for (uint32_t m : memory_of(outputs[i])) {
+                Tile* tile = run->memory[m];
+                storage.tiles.push_back(tile->owned
+                                            ? owner_of(tile, launch)
+                                            : e.pool.own(tile, storage.dtype, storage.sizes));
+            }
+        }
+        for (size_t m = external; m < memories.size(); ++m) e.pool.count_use(run->memory[m]);
+        ++e.guests;  // a shutdown waits
+        ++e.launches;
+        e.submitted.fetch_add(static_cast<int64_t>(task_count()), std::memory_order_relaxed);
+    }
+    run->plan = shared_from_this();
+    run->mark = trace_mark;
+    run->scalars.assign(launch.scalars.begin(), launch.scalars.end());
+    run->places.assign(launch.places, launch.place);
+    runtime::run_small(*run);
+    for (Storage* storage : launch.outputs) storage->generation = generation();
+    std::lock_guard lock(e.mutex);
+    run->plan = nullptr;
+    for (size_t m = external; m < memories.size(); ++m) {
+        e.pool.count_end(run->memory[m]);
+        e.pool.give(run->memory[m]);
+    }
+    keep_spare(std::move(run));
+    if (--e.guests == 0) e.changed.notify_all();
+    return true;
 }
 
 }  // namespace nntile::runtime

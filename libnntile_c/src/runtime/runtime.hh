@@ -108,12 +108,25 @@ struct Launch {
     bool awaited = false;                     // the caller waits for the results next
 };
 
+// Of a small plan: nothing outlives it but what it gives.
+struct SmallLaunch {
+    std::span<Storage* const> inputs, outputs;
+    std::span<const kernels::Param> scalars;
+    Place place = 0;    // of all
+    size_t places = 0;  // nodes, as they were recorded
+};
+
 class Plan {
 public:
     virtual ~Plan() = default;
     // Submits all tasks and waits for nothing: what has no room in memory is staged task by task.
     // Throws out_of_memory (nothing submitted) if this plan can never fit.
     virtual void launch(Launch launch) = 0;
+    // To hand its tasks to workers would take as long as to run them.
+    virtual bool is_small() const = 0;
+    // Runs a small one in the calling thread, and returns when it has ended. False, and nothing has
+    // happened: tasks in flight use its tiles, they are not in main memory, or a profiler looks.
+    virtual bool run_small(const SmallLaunch& launch) = 0;
     virtual bool can_run() const = 0;  // the budget has room for each task by itself
     virtual size_t task_count() const = 0;
     virtual size_t edge_count() const = 0;

@@ -20,6 +20,14 @@ enum class Direction { to_tiles, to_host };
 // Sleeps until the tasks in flight that write these tiles (with_readers: or read them) have ended.
 void wait_for_tiles(const std::vector<TileRef>& tiles, bool with_readers) {
     Engine& e = engine();
+    if (!noting.load(std::memory_order_relaxed)) {
+        std::lock_guard lock(e.mutex);
+        const auto busy = [&](const TileRef& tile) {
+            return tile->writer.running() ||
+                   (with_readers && std::ranges::any_of(tile->readers, &TaskRef::running));
+        };
+        if (std::ranges::none_of(tiles, busy)) return;  // often
+    }
     auto waiter = std::make_unique<Waiter>();
     waiter->add();  // this thread
     auto enter = [&](const TaskRef& ref) {

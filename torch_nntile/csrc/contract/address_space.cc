@@ -23,34 +23,36 @@ size_t size_class(size_t nbytes) {
 void AddressSpace::take(size_t nbytes, Home& home) {
     TORCH_CHECK_WITH(OutOfMemoryError, nbytes <= largest, "nntile: a storage of ", nbytes,
                      " bytes is larger than any memory");
-    home.room = size_class(nbytes);
-    home.nbytes = nbytes;
+    const size_t bytes = size_class(nbytes);
     std::lock_guard lock(mutex_);
-    if (auto it = free_.find(home.room); it != free_.end() && !it->second.empty()) {
-        home.address = it->second.back();
-        it->second.pop_back();
+    std::vector<size_t>& free = free_[bytes];
+    if (!free.empty()) {
+        home.range = free.back();
+        free.pop_back();
     } else {
-        TORCH_CHECK_WITH(OutOfMemoryError, home.room <= end - next_,
+        TORCH_CHECK_WITH(OutOfMemoryError, bytes <= end - next_,
                          "nntile: no address is left for a storage of ", nbytes, " bytes");
-        home.address = reinterpret_cast<char*>(next_);
-        next_ += home.room;
+        home.range = ranges_.size();
+        ranges_.push_back({next_, nullptr});
+        next_ += bytes;
     }
-    live_[home.address] = &home;
+    home.nbytes = nbytes;
+    home.address = reinterpret_cast<char*>(ranges_[home.range].address);
+    ranges_[home.range].home = &home;
 }
 
 void AddressSpace::give(const Home& home) {
     std::lock_guard lock(mutex_);
-    live_.erase(home.address);
-    free_[home.room].push_back(home.address);
+    ranges_[home.range].home = nullptr;
+    free_[size_class(home.nbytes)].push_back(home.range);
 }
 
 const Home* AddressSpace::find(const void* address) {
-    const auto* p = static_cast<const char*>(address);
+    const auto p = reinterpret_cast<uintptr_t>(address);
     std::lock_guard lock(mutex_);
-    auto it = live_.upper_bound(p);
-    if (it == live_.begin()) return nullptr;
-    --it;
-    return p < it->first + it->second->room ? it->second : nullptr;
+    if (p >= next_) return nullptr;
+    const auto behind = std::ranges::upper_bound(ranges_, p, {}, &Range::address);
+    return behind == ranges_.begin() ? nullptr : std::prev(behind)->home;
 }
 
 AddressSpace& address_space() {

@@ -6,7 +6,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <mutex>
 #include <unordered_map>
 #include <vector>
@@ -18,7 +17,7 @@ namespace torch_nntile {
 // Context of a DataPtr: what one storage owns.
 struct Home {
     char* address;
-    size_t room;  // bytes of the range, a size class
+    size_t range;  // which of the ranges
     size_t nbytes;
     nntile_buffer* buffer;
 };
@@ -33,7 +32,8 @@ public:
     template <class Visit>
     void each(Visit&& visit) {
         std::lock_guard lock(mutex_);
-        for (const auto& [address, home] : live_) visit(*home);
+        for (const Range& range : ranges_)
+            if (range.home) visit(*range.home);
     }
 
 private:
@@ -41,10 +41,14 @@ private:
     // bits 63 to 55 are not all equal, as they are in every address on x86-64.
     static constexpr uintptr_t begin = 0x4080'0000'0000'0000, end = 0x4100'0000'0000'0000;
 
+    struct Range {
+        uintptr_t address;
+        const Home* home;  // nullptr: free
+    };
     std::mutex mutex_;
     uintptr_t next_ = begin;
-    std::unordered_map<size_t, std::vector<char*>> free_;
-    std::map<const char*, const Home*> live_;
+    std::vector<Range> ranges_;  // by address: none ends, and a new one lies behind the others
+    std::unordered_map<size_t, std::vector<size_t>> free_;  // by bytes
 };
 
 AddressSpace& address_space();

@@ -115,7 +115,7 @@ Tensor& set_nothing(Tensor& self) {
 // Between the device and tensors of the host, of which both may be conjugate or negative views.
 Tensor read(const Tensor& t) {
     Tensor host = at::empty(t.sizes(), t.options().device(at::kCPU));
-    read_to_host(t, host);
+    read_to_host(t, host.mutable_data_ptr(), host.nbytes());
     host._set_conj(t.is_conj());
     host._set_neg(t.is_neg());
     return host;
@@ -178,7 +178,7 @@ Tensor copy_from(const Tensor& self, const Tensor& target, bool /*non_blocking*/
         const bool direct = self.scalar_type() == target.scalar_type() && target.is_contiguous() &&
                             !self.is_conj() && !self.is_neg() && !target.is_conj() &&
                             !target.is_neg();
-        if (direct) read_to_host(source, host);
+        if (direct) read_to_host(source, host.mutable_data_ptr(), host.nbytes());
         else host.copy_(read(source));
     }
     return target;
@@ -190,10 +190,23 @@ Tensor copy_from_and_resize(const Tensor& self, const Tensor& target) {
     return copy_from(self, target, false);
 }
 
+template <class T>
+at::Scalar read_number(const Tensor& self) {
+    T number{};
+    read_to_host(self, &number, sizeof number);
+    return self.is_neg() ? at::Scalar(-number) : at::Scalar(number);
+}
+
 at::Scalar local_scalar_dense(const Tensor& self) {
     TORCH_CHECK(self.numel() == 1, "a Tensor with ", self.numel(),
                 " elements cannot be converted to Scalar");
-    return read(self).item();
+    switch (self.scalar_type()) {  // without a tensor of the host: losses are read at each step
+        case ScalarType::Float: return read_number<float>(self);
+        case ScalarType::Double: return read_number<double>(self);
+        case ScalarType::Long: return read_number<int64_t>(self);
+        case ScalarType::Bool: return read_number<bool>(self);
+        default: return read(self).item();
+    }
 }
 
 // A storage lives as long as a task needs it, whatever the stream.

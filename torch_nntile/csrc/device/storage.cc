@@ -90,12 +90,12 @@ void resize_storage(c10::StorageImpl& storage, size_t nbytes, c10::ScalarType dt
     storage.set_nbytes(nbytes);
 }
 
-void read_to_host(const at::Tensor& source, at::Tensor& host) {
+void read_to_host(const at::Tensor& source, void* host, size_t nbytes) {
     RECORD_FUNCTION("nntile::wait", std::vector<c10::IValue>());
     const Waiting waiting;
     Operands operand;
     operand.tensor(source);
-    call(nntile_record_read, record(), operand.data(), host.mutable_data_ptr(), host.nbytes());
+    call(nntile_record_read, record(), operand.data(), host, nbytes);
 }
 
 void write_from_host(const at::Tensor& target, const at::Tensor& host) {
