@@ -37,15 +37,16 @@ class Block(nn.Module):
 
 
 class Chosen(nn.Module):
-    """Between two layers that a GPU takes the larger half of each row, which cores choose."""
+    """Between two layers that a GPU takes the largest numbers of all, which a core chooses."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
-        self.before, self.after = Block(2 * width), Block(width)
+        self.before, self.after = Block(width), Block(width)
         self.width = width
 
     def forward(self, x: Tensor) -> Tensor:
-        result: Tensor = self.after(self.before(x).topk(self.width).values)
+        chosen = self.before(x).flatten().topk(4 * self.width).values
+        result: Tensor = self.after(chosen.view(4, self.width))
         return result
 
 
@@ -82,7 +83,7 @@ def devices() -> tuple[torch_nntile.profile, int]:
         os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **found})
     torch.manual_seed(0)
     torch_nntile.init_context(ncpu=2, ncuda=1)
-    return profiled(Chosen(64), 8, 16, 128), 1
+    return profiled(Chosen(128), 8, 32, 128), 1
 
 
 def draw(p: torch_nntile.profile, parts: int, target: Path) -> None:

@@ -90,10 +90,10 @@ def test_results_of_devices_are_read_and_written_by_the_host() -> None:
 
 
 def test_tasks_that_a_device_does_not_take_run_on_cores_between_others() -> None:
-    x = torch.randn(40, 30)
+    x = torch.randn(200, 100)
 
     def step(t: Tensor) -> Tensor:
-        return (torch.topk(t * 2, 20).values.cumsum(0) + 1).relu()
+        return (torch.topk((t * 2).flatten(), 300).values.cumsum(0) + 1).relu()
 
     before = device_tasks()
     torch.testing.assert_close(step(x.to("nntile")).cpu(), step(x))
@@ -101,9 +101,9 @@ def test_tasks_that_a_device_does_not_take_run_on_cores_between_others() -> None
 
 
 def test_a_profile_names_devices_after_cores() -> None:
-    x = torch.randn(40, 30).to("nntile")
+    x = torch.randn(20000).to("nntile")
     with torch_nntile.profile() as p:
-        (torch.topk(x * 2, 20).values + 1).sum().item()
+        (torch.topk(x * 2, 300).values + 1).sum().item()
     *cores, gpu = p.worker_names
     assert gpu == "GPU 0"
     assert cores == [f"worker {k}" for k in range(len(cores))]
@@ -123,9 +123,42 @@ def test_no_task_of_a_training_step_runs_on_cores(name: str) -> None:
             loss_of(model, inputs).backward()
             optimizer.step()
             optimizer.zero_grad()
-    on_cores = [t.kernel for t in p.tasks if not p.worker_names[t.worker].startswith("GPU")]
-    assert on_cores == []
+    assert kernels_on_cores(p) == []
     assert p.tasks
+
+
+def kernels_on_cores(p: torch_nntile.profile) -> list[str]:
+    return [t.kernel for t in p.tasks if not p.worker_names[t.worker].startswith("GPU")]
+
+
+def sampled(logits: Tensor, k: int, share: float) -> tuple[Tensor, Tensor]:
+    """Chances and places of what may be drawn: the k best of each row, and of these the best that
+    have a share together."""
+    least = torch.topk(logits, k).values[:, -1:]
+    values, places = logits.masked_fill(logits < least, -torch.inf).sort(
+        descending=True, stable=True
+    )
+    chances = values.softmax(-1)
+    left_out = chances.cumsum(-1) - chances > share
+    return chances.masked_fill(left_out, 0), places
+
+
+def test_no_task_of_sampling_runs_on_cores() -> None:
+    torch.manual_seed(0)
+    logits = torch.randn(2, 32000).bfloat16().float()  # many equals
+    there = logits.to("nntile")
+    with torch_nntile.profile() as p:
+        chances, places = sampled(there, 50, 0.9)
+        tokens = places.gather(1, torch.multinomial(chances, 1))
+        torch_nntile.wait()
+    assert kernels_on_cores(p) == []
+    want, order = sampled(logits, 50, 0.9)
+    torch.testing.assert_close((chances.cpu(), places.cpu()), (want, order))
+    allowed = torch.zeros_like(logits).scatter(1, order, want)
+    assert bool((allowed.gather(1, tokens.cpu()) > 0).all())
+    for k in (50, 2000):  # of equals the same ones
+        for got, wanted in zip(torch.topk(there, k), torch.topk(logits, k), strict=True):
+            assert torch.equal(got.cpu(), wanted)
 
 
 def test_the_same_bits_each_time() -> None:

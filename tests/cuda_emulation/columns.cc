@@ -2,6 +2,8 @@
 // The CUDA column of each row beside the CPU's: random dtypes, layouts and shapes, ragged ones and
 // empty ones too. A row whose column nobody tests here is an error.
 #include <array>
+#include <functional>
+#include <numeric>
 
 #include "../kernels/programs.hh"
 #include "../kernels/tensor.hh"
@@ -823,17 +825,75 @@ TEST(test_sort) {
     }
 }
 
-// As long as rows of a thread may be, with and without a heap.
+// x -> y, places of the last dims k and d, as `rows` lie in memory.
+void compare_first(const char* name, Index rows, int64_t k, int64_t d, DType dtype,
+                   const std::function<double()>& next, const std::vector<kernels::Param>& params) {
+    const auto of_k = static_cast<int64_t>(rows.size());
+    rows.insert(rows.end(), {k, d});
+    Tensor x(dtype, rows, any_lie(), {of_k}), y(dtype, rows, any_lie(), {of_k + 1}),
+        places(DType::i64, rows, any_lie(), {of_k + 1});
+    compare(name, rows, {&x.fill(next), &y, &places}, 2, params, 0);
+}
+const auto some = [] { return random_int(0, 30) ? double(random_int(-50, 50)) : NAN; };
+const auto many = [] { return double(random_int(-1000000, 1000000)); };
+
+// Rows of more than one chunk, whole ones and not.
+TEST(test_sort_of_long_rows) {
+    for (const int64_t d : {2048, 2049, 4096, 5001, 9000})
+        for (const int64_t descending : {0, 1}) {
+            const DType dtype = any_of({DType::f32, DType::f64, DType::bf16});
+            compare_first("sort", {2}, d, d, dtype, some, {integer(descending)});
+            compare_first("sort", {}, d, d, DType::i64, many, {integer(descending)});
+        }
+}
+
+// A block of each, with and without a heap, that it shares or does not, and threads of many rows.
 TEST(test_topk_of_long_rows) {
-    for (const int64_t k : {5, 17}) {
-        Tensor x(DType::f32, {9, k, 1024}, Lie::dense, {1}),
-            y(DType::f32, {9, k, 1024}, Lie::dense, {2}),
-            places(DType::i64, {9, k, 1024}, Lie::dense, {2});
-        x.fill([] { return double(random_int(0, 300)); });
-        for (const int64_t largest : {0, 1})
-            compare("topk", {9, k, 1024}, {&x, &y, &places}, 2, {integer(largest), integer(1)}, 0);
-        compare("kthvalue", {9, 1, 1024}, {&x, &y, &places}, 2, {integer(500)}, 0);
+    for (const int64_t largest : {0, 1})
+        for (const int64_t sorted : {0, 1}) {
+            const std::vector<kernels::Param> params{integer(largest), integer(sorted)};
+            for (const int64_t k : {1, 40, 200, 900, 2999, 3000}) {
+                compare_first("topk", {2}, k, 3000, DType::f32, some, params);
+                compare_first("topk", {1}, k, 3000, DType::i32, many, params);
+            }
+            compare_first("topk", {}, 20, 30, DType::f64, some, params);
+            compare_first("topk", {41, 50}, 30, 70, DType::bf16, some, params);
+        }
+    int64_t falling = 0;  // each belongs into the heap
+    compare_first("topk", {}, 60, 4000, DType::f32, [&] { return double(--falling); },
+                  {integer(0), integer(1)});
+    compare_first("topk", {13}, 3100, 200000, DType::f32, [] { return 1; },
+                  {integer(1), integer(1)});
+    for (const int64_t k : {1, 2, 1500, 2999, 3000}) {
+        compare_first("kthvalue", {2}, 1, 3000, DType::f32, some, {integer(k)});
+        compare_first("kthvalue", {2}, 1, 3000, DType::f32, many, {integer(k)});
+        compare_first("kthvalue", {}, 1, 3000, DType::f32, [] { return 1; }, {integer(k)});
     }
+}
+
+// Rows of which each part is as uneven as can be: std::nth_element and std::sort take a heap then.
+TEST(test_topk_of_uneven_rows) {
+    for (const int64_t d : {60, 3000})
+        for (const int64_t k : {d / 2, d}) {
+            // A value is chosen as late as can be: when two are compared that have none.
+            std::vector<int64_t> values(static_cast<size_t>(d), d), keys(values.size());
+            std::iota(keys.begin(), keys.end(), 0);
+            int64_t chosen = 0, candidate = 0;
+            const auto first = [&](int64_t a, int64_t b) {
+                int64_t &x = values[size_t(a)], &y = values[size_t(b)];
+                if (x == d && y == d) (a == candidate ? x : y) = chosen++;
+                if (x == d) candidate = a;
+                else if (y == d) candidate = b;
+                return x < y;
+            };
+            std::nth_element(keys.begin(), keys.begin() + k - 1, keys.end(), first);
+            std::sort(keys.begin(), keys.begin() + k - 1, first);
+            size_t at = 0;
+            for (const int64_t divisor : {1, 2})  // then with equals
+                compare_first("topk", {}, k, d, DType::f32,
+                              [&] { return double(values[at++ % values.size()] / divisor); },
+                              {integer(0), integer(1)});
+        }
 }
 
 TEST(test_pool) {

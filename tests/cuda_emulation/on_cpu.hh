@@ -117,6 +117,20 @@ T __shfl_down_sync(unsigned mask, T value, unsigned by) {
     return emulation::exchange(mask, value, lane + by < 32 ? lane + by : lane);
 }
 
+// A bit for each lane.
+inline unsigned __ballot_sync(unsigned mask, bool predicate) {
+    ::emulation::Thread* const me = ::emulation::emulation_thread;
+    me->exchange[me->lane] = predicate;
+    ::emulation::emulation_warp_barrier(mask);
+    unsigned all = 0;
+    for (unsigned lane = 0; lane < 32; ++lane)
+        if (mask >> lane & 1 && me->exchange[lane]) all |= 1u << lane;
+    ::emulation::emulation_warp_barrier(mask);
+    return all;
+}
+inline int __popc(unsigned x) { return __builtin_popcount(x); }
+inline int __ffs(int x) { return __builtin_ffs(x); }
+
 // One thread runs until it waits for others, so nobody comes between.
 template <class T>
 T atomicAdd(T* at, T value) {

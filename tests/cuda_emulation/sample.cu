@@ -24,7 +24,8 @@ __global__ void row_sums(const float* x, float* y, int64_t columns) {
     if (threadIdx.x == 0) y[blockIdx.x] = shared[0];
 }
 
-// The greatest lane's number in each lane of a warp, by shuffles; and how many threads there are.
+// The greatest lane's number in each lane of a warp, by shuffles; and how many threads there are
+// that know which lanes have an odd number.
 __global__ void lanes(int* greatest, int* threads) {
     int value = static_cast<int>(threadIdx.x % 32);
     for (int bits = 16; bits > 0; bits /= 2) {
@@ -32,7 +33,9 @@ __global__ void lanes(int* greatest, int* threads) {
         value = other > value ? other : value;
     }
     greatest[blockIdx.x * blockDim.x + threadIdx.x] = value;
-    atomicAdd(threads, 1);
+    const unsigned odd = __ballot_sync(0xffffffffu, threadIdx.x % 2 == 1);
+    if (odd == 0xaaaaaaaau && __popc(odd) == 16 && __ffs(static_cast<int>(odd)) == 2)
+        atomicAdd(threads, 1);
 }
 
 cudaError_t start_axpy(float a, const float* x, float* y, int64_t n, cudaStream_t stream) {

@@ -116,8 +116,7 @@ template <class T>
 void sort_equal_halves(uint64_t* keys, const T* values, int64_t n, bool descending) {
     const auto first = [=](uint64_t a, uint64_t b) {
         const auto i = static_cast<uint32_t>(a), j = static_cast<uint32_t>(b);
-        const T left = values[descending ? j : i], right = values[descending ? i : j];
-        return before(left, right) || (!before(right, left) && i < j);
+        return Earlier{descending}(Key<T>{values[i], i}, Key<T>{values[j], j});
     };
     for (int64_t at = 0, end; at < n; at = end) {
         for (end = at + 1; end < n && keys[end] >> 32 == keys[at] >> 32;) ++end;
@@ -144,14 +143,9 @@ int sort_of(const Args& args) {
                     return result;
                 });
     }
-    return first_of_rows<T>(
-        args, by_keys<T>([descending](Key<T>* keys, int64_t, int64_t d) {
-            std::sort(keys, keys + d, [descending](const Key<T>& a, const Key<T>& b) {
-                if (descending ? before(b.value, a.value) : before(a.value, b.value)) return true;
-                if (descending ? before(a.value, b.value) : before(b.value, a.value)) return false;
-                return a.place < b.place;
-            });
-        }));
+    return first_of_rows<T>(args, by_keys<T>([descending](Key<T>* keys, int64_t, int64_t d) {
+                                std::sort(keys, keys + d, Earlier{descending});
+                            }));
 }
 
 // Which of several equals are taken, and in what order, is left open by PyTorch. These are its
