@@ -4,6 +4,7 @@ tests/gpu/first_run.sh on a GPU."""
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import re
@@ -159,6 +160,41 @@ def test_no_task_of_sampling_runs_on_cores() -> None:
     for k in (50, 2000):  # of equals the same ones
         for got, wanted in zip(torch.topk(there, k), torch.topk(logits, k), strict=True):
             assert torch.equal(got.cpu(), wanted)
+
+
+class SpatialTransformer(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.where = nn.Sequential(nn.Flatten(), nn.Linear(144, 8), nn.Tanh(), nn.Linear(8, 6))
+        nn.init.normal_(self.where[-1].weight, std=0.1)
+        self.where[-1].bias.data = torch.tensor([1.0, 0, 0, 0, 1, 0])
+        self.out = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(400, 5))
+
+    def forward(self, x: Tensor) -> Tensor:
+        grid = nn.functional.affine_grid(self.where(x).view(-1, 2, 3), list(x.shape), False)
+        found: Tensor = self.out(nn.functional.grid_sample(x, grid, align_corners=False))
+        return found
+
+
+def test_no_task_of_a_spatial_transformer_runs_on_cores() -> None:
+    torch.manual_seed(0)
+    model, x, y = SpatialTransformer(), torch.randn(3, 1, 12, 12), torch.arange(3)
+    there, grads = copy.deepcopy(model).to("nntile"), []
+    data, labels = x.to("nntile").requires_grad_(), y.to("nntile")
+    for _ in range(3):
+        there.zero_grad()
+        data.grad = None
+        with torch_nntile.profile() as p:
+            nn.functional.cross_entropy(there(data), labels).backward()
+            torch_nntile.wait()
+        assert kernels_on_cores(p) == []
+        assert data.grad is not None
+        grads.append([g.cpu() for g in (data.grad, there.where[1].weight.grad)])
+    x.requires_grad_()
+    nn.functional.cross_entropy(model(x), y).backward()
+    torch.testing.assert_close(grads[0], [x.grad, model.where[1].weight.grad])
+    for again in grads[1:]:  # the same bits
+        assert all(torch.equal(a, b) for a, b in zip(again, grads[0], strict=True))
 
 
 def test_the_same_bits_each_time() -> None:

@@ -1127,6 +1127,35 @@ TEST(test_resample) {
     }
 }
 
+TEST(test_grid_sample) {
+    for (int round = 0; round < 3 * cases_of_a_row; ++round) {
+        // At last so many channels and pixels that a thread has some channels.
+        const bool large = round % cases_of_a_row == 0;
+        const int64_t rank = large ? 2 : random_int(1, 3), mode = random_int(0, 2);
+        Index sizes{random_int(0, 9) || large ? random_int(1, 3) : 0, large ? 9 : random_int(1, 6),
+                    large ? 150 : random_int(0, rank == 3 && mode == 2 ? 20 : 300)};
+        Index of_x{0, 1};
+        for (int64_t d = 0; d < rank; ++d) {
+            of_x.push_back(3 + d);
+            sizes.push_back(large ? 180 : random_int(1, 9));
+        }
+        sizes.push_back(rank);
+        const Index of_y{0, 1, 2}, of_grid{0, 2, 3 + rank};
+        const DType dtype = any_real();
+        const double tolerance = 1000 * epsilon(dtype == DType::f64 ? dtype : DType::f32);
+        const std::vector<kernels::Param> params{integer(mode), integer(random_int(0, 2)),
+                                                 integer(random_int(0, 1))};
+        Tensor x = any_image(dtype, sizes, of_x), grid = any_image(dtype, sizes, of_grid),
+               y = any_image(dtype, sizes, of_y);
+        x.random();
+        grid.random(-1.3, 1.3);
+        compare("grid_sample", sizes, {&x, &grid, &y}, 1, params, tolerance);
+        Tensor dx = any_image(dtype, sizes, of_x), dgrid = any_image(dtype, sizes, of_grid);
+        compare("grid_sample_backward", sizes, {&y.random(), &x, &grid, &dx, &dgrid}, 2, params,
+                tolerance);
+    }
+}
+
 }  // namespace
 
 int main() {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "kernels/grid.hh"
 
-#include "kernels/math_isa.hh"
+#include "kernels/grid_taps_isa.hh"
 #include "kernels/vector_isa.hh"
 
 namespace nntile::kernels::NNTILE_ISA {
@@ -9,76 +9,14 @@ namespace {
 
 template <class T>
 struct Grid {
-    struct Place {
-        T at, slope;
-    };
-    // A place that is in the image, if the padding says so, and its slope.
-    template <GridPadding padding>
-    static Place padded(T x, T size, bool align_corners) {
-        T slope = 1;
-        if constexpr (padding == GridPadding::zeros) return {x, slope};
-        if constexpr (padding == GridPadding::reflection) {
-            const T low = align_corners ? T(0) : T(-0.5), span = align_corners ? size - T(1) : size;
-            const T beyond = std::fabs(x - low), flips = std::floor(beyond / span),
-                    extra = beyond - flips * span;
-            const T half = flips * T(0.5);
-            const bool odd = half != std::floor(half), before = x < low;
-            slope = select(odd != before, T(-1), T(1));
-            x = select(odd, span - extra, extra) + low;
-            const bool point = span == T(0);
-            x = select(point, T(0), x);
-            slope = select(point, T(0), slope);
-        }
-        slope = select((x > T(0)) & (x < size - T(1)), slope, T(0));
-        return {between(x, T(0), size - T(1)), slope};
-    }
-    static int32_t element(T x, T size) {
-        const bool there = (x >= T(0)) & (x < size);
-        return there ? static_cast<int32_t>(there ? x : T(0)) : -1;
-    }
-
     template <GridMode mode, GridPadding padding>
     static void taps_of_mode(const T* places, int64_t n, T size, bool align_corners,
                              int32_t* elements, T* weights, T* slopes) {
-        constexpr int64_t next = grid_places;
-        const T scale = align_corners ? (size - T(1)) / T(2) : size / T(2);
+        const GridDim<T> dim(size, align_corners);
 #pragma GCC ivdep
-        for (int64_t p = 0; p < n; ++p) {
-            const T x = align_corners ? (places[p] + T(1)) * scale
-                                      : ((places[p] + T(1)) * size - T(1)) / T(2);
-            if constexpr (mode == GridMode::bicubic) {  // its taps are padded one by one
-                constexpr T a = T(-0.75);
-                const T below = std::floor(x), t = x - below;
-                for (int64_t k = 0; k < 4; ++k) {
-                    const T tap =
-                        padded<padding>(below + static_cast<T>(k - 1), size, align_corners).at;
-                    elements[k * next + p] = element(tap, size);
-                    const T d = k == 0 ? T(1) + t : k == 1 ? t : k == 2 ? T(1) - t : T(2) - t;
-                    const bool outer = k == 0 || k == 3;
-                    const T weight = outer ? ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
-                                           : ((a + 2) * d - (a + 3)) * d * d + T(1);
-                    const T slope = outer ? (3 * a * d - 10 * a) * d + 8 * a
-                                          : (3 * (a + 2) * d - 2 * (a + 3)) * d;
-                    weights[k * next + p] = weight;
-                    slopes[k * next + p] = (k < 2 ? slope : -slope) * scale;
-                }
-            } else {
-                const Place place = padded<padding>(x, size, align_corners);
-                if constexpr (mode == GridMode::nearest) {
-                    elements[p] = element(std::rint(place.at), size);
-                    weights[p] = 1;
-                    slopes[p] = 0;
-                } else {
-                    const T below = std::floor(place.at), slope = place.slope * scale;
-                    elements[p] = element(below, size);
-                    elements[next + p] = element(below + T(1), size);
-                    weights[p] = below + T(1) - place.at;
-                    weights[next + p] = place.at - below;
-                    slopes[p] = -slope;
-                    slopes[next + p] = slope;
-                }
-            }
-        }
+        for (int64_t p = 0; p < n; ++p)
+            grid_taps<mode, padding>(dim, places[p], elements + p, weights + p, slopes + p,
+                                     grid_places);
     }
     template <GridMode mode>
     static void taps_of_padding(const T* places, int64_t n, T size, GridPadding padding,

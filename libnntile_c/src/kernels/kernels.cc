@@ -206,9 +206,9 @@ static constexpr KernelRow rows[] = {
     {"grid_sample",
      "x, grid -> y; dims n, c, places, x's spatial.., numbers of a place; params "
      "mode(i: bilinear|nearest|bicubic), padding(i: zeros|border|reflection), align_corners(i)",
-     grid_sample, nullptr},
+     grid_sample, NNTILE_ON_CUDA(grid_sample)},
     {"grid_sample_backward", "dy, x, grid -> dx, dgrid; dims and params as grid_sample",
-     grid_sample_backward, nullptr},
+     grid_sample_backward, NNTILE_ON_CUDA(grid_sample_backward)},
     {"searchsorted",
      "sequence, x, sorter? (i64) -> y (i64 or i32); dims rows.., m of x, n of sequence; params "
      "right(i)",
