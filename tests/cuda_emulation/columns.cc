@@ -671,13 +671,15 @@ TEST(test_gather) {
 }
 
 TEST(test_scatter) {
-    for (int round = 0; round < 2 * cases_of_a_row; ++round) {
-        Index sizes = any_sizes(1, 2);
+    for (int round = 0; round < 3 * cases_of_a_row; ++round) {
+        const bool much = round % 3 == 0;  // comes to each point, and is sorted before
+        Index sizes = much ? any_sizes(0, 1) : any_sizes(1, 2);
         const auto own = static_cast<int64_t>(sizes.size());
         for (int64_t d = random_int(0, 2); d > 0; --d) sizes.push_back(random_int(0, 6));
+        if (much) sizes.push_back(random_int(64, 400));
         const auto rank = static_cast<int64_t>(sizes.size());
         const int64_t count = random_int(1, 2);
-        for (int64_t k = 0; k < count; ++k) sizes.push_back(random_int(1, 5));
+        for (int64_t k = 0; k < count; ++k) sizes.push_back(random_int(1, much ? 40 : 5));
         const bool wrap = random_int(0, 1);
         const DType dtype = any_dtype(), from = random_int(0, 3) ? dtype : any_dtype();
         Tensor base(dtype, sizes, any_lie(), between(own, rank)),

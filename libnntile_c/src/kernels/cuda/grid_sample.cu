@@ -143,20 +143,12 @@ __global__ void slopes_of_places(const __grid_constant__ GridJob job) {
     }
 }
 
-// What some places of some images take, sorted by pixel, then in a core's order.
+// What some places of some images take, sorted by pixel, then in a core's order: a row for each
+// image.
 struct TakenPixels {
-    using Item = uint64_t;  // the pixel, and a number of the place and its tap
-    uint64_t* keys;
+    PlacedRows rows;
     void* weights;
     int64_t first_image, first_place, places;
-    int64_t count, d;  // images, taps of the places of one
-
-    static constexpr uint64_t nowhere = ~uint64_t{0};
-    __device__ uint64_t* row(int64_t number) const { return keys + number * d; }
-    __device__ static uint64_t first(const uint64_t* row, int64_t j) { return row[j]; }
-    __device__ static uint64_t get(const uint64_t* row, int64_t j) { return row[j]; }
-    __device__ static void set(uint64_t* row, int64_t j, uint64_t key) { row[j] = key; }
-    __device__ static bool sooner(uint64_t a, uint64_t b) { return a < b; }
 
     // A core takes some places at a time, and of these one tap after the other.
     __device__ int64_t number_of(int64_t place, int tap, int taps) const {
@@ -177,20 +169,18 @@ __global__ void list_taken(const __grid_constant__ GridJob job,
                            const __grid_constant__ TakenPixels taken) {
     const int64_t all = int64_t{gridDim.x} * blockDim.x;
     for (int64_t number = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-         number < taken.count * taken.places; number += all) {
+         number < taken.rows.count * taken.places; number += all) {
         int64_t image = number;
         const int64_t place = take_place(image, taken.places);
         const GridTaps<T, mode> taps(job, taken.first_image + image, taken.first_place + place);
-        uint64_t* const keys = taken.row(image);
-        T* const weights = static_cast<T*>(taken.weights) + image * taken.d;
+        uint64_t* const keys = taken.rows.row(image);
+        T* const weights = static_cast<T*>(taken.weights) + image * taken.rows.d;
         taps.each(job, [&](int tap, int i, int j, int k) {
             const int64_t at = taken.number_of(place, tap, job.taps);
             const int64_t pixel =
                 (taps.elements[0][i] * job.sizes[1] + taps.elements[1][j]) * job.sizes[2] +
                 taps.elements[2][k];
-            keys[at] = taps.inside(i, j, k)
-                           ? static_cast<uint64_t>(pixel) << 32 | static_cast<uint64_t>(at)
-                           : TakenPixels::nowhere;
+            keys[at] = taps.inside(i, j, k) ? PlacedRows::key(pixel, at) : PlacedRows::nowhere;
             weights[at] = taps.weight(i, j, k);
         });
     }
@@ -203,16 +193,16 @@ __global__ void sum_pixels(const __grid_constant__ GridJob job,
     for (int64_t number = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; number < count;
          number += all) {
         const GridShare share(job, number, job.pixels);
-        const auto pixel = static_cast<uint64_t>(share.own);
-        const uint64_t* const keys = taken.row(share.image);
-        const T* const weights = static_cast<const T*>(taken.weights) + share.image * taken.d;
-        int64_t low = 0, high = taken.d;
+        const int64_t pixel = share.own;
+        const uint64_t* const keys = taken.rows.row(share.image);
+        const T* const weights = static_cast<const T*>(taken.weights) + share.image * taken.rows.d;
+        int64_t low = 0, high = taken.rows.d;
         while (low < high) {
             const int64_t middle = low + (high - low) / 2;
-            if (keys[middle] >> 32 < pixel) low = middle + 1;
+            if (PlacedRows::place_of(keys[middle]) < pixel) low = middle + 1;
             else high = middle;
         }
-        int64_t rest = share.own, to = 0;
+        int64_t rest = pixel, to = 0;
         for (int d = most_axes; d-- > 0;) to += take_place(rest, job.sizes[d]) * job.dx.axes[d];
         const int64_t image = taken.first_image + share.image;
         to += image * job.dx.image + share.first * job.dx.channel;
@@ -223,8 +213,8 @@ __global__ void sum_pixels(const __grid_constant__ GridJob job,
         for (int c = 0; c < channels_of_thread; ++c)
             if (again && c < channels)
                 sums[c] = real_at<T>(job.dx.data, job.dx.dtype, to + c * job.dx.channel);
-        for (; low < taken.d && keys[low] >> 32 == pixel; ++low) {
-            const auto of_place = static_cast<uint32_t>(keys[low]);
+        for (; low < taken.rows.d && PlacedRows::place_of(keys[low]) == pixel; ++low) {
+            const uint32_t of_place = PlacedRows::number_of(keys[low]);
             const T weight = weights[of_place];
             const int64_t from =
                 image * job.dy.image + share.first * job.dy.channel +
@@ -308,23 +298,23 @@ static cudaError_t start_backward(const GridJob& job, const CudaPlace& place, in
     const int64_t images =
         each < job.places ? 1 : room / std::max<int64_t>(job.places * job.taps, 1);
     TakenPixels taken;
-    taken.keys = reinterpret_cast<uint64_t*>(place.scratch);
+    taken.rows.keys = reinterpret_cast<uint64_t*>(place.scratch);
     for (int64_t i = 0; i < job.images && error == cudaSuccess; i += images) {
         taken.first_image = i;
-        taken.count = std::min(images, job.images - i);
+        taken.rows.count = std::min(images, job.images - i);
         for (int64_t first = 0; error == cudaSuccess && (first == 0 || first < job.places);
              first += each) {
             taken.first_place = first;
             taken.places = std::min(each, job.places - first);
-            taken.d = taken.places * job.taps;
-            taken.weights = taken.keys + taken.count * taken.d;
-            if (taken.d > 0) {
-                grid = grid_of(taken.count * taken.places);
+            taken.rows.d = taken.places * job.taps;
+            taken.weights = taken.rows.keys + taken.rows.count * taken.rows.d;
+            if (taken.rows.d > 0) {
+                grid = grid_of(taken.rows.count * taken.places);
                 error = launch<list_taken<T, mode>>(grid.blocks, grid.threads, 0, place.stream, job,
                                                     taken);
-                if (error == cudaSuccess) error = start_sort(taken, place.stream);
+                if (error == cudaSuccess) error = start_sort(taken.rows, place.stream);
             }
-            const int64_t count = taken.count * parts_of(job) * job.pixels;
+            const int64_t count = taken.rows.count * parts_of(job) * job.pixels;
             grid = grid_of(count);
             if (count > 0 && error == cudaSuccess)
                 error = launch<sum_pixels<T>>(grid.blocks, grid.threads, 0, place.stream, job,

@@ -2,6 +2,7 @@
 // Elements read and written by index. The last dims are those of the table that indices lead into.
 #include "kernels/cuda/element.hh"
 #include "kernels/cuda/launch.hh"
+#include "kernels/cuda/sorting.hh"
 #include "kernels/scatter.hh"
 
 namespace nntile::kernels {
@@ -124,6 +125,68 @@ __global__ void scatter_elements(const __grid_constant__ ScatterJob job, T nothi
     }
 }
 
+// The same where much comes to few points: what does is sorted by the place that it goes to, and a
+// thread takes all that goes to one place. A row for each point of the result, or one for all
+// points, if they share the indices.
+struct SortedScatter {
+    ScatterJob job;
+    Table numbers;  // the table, with strides that give each place its number
+    PlacedRows rows;
+    int64_t first;  // points of the result that these rows are of
+    int64_t points;
+};
+
+__global__ void list_places(const __grid_constant__ SortedScatter sorted) {
+    const auto& [own, more, table, replaces] = sorted.job;
+    const int64_t all = int64_t{gridDim.x} * blockDim.x;
+    const int operands = 2 + table.dims;
+    for (int64_t e = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+         e < sorted.rows.count * sorted.rows.d; e += all) {
+        int64_t row = e, at[2 + most_indices] = {}, place = 0;
+        const int64_t m = take_place(row, sorted.rows.d);
+        find_point(own, sorted.first + row, operands, at);
+        find_point(more, m, operands, at);
+        sorted.rows.row(row)[m] =
+            lead(own, sorted.numbers, at, place) ? PlacedRows::key(place, m) : PlacedRows::nowhere;
+    }
+}
+
+template <int mode, class T>
+__global__ void scatter_sorted(const __grid_constant__ SortedScatter sorted, T nothing, T alpha) {
+    const auto& [own, more, table, replaces] = sorted.job;
+    const int64_t all = int64_t{gridDim.x} * blockDim.x, d = sorted.rows.d;
+    const JobBlock &y = own.blocks[0], &x = own.blocks[1];
+    const bool shared = sorted.rows.count < sorted.points;
+    for (int64_t e = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; e < sorted.points * d;
+         e += all) {
+        int64_t rest = e, point, j;
+        if (shared) {
+            point = take_place(rest, sorted.points);
+            j = rest;
+        } else {
+            j = take_place(rest, d);
+            point = rest;
+        }
+        const uint64_t* const keys = sorted.rows.row(shared ? 0 : point);
+        const int64_t number = PlacedRows::place_of(keys[j]);
+        if (keys[j] == PlacedRows::nowhere ||
+            (j > 0 && PlacedRows::place_of(keys[j - 1]) == number))
+            continue;
+        int64_t first[2] = {}, to = 0, left = number;
+        find_point(own, sorted.first + point, 2, first);
+        for (int k = table.dims; k-- > 0;)
+            to += take_place(left, table.sizes[k]) * table.strides[k];
+        to += first[0];
+        if (replaces) store_as(y, to, nothing);
+        for (; j < d && PlacedRows::place_of(keys[j]) == number; ++j) {
+            int64_t at[2] = {0, first[1]};
+            find_point(more, PlacedRows::number_of(keys[j]), 2, at);
+            const T before = mode == put ? T{} : load_as<T>(y, to);
+            store_as(y, to, joined<mode>(before, load_as<T>(x, at[1]), alpha));
+        }
+    }
+}
+
 // Index tensors are blocks first.. of the task, the table is dims rank.. of `of`.
 static bool make_table(Table& table, const Args& args, size_t first, size_t count, size_t rank,
                        const Block& of) {
@@ -139,14 +202,9 @@ static bool make_table(Table& table, const Args& args, size_t first, size_t coun
 }
 using Blocks = SmallVector<Block, 2 + most_indices>;
 
-template <class T>
-static cudaError_t start_scatter(const ScatterJob& job, int64_t mode, T nothing, T alpha,
-                                 cudaStream_t stream) {
-    const Grid grid = grid_of(job.own.count);
-    const auto start = [&]<int m>(std::integral_constant<int, m>) {
-        return launch<scatter_elements<m, T>>(grid.blocks, grid.threads, 0, stream, job, nothing,
-                                              alpha);
-    };
+// start(mode), a constant
+template <class Start>
+static cudaError_t start_by_mode(int64_t mode, Start&& start) {
     switch (mode) {
         case put_add: return start(std::integral_constant<int, put_add>{});
         case put_mul: return start(std::integral_constant<int, put_mul>{});
@@ -154,6 +212,55 @@ static cudaError_t start_scatter(const ScatterJob& job, int64_t mode, T nothing,
         case put_amax: return start(std::integral_constant<int, put_amax>{});
         default: return start(std::integral_constant<int, put>{});
     }
+}
+template <class T>
+static cudaError_t start_scatter(const ScatterJob& job, int64_t mode, T nothing, T alpha,
+                                 cudaStream_t stream) {
+    const Grid grid = grid_of(job.own.count);
+    return start_by_mode(mode, [&]<int m>(std::integral_constant<int, m>) {
+        return launch<scatter_elements<m, T>>(grid.blocks, grid.threads, 0, stream, job, nothing,
+                                              alpha);
+    });
+}
+
+constexpr int64_t most_keys = CudaPlace::scratch_bytes / sizeof(uint64_t), much = 64;
+// Whether each of the threads of start_scatter() would have much to do, and keys have room.
+static bool is_sorted(const ScatterJob& job) {
+    constexpr int64_t few = 16384, most_places = UINT32_MAX;
+    int64_t places = 1;
+    for (int k = 0; k < job.table.dims && places < most_places; ++k) places *= job.table.sizes[k];
+    return job.more.count >= much && job.own.count < few && job.more.count <= most_keys &&
+           places < most_places;
+}
+template <class T>
+static cudaError_t start_sorted(const ScatterJob& job, int64_t mode, T nothing, T alpha,
+                                const CudaPlace& place) {
+    SortedScatter sorted{job, job.table, {}, 0, 0};
+    int64_t step = 1;
+    for (int k = job.table.dims; k-- > 0; step *= job.table.sizes[k])
+        sorted.numbers.strides[k] = step;
+    bool shared = job.own.count > 1;
+    for (int k = 0; k < job.table.dims; ++k)
+        for (int d = 0; d < job.own.dims; ++d)
+            shared = shared && job.own.blocks[2 + k].strides[d] == 0;
+    sorted.rows.keys = reinterpret_cast<uint64_t*>(place.scratch);
+    sorted.rows.d = job.more.count;
+    const int64_t most = shared ? job.own.count : most_keys / job.more.count;
+    for (; sorted.first < job.own.count; sorted.first += most) {
+        sorted.points = std::min(most, job.own.count - sorted.first);
+        sorted.rows.count = shared ? 1 : sorted.points;
+        Grid grid = grid_of(sorted.rows.count * sorted.rows.d);
+        cudaError_t error = launch<list_places>(grid.blocks, grid.threads, 0, place.stream, sorted);
+        if (error == cudaSuccess) error = start_sort(sorted.rows, place.stream);
+        grid = grid_of(sorted.points * sorted.rows.d);
+        if (error == cudaSuccess)
+            error = start_by_mode(mode, [&]<int m>(std::integral_constant<int, m>) {
+                return launch<scatter_sorted<m, T>>(grid.blocks, grid.threads, 0, place.stream,
+                                                    sorted, nothing, alpha);
+            });
+        if (error != cudaSuccess) return error;
+    }
+    return cudaSuccess;
 }
 
 }  // namespace nntile::kernels::cuda
@@ -214,7 +321,8 @@ NNTILE_CUDA_KERNEL(scatter) {
     part.sizes = more_sizes;
     if (!make_job(job.more, part, {})) return not_on_device;
     // Few points to which much comes are few threads: a core is faster.
-    if (job.own.count < 64 && job.more.count > 64 * job.own.count) return not_on_device;
+    const bool sorted = is_sorted(job);
+    if (!sorted && job.own.count < 64 && job.more.count >= much) return not_on_device;
     const Block pair[] = {base, y};
     Args whole = args;
     whole.sizes = whole_sizes;
@@ -230,9 +338,9 @@ NNTILE_CUDA_KERNEL(scatter) {
     job.replaces = !args.params[4].i;
     const double alpha = y.dtype == DType::boolean ? args.params[5].f != 0 : args.params[5].f;
     const auto start = [&]<class T>(T) {
-        return status_of(args,
-                         start_scatter<T>(job, mode, neutral<T>(static_cast<int>(mode), y.dtype),
-                                          static_cast<T>(alpha), place->stream));
+        const T nothing = neutral<T>(static_cast<int>(mode), y.dtype), by = static_cast<T>(alpha);
+        return status_of(args, sorted ? start_sorted(job, mode, nothing, by, *place)
+                                      : start_scatter(job, mode, nothing, by, place->stream));
     };
     switch (compute_of(y.dtype)) {
         case compute_f32: return start(float{});

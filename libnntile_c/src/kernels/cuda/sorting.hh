@@ -16,6 +16,27 @@ namespace nntile::kernels::cuda {
 
 inline constexpr int64_t most_of_chunk = 2048;
 
+// Rows of numbers, one behind the other in the scratch memory: where something goes, and behind it
+// its own number, so that what goes to one place lies side by side in its order.
+struct PlacedRows {
+    using Item = uint64_t;
+    static constexpr uint64_t nowhere = ~uint64_t{0};
+    uint64_t* keys;
+    int64_t count, d;
+
+    NNTILE_FN static uint64_t key(int64_t place, int64_t number) {
+        return static_cast<uint64_t>(place) << 32 | static_cast<uint64_t>(number);
+    }
+    NNTILE_FN static int64_t place_of(uint64_t key) { return static_cast<int64_t>(key >> 32); }
+    NNTILE_FN static uint32_t number_of(uint64_t key) { return static_cast<uint32_t>(key); }
+
+    __device__ uint64_t* row(int64_t number) const { return keys + number * d; }
+    __device__ static uint64_t first(const uint64_t* row, int64_t j) { return row[j]; }
+    __device__ static uint64_t get(const uint64_t* row, int64_t j) { return row[j]; }
+    __device__ static void set(uint64_t* row, int64_t j, uint64_t key) { row[j] = key; }
+    __device__ static bool sooner(uint64_t a, uint64_t b) { return a < b; }
+};
+
 // A pair of a step: both are as far apart as the step says, or as far from the middle of twice so
 // many elements.
 struct Pair {
