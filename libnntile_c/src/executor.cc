@@ -213,10 +213,11 @@ public:
         for (Compiled::Kept& kept : outputs_) kept.names.clear();  // they have none
     }
 
-    bool run(std::span<graph::Stored* const> inputs, std::span<const kernels::Param> scalars,
-             Place place, std::span<graph::StoredRef> outputs) override {
+    void run(std::span<const graph::StoredRef* const> inputs,
+             std::span<const kernels::Param> scalars, Place place,
+             std::span<graph::StoredRef> outputs) override {
         SmallVector<runtime::Storage*, 8> in, out;
-        for (uint32_t i : inputs_) in.push_back(static_cast<runtime::Storage*>(inputs[i]));
+        for (uint32_t i : inputs_) in.push_back(static_cast<runtime::Storage*>(inputs[i]->get()));
         for (size_t k = 0; k < outputs.size(); ++k) {
             auto storage = outputs_[k].storage();
             out.push_back(storage.get());
@@ -224,15 +225,25 @@ public:
         }
         if (!plan_->run_small(
                 {{in.data(), in.size()}, {out.data(), out.size()}, scalars, place, places_}))
-            return false;
+            launch(inputs, scalars, place, outputs);
         ++executor_.graphs;
         ++executor_.plan_hits;
         executor_.tasks += static_cast<int64_t>(plan_->task_count());
         executor_.copies += copies_;
-        return true;
     }
 
 private:
+    void launch(std::span<const graph::StoredRef* const> inputs,
+                std::span<const kernels::Param> scalars, Place place,
+                std::span<const graph::StoredRef> outputs) {
+        std::vector<std::shared_ptr<runtime::Storage>> in, out;
+        for (uint32_t i : inputs_) in.push_back(storage_of(*inputs[i]));
+        for (const graph::StoredRef& o : outputs)
+            out.push_back(std::static_pointer_cast<runtime::Storage>(o));
+        const std::vector<Place> places(places_, place);
+        plan_->launch({in, out, scalars, {}, places});
+    }
+
     PlanExecutor& executor_;
     std::shared_ptr<runtime::Plan> plan_;
     std::vector<uint32_t> inputs_;

@@ -17,9 +17,9 @@ namespace nntile::record {
 class SmallPlan {
 public:
     virtual ~SmallPlan() = default;
-    // inputs, scalars, outputs: as of the graph; the caller keeps inputs. False, and nothing has
-    // happened: what it reads is not here now, or there is no room.
-    virtual bool run(std::span<graph::Stored* const> inputs,
+    // inputs, scalars, outputs: as of the graph. In the calling thread, or by workers where tasks
+    // in flight use the tiles, or they are not in memory.
+    virtual void run(std::span<const graph::StoredRef* const> inputs,
                      std::span<const kernels::Param> scalars, Place place,
                      std::span<graph::StoredRef> outputs) = 0;
 };
@@ -35,6 +35,7 @@ public:
     virtual void start() = 0;                  // what runs graphs, if nothing does yet
     virtual bool idle() = 0;                   // it has nothing to do
     virtual bool imagines() = 0;               // what it is given runs nowhere: an estimate
+    virtual bool runs_here() = 0;              // small graphs may run in the calling thread
     virtual int64_t most_waiting_bytes() = 0;  // of results of calls that may be held back
     virtual void compile(const graph::Graph& graph, const graph::AxisCuts& cuts) = 0;
     // hash: of the graph.

@@ -27,6 +27,8 @@ struct Buffer {
     std::atomic<int32_t> holder{-1};  // index in the open graph's holders
     std::shared_ptr<BufferRef> ref;   // set: captures know it
     uint64_t capture = 0;             // the one in which it was made; 0: none
+    // The last graph that was submitted and writes it, or uses it; 0: none
+    uint64_t written = 0, used = 0;
 };
 
 struct Operand {

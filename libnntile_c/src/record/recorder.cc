@@ -191,6 +191,7 @@ void Recorder::write(const Operand& target, const void* host, size_t bytes) {
     const bool whole = target.dense() && target.fills_buffer();
     if (!whole) check_operands("write", {&target, 1}, current_place);
     if (whole && !capturing()) {
+        buffer.written = buffer.used = 0;
         if (buffer.stored && buffer.stored->sizes == stored->sizes)
             stored->names = buffer.stored->names;
         if (buffer.holder >= 0) {  // earlier readers keep their value; the buffer starts anew
@@ -229,6 +230,7 @@ void Recorder::read(const Operand& source, void* host, size_t bytes) {
         else (void)try_flush(Failure::later);
         need_data(buffer);
         if (buffer.stored && !buffer.stored->undefined) stored = buffer.stored;
+        settled_ = std::max(settled_, buffer.written);
     }
     // Without the mutex: others may record meanwhile. A later write makes another value.
     if (stored && stored->dtype == source.dtype && source.dense() && source.fills_buffer())

@@ -158,6 +158,9 @@ private:
     std::vector<std::pair<int32_t, uint32_t>> last_writes_;
     std::vector<std::weak_ptr<Unrun>> unrun_;  // results hold them
     std::atomic<uint64_t> captures_{0};        // begun up to now
+    // Graphs up to now, and those that had ended as far as the program knows, since it has read
+    // what they give, or waited.
+    uint64_t submitted_ = 0, settled_ = 0;
     GeneratorState capture_start_;
     // Of a capture: inputs that came from the host
     std::vector<std::pair<uint32_t, Hash>> host_data_;

@@ -7,13 +7,15 @@
 namespace nntile::record {
 
 bool Recorder::knows_calls(std::span<const Operand> operands) {
-    if (scopes_.now() > Scope::composition || executor_->imagines()) return false;
+    if (scopes_.now() > Scope::composition || !executor_->runs_here()) return false;
     return std::ranges::all_of(operands, [this](const Operand& o) {
         return o.kind != Operand::Kind::tensor || (o.buffer && o.buffer->owner.get() == this);
     });
 }
 
-// Data that is read is here, and no call that waits uses what is written.
+// Data that is read is there as one tile, and nothing that the program has not waited for uses what
+// is written. What workers have done by now must not count: it differs from run to run, and with it
+// which graph a call is in, and last bits.
 bool Recorder::has_data(const CallView& call) const {
     for (size_t k = 0; k < call.operands.size(); ++k) {
         const Operand& o = call.operands[k];
@@ -24,9 +26,13 @@ bool Recorder::has_data(const CallView& call) const {
             const Holder& holder = holders_[buffer.holder];
             if (written || holder.current != holder.leaf) return false;
         }
+        if ((written ? buffer.used : buffer.written) > settled_) return false;
         const graph::Stored* stored = buffer.stored.get();
         if (!stored && written) continue;
         if (!stored || stored->undefined || stored->missing) return false;
+        for (const graph::Cut& cut : stored->cuts)
+            for (const graph::Factor& f : cut)
+                if (!f.positions.empty()) return false;
         // Bytes, which the recorder first sees as what they stand for.
         if (stored->dtype == DType::u8 && o.dtype != DType::u8) return false;
         for (const std::string& name : stored->names)
@@ -38,17 +44,19 @@ bool Recorder::has_data(const CallView& call) const {
 bool Recorder::run_known(const KnownCall& known, const CallView& call, const Numbers& numbers,
                          Place place) {
     if (!known.plan || !unrun_.empty()) return false;
-    SmallVector<graph::Stored*, 8> inputs;
-    for (uint8_t k : known.inputs) inputs.push_back(call.operands[k].buffer->stored.get());
+    SmallVector<const graph::StoredRef*, 8> inputs;
+    for (uint8_t k : known.inputs) inputs.push_back(&call.operands[k].buffer->stored);
     SmallVector<graph::StoredRef, 2> outputs(known.outputs.size());
     const std::span<const kernels::Param> scalars =
         call.keeps_numbers() ? std::span(numbers.data(), numbers.size())
                              : std::span(known.scalars.data(), known.scalars.size());
-    if (!known.plan->run({inputs.data(), inputs.size()}, scalars, place,
-                         {outputs.data(), outputs.size()}))
-        return false;
-    for (size_t k = 0; k < outputs.size(); ++k)
-        call.operands[known.outputs[k]].buffer->stored = std::move(outputs[k]);
+    known.plan->run({inputs.data(), inputs.size()}, scalars, place,
+                    {outputs.data(), outputs.size()});
+    for (size_t k = 0; k < outputs.size(); ++k) {
+        Buffer& buffer = *call.operands[known.outputs[k]].buffer;
+        buffer.stored = std::move(outputs[k]);
+        buffer.written = buffer.used = 0;
+    }
     ++ops_recorded;
     return true;
 }
@@ -82,11 +90,11 @@ KnownCall Recorder::learned(const CallView& call, const Numbers& numbers) {
 // False: it does not run here, and is recorded.
 bool Recorder::learn(const Hash& signature, const CallView& call, const Numbers& numbers,
                      Place place) {
-    KnownCall known = learned(call, numbers);
-    const bool ran = run_known(known, call, numbers, place);
-    known_calls_.learn(signature, std::move(known));
-    if (ran) drop_graph();
-    return ran;
+    const KnownCall known = learned(call, numbers);
+    known_calls_.learn(signature, known);
+    if (!known.plan || !unrun_.empty()) return false;
+    drop_graph();
+    return run_known(known, call, numbers, place);
 }
 
 }  // namespace nntile::record

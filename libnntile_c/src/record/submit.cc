@@ -168,8 +168,12 @@ std::exception_ptr Recorder::try_again(const std::shared_ptr<Unrun>& unrun) {
         bool lowered = false;
         Executor::Result result =
             executor_->run(graph, graph.hash(), unrun->calls, cuts_, lowered, false);
-        for (size_t k = 0; k < unrun->results.size(); ++k)
-            unrun->results[k].ref->buffer->stored = std::move(result.outputs[k]);
+        ++submitted_;
+        for (size_t k = 0; k < unrun->results.size(); ++k) {
+            Buffer& buffer = *unrun->results[k].ref->buffer;
+            buffer.stored = std::move(result.outputs[k]);
+            buffer.written = buffer.used = submitted_;
+        }
         unrun->end(nullptr);
     } catch (...) {
         unrun->reason = with_place(std::current_exception(), graph);
@@ -209,10 +213,15 @@ std::exception_ptr Recorder::try_flush(Failure failure, bool awaited) {
         Executor::Result result;
         if (!graph_.is_idle())
             result = executor_->run(graph_, graph_.hash(), calls_, cuts_, lowered, awaited);
+        ++submitted_;
         size_t k = 0;
-        for (Holder& h : holders_)
-            if (h.buffer && h.current != no_value && h.current != h.leaf)
-                h.buffer->stored = std::move(result.outputs[k++]);
+        for (Holder& h : holders_) {
+            if (!h.buffer || h.current == no_value) continue;
+            h.buffer->used = submitted_;
+            if (h.current == h.leaf) continue;
+            h.buffer->written = submitted_;
+            h.buffer->stored = std::move(result.outputs[k++]);
+        }
         for (auto& [input, stored] : result.retiled_inputs)
             for (Holder& h : holders_)
                 if (h.buffer && h.input == input && h.current == h.leaf) h.buffer->stored = stored;
@@ -250,6 +259,7 @@ void Recorder::submit() {
         if (!untold) untold = reason;
     }
     if (untold) std::rethrow_exception(untold);
+    settled_ = submitted_;
 }
 
 void Recorder::lose_all(const char* why) {

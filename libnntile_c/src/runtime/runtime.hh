@@ -46,8 +46,9 @@ void start(const Config& config);  // invalid_state if running or forked
 void ensure_started();             // start({}) if there is no context; invalid_state after a fork
 void shutdown();  // waits, stops; stored tiles become unusable; no-op if not running
 bool active();
-bool idle();    // a context, and no task in flight
-bool traced();  // somebody is told of each task
+bool idle();         // a context, and no task in flight
+bool has_devices();  // GPUs
+bool traced();       // somebody is told of each task
 bool forked();
 void check_not_forked();  // throws invalid_state in a forked child
 void pace();              // waits while the program is far ahead of its work
