@@ -14,7 +14,9 @@ NNTILE_BEGIN
 /** A task that has run. Since 0.1. */
 typedef struct nntile_trace_task {
     const char* op; /**< the op that it is a part of; borrowed for the call */
-    int32_t worker; /**< by number, from 0; -1: it went on beside the workers, as a transfer does */
+    /** By number, from 0; the number of workers: the thread that called; -1: it went on beside them,
+     * as a transfer does */
+    int32_t worker;
     int64_t mark;   /**< of the thread that launched it */
     int64_t begin_ns; /**< by the system's clock, since 1970 */
     int64_t end_ns;

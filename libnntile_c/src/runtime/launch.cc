@@ -150,7 +150,7 @@ bool may_run_here() { return backend::devices() == 0 && starpu_worker_get_id() <
 
 bool runs_here(const CompiledPlan& plan, const Run& run, bool awaited) {
     return !plan.for_workers && plan.work_seconds <= (awaited ? awaiting : handing_over) &&
-           run.late.empty() && may_run_here();
+           run.late.empty() && may_run_here() && !trace_function.load(std::memory_order_relaxed);
 }
 
 // What it reads is here, and no task uses what it writes. Engine's mutex.
