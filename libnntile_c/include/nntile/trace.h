@@ -14,10 +14,10 @@ NNTILE_BEGIN
 /** A task that has run. Since 0.1. */
 typedef struct nntile_trace_task {
     const char* op; /**< the op that it is a part of; borrowed for the call */
-    /** By number, from 0; the number of workers: the thread that called; -1: it went on beside them,
-     * as a transfer does */
+    /** By number, from 0; the number of workers: the thread that called; -1: it went on beside
+     * them, as a transfer does */
     int32_t worker;
-    int64_t mark;   /**< of the thread that launched it */
+    int64_t mark;     /**< of the thread that launched it */
     int64_t begin_ns; /**< by the system's clock, since 1970 */
     int64_t end_ns;
     const char* kernel; /**< that ran, or "host": a function of the host; lives for ever */
