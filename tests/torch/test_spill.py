@@ -85,7 +85,8 @@ def run(*arguments, program=PROGRAM):
     return json.loads(ended.stdout.splitlines()[-1])
 
 
-MODELS = {"deep": 12, "transformer": 12, "images": 10, "recurrent": 8}
+# In less a task does not fit and is cut, which changes last bits: one of recurrent's needs 9 MB.
+MODELS = {"deep": 12, "transformer": 12, "images": 10, "recurrent": 10}
 SHORT = [("deep", "eager"), ("deep", "capture"), ("images", "eager")]
 LONG = [("deep", "graph"), ("deep", "compile"), ("images", "capture")]
 LONG += [(name, mode) for name in ("transformer", "recurrent") for mode in ("eager", "capture")]
