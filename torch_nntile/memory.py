@@ -165,6 +165,7 @@ def empty_cache() -> None:
     """Give back to the system the memory that no tensor and no task holds.
 
     This helps only other programs on the machine. Tensors take memory from the pool before they ask
-    for more, and the memory budget bounds the pool.
+    for more, and the memory budget bounds the pool. The device also forgets which small calls came
+    often, and runs them through graphs until they have come often again.
     """
     _c.get("nntile_record_trim", _c.record())

@@ -128,8 +128,6 @@ PlanExecutor::Entry& PlanExecutor::find(const graph::Graph& graph, const Hash& h
                 hash,
                 compiled->graph.nodes.size(),
                 std::move(compiled->tiling.automatic)};
-    for (Compiled::Kept& kept : entry.outputs)
-        if (!compiled->tiling.named) kept.names.clear();
     for (uint32_t v : compiled->inputs) {
         entry.inputs.push_back(compiled->graph.value(v).source);
         if (compiled->tiling.named) entry.names.push_back(compiled->tiling.values[v].names);
@@ -210,7 +208,6 @@ public:
           places_(compiled.graph.where.size()),
           copies_(static_cast<int64_t>(compiled.copies)) {
         for (uint32_t v : compiled.inputs) inputs_.push_back(compiled.graph.value(v).source);
-        for (Compiled::Kept& kept : outputs_) kept.names.clear();  // they have none
     }
 
     void run(std::span<const graph::StoredRef* const> inputs,

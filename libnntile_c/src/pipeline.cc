@@ -81,7 +81,8 @@ std::shared_ptr<Compiled> compile(const graph::Graph& recorded, const tile::Axis
         const graph::Value& value = c->graph.value(v);
         const tile::ValueTiling& tiling = c->tiling.values[v];
         c->outputs.push_back(
-            {v, value.source, value.dtype, value.sizes, tiling.cuts, tiling.names, tiling.hints});
+            {v, value.source, value.dtype, value.sizes, tiling.cuts, {}, tiling.hints});
+        if (c->tiling.named) c->outputs.back().names = tiling.names;
     }
     c->plan = runtime::make_plan(c->tiles, lowered.inputs, lowered.outputs);
     if (!c->plan->can_run()) {  // "": of many small tiles, which take more than their bytes

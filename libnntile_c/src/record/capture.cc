@@ -194,8 +194,11 @@ void Recorder::replay(Capture& capture, const Replay& given) {
     bool lowered = false;
     Executor::Result result = executor_->run(graph, capture.hash, calls, cuts_, lowered, false);
     ++submitted_;
-    for (Buffer* buffer : buffers)
-        if (buffer) buffer->used = buffer->written = submitted_;
+    for (size_t k = 0; k < buffers.size(); ++k) {
+        if (!buffers[k]) continue;
+        buffers[k]->used = submitted_;
+        if (capture.slots[k].output != no_value) buffers[k]->written = submitted_;
+    }
     for (auto& [input, stored] : result.retiled_inputs)
         for (size_t k = 0; k < buffers.size(); ++k)
             if (capture.slots[k].input == input && capture.slots[k].output == no_value)

@@ -73,7 +73,7 @@ bool KnownCalls::comes_often(const Hash& signature) {
     if (times_.size() >= most) times_.clear();
     const int often = settings().small_calls;
     int& times = times_[signature];
-    return often >= 0 && (times >= often || ++times > often);
+    return times >= often || ++times > often;
 }
 
 }  // namespace nntile::record

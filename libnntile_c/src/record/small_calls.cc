@@ -2,12 +2,14 @@
 // Small calls whose operands have data, and which come often, run in the thread that makes them.
 #include <algorithm>
 
+#include "base/settings.hh"
 #include "record/recorder.hh"
 
 namespace nntile::record {
 
 bool Recorder::knows_calls(std::span<const Operand> operands) {
-    if (scopes_.now() > Scope::composition || !executor_->runs_here()) return false;
+    if (settings().small_calls < 0 || scopes_.now() > Scope::composition || !executor_->runs_here())
+        return false;
     return std::ranges::all_of(operands, [this](const Operand& o) {
         return o.kind != Operand::Kind::tensor || (o.buffer && o.buffer->owner.get() == this);
     });

@@ -126,7 +126,8 @@ public:
     // To hand its tasks to workers would take as long as to run them.
     virtual bool is_small() const = 0;
     // Runs a small one in the calling thread, and returns when it has ended. False, and nothing has
-    // happened: tasks in flight use its tiles, they are not in main memory, or a profiler looks.
+    // happened: tasks in flight use its tiles, they are not in main memory, or an estimate takes
+    // notes.
     virtual bool run_small(const SmallLaunch& launch) = 0;
     virtual bool can_run() const = 0;  // the budget has room for each task by itself
     virtual size_t task_count() const = 0;

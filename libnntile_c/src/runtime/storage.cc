@@ -20,18 +20,15 @@ enum class Direction { to_tiles, to_host };
 // Sleeps until the tasks in flight that write these tiles (with_readers: or read them) have ended.
 void wait_for_tiles(const std::vector<TileRef>& tiles, bool with_readers) {
     Engine& e = engine();
-    if (!noting.load(std::memory_order_relaxed)) {
-        std::lock_guard lock(e.mutex);
-        const auto busy = [&](const TileRef& tile) {
-            return tile->writer.running() ||
-                   (with_readers && std::ranges::any_of(tile->readers, &TaskRef::running));
-        };
-        if (std::ranges::none_of(tiles, busy)) return;  // often
-    }
-    auto waiter = std::make_unique<Waiter>();
-    waiter->add();  // this thread
+    std::unique_ptr<Waiter> waiter;  // often none is needed
     auto enter = [&](const TaskRef& ref) {
-        if (RunTask* task = ref.running()) waiter->enter(*task);
+        RunTask* const task = ref.running();
+        if (!task) return;
+        if (!waiter) {
+            waiter = std::make_unique<Waiter>();
+            waiter->add();  // this thread
+        }
+        waiter->enter(*task);
     };
     {
         std::lock_guard lock(e.mutex);
@@ -42,6 +39,7 @@ void wait_for_tiles(const std::vector<TileRef>& tiles, bool with_readers) {
             for (const TaskRef& reader : tile->readers) enter(reader);
         }
     }
+    if (!waiter) return;
     waiter->remove();
     if (!Waiter::wait(std::move(waiter))) fail_interrupted();
 }

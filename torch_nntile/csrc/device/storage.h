@@ -24,7 +24,7 @@ void resize_storage(c10::StorageImpl& storage, size_t nbytes, c10::ScalarType dt
 // Recorded copy between two tensors of the device, with a cast if their dtypes differ.
 void copy_on_device(const at::Tensor& source, const at::Tensor& target);
 
-// Copies between a tensor of the device and a dense CPU tensor of its sizes and dtype.
+// Copies between a tensor of the device and dense memory of the host, of its sizes and dtype.
 void read_to_host(const at::Tensor& source, void* host, size_t nbytes);
 void write_from_host(const at::Tensor& target, const at::Tensor& host);
 
