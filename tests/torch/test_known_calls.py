@@ -178,12 +178,16 @@ def test_an_error() -> None:
 
 
 def test_what_needs_an_operand_that_was_lost() -> None:
-    table, index = torch.randn(5, 3).to(DEVICE), torch.tensor([1, 7]).to(DEVICE)
+    """A known call does not compute with what another one could not give."""
+    table, index = torch.randn(5, 3).to(DEVICE), torch.tensor([1, 4]).to(DEVICE)
     for _ in range(OFTEN):
-        table + 1  # the call, not its result
-    found = F.embedding(index, table)
+        F.embedding(index, table) + 1  # the calls, not their results
+    lost = F.embedding(torch.tensor([1, 7]).to(DEVICE), table) + 1
     with pytest.raises(IndexError, match="embedding"):
-        (found.sum(0) + 1).cpu()
+        lost.cpu()
+    with pytest.raises(RuntimeError, match="never computed"):
+        lost.cpu()
+    torch.testing.assert_close((F.embedding(index, table) + 1).cpu(), table.cpu()[[1, 4]] + 1)
 
 
 @on_cores

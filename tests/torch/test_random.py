@@ -328,3 +328,23 @@ def test_dropout_scales_as_its_gradient_does() -> None:
     assert x.grad is not None
     assert y.max().item() == x.grad.max().item()
     assert y.max().item() == pytest.approx(1000, rel=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(4,), (1, 2), (3, 5)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_few_numbers_are_drawn_alike(
+    shape: tuple[int, ...], dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python draws one of few, PyTorch one of many: by the same numbers."""
+    from torch_nntile.compositions import numbers
+
+    p = torch.rand(shape).to(dtype).to("nntile")
+
+    def drawn() -> list[list[int]]:
+        torch.manual_seed(5)
+        return [p.multinomial(1, replacement=True).tolist() for _ in range(50)]
+
+    by_python = drawn()
+    monkeypatch.setattr(numbers, "_HANDFUL", 0)
+    assert drawn() == by_python
+    assert len({str(row) for row in by_python}) > 1
