@@ -38,7 +38,8 @@ def _workers(tasks: list[Task]) -> list[str]:
         _c.call("nntile_context_stats_get", stats)
     gpus = [f"GPU {k}" for k in range(int(stats.ncuda))]
     seen = max((task.worker + 1 for task in tasks), default=0)
-    cores = int(stats.ncpu) or seen
+    # A context that has ended since had more; without one nobody knows which row was the caller's.
+    cores = max(int(stats.ncpu), seen - len(gpus) - 1) if stats.ncpu else seen
     workers = [*(f"worker {k}" for k in range(cores)), *gpus]
     return [*workers, _CALLER] if seen > len(workers) else workers
 
