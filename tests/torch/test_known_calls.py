@@ -43,6 +43,33 @@ def test_it_does_not_wait() -> None:
     assert is_known(lambda: ((x @ x.t()).softmax(1) * 2 + 1).relu())
 
 
+@on_cores
+def test_a_first_call_that_seldom_comes() -> None:
+    """Autograd sums gradients so: of the first two anew, then in place."""
+    x = torch.randn(3, 4).to(DEVICE)
+    kept = x * 1
+    for _ in range(OFTEN):
+        kept.add_(x)
+    kept.sum().item()
+    total = x + x
+    assert has_pending_graph()
+    for _ in range(4):
+        total.add_(x)
+        assert not has_pending_graph()
+    torch.testing.assert_close(total.cpu(), 6 * x.cpu())
+
+
+def test_a_call_behind_much_waits_as_before() -> None:
+    x, large = torch.randn(3, 4).to(DEVICE), torch.randn(300, 100).to(DEVICE)
+    kept = x * 1
+    for _ in range(OFTEN):
+        kept.add_(x)
+    kept.sum().item()
+    part = large[:3, :4] * (large * 2).sum()
+    part.add_(x)
+    assert has_pending_graph()
+
+
 def test_large_calls_wait_as_before() -> None:
     x = torch.randn(300, 100).to(DEVICE)
     assert not is_known(lambda: x * 2)

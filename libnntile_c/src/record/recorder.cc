@@ -67,6 +67,7 @@ Recorder::Holder& Recorder::hold(Buffer& buffer) {
     if (buffer.holder < 0) {
         buffer.holder = static_cast<int32_t>(holders_.size());
         holders_.push_back({&buffer});
+        waiting_.settled &= buffer.written <= settled_;
     }
     return holders_[buffer.holder];
 }
@@ -97,11 +98,16 @@ void Recorder::op(const OpRow& row, std::span<const Operand> operands, size_t n_
     std::optional<Hash> learns;
     if (input_bytes + result_bytes <= KnownCalls::most_bytes && knows_calls(operands)) {
         const Hash signature = call.signature();
-        const bool data = has_data(call);
+        bool data = has_data(call);
+        const bool often = !data && known_calls_.comes_often(signature);
+        if (often && waits_for_little(call)) {
+            flush(Failure::kept, true);
+            data = has_data(call);
+        }
         const Hash with_data = data ? call.signature_with_data(signature) : signature;
         const KnownCall* known = data ? known_calls_.find(with_data) : nullptr;
         if (known && run_known(*known, call, call.numbers(), place)) return;
-        if (!known && known_calls_.comes_often(signature) && data) learns = with_data;
+        if (data && !known && (often || known_calls_.comes_often(signature))) learns = with_data;
     }
     check_operands(row.name, operands, place);
     if (learns) flush();

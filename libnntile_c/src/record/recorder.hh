@@ -64,6 +64,7 @@ public:
     // may be read. The end runs it; keep: and gives it, to be run again on other data and numbers.
     // capture.cc.
     void begin_capture(GeneratorState generator);
+    bool capturing() const { return scopes_.has(Scope::capture); }
     std::unique_ptr<Capture> end_capture(bool keep);
     // Recorded up to now; returns how many there are
     size_t numbers(size_t from, std::span<kernels::Param> to);
@@ -127,7 +128,6 @@ private:
     void lose_all(const char* why);
     // Calls run soon after they are recorded
     bool at_once() const { return scopes_.now() < Scope::graph; }
-    bool capturing() const { return scopes_.has(Scope::capture); }
     void check_no_capture(const char* what) const;
     void mark_outputs(graph::Graph& graph) const;
     graph::Graph as_if_it_ended() const;  // a copy of the open graph, for who looks at it
@@ -139,7 +139,9 @@ private:
     // False: it takes a graph.
     bool run_known(const KnownCall& known, const CallView& call, const Numbers& numbers,
                    Place place);
-    bool has_data(const CallView& call) const;
+    bool has_data(const CallView& call, bool once_it_ran = false) const;
+    bool is_little() const;  // the open graph is no more than a small call
+    bool waits_for_little(const CallView& call) const;
     KnownCall learned(const CallView& call, const Numbers& numbers);
     bool learn(const Hash& signature, const CallView& call, const Numbers& numbers, Place place);
     void watch();

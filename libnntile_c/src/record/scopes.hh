@@ -42,6 +42,7 @@ struct Waiting {
     size_t calls = 0;
     int64_t bytes = 0;    // of results that somebody holds
     int64_t traffic = 0;  // bytes that its calls read and write
+    bool settled = true;  // the program has waited for all that its calls read
 };
 enum class Event : uint8_t {
     heavy_call,  // is about to be recorded: workers may begin with what waits

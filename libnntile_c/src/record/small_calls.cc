@@ -18,7 +18,8 @@ bool Recorder::knows_calls(std::span<const Operand> operands) {
 // Data that is read is there as one tile, and nothing that the program has not waited for uses what
 // is written. What workers have done by now must not count: it differs from run to run, and with it
 // which graph a call is in, and last bits.
-bool Recorder::has_data(const CallView& call) const {
+// once_it_ran: the open graph.
+bool Recorder::has_data(const CallView& call, bool once_it_ran) const {
     for (size_t k = 0; k < call.operands.size(); ++k) {
         const Operand& o = call.operands[k];
         if (o.kind != Operand::Kind::tensor) continue;
@@ -26,7 +27,9 @@ bool Recorder::has_data(const CallView& call) const {
         const Buffer& buffer = *o.buffer;
         if (buffer.holder >= 0) {
             const Holder& holder = holders_[buffer.holder];
-            if (written || holder.current != holder.leaf) return false;
+            const bool waits = holder.current != holder.leaf;
+            if ((written || waits) && !once_it_ran) return false;
+            if (waits) continue;
         }
         if ((written ? buffer.used : buffer.written) > settled_) return false;
         const graph::Stored* stored = buffer.stored.get();
@@ -41,6 +44,16 @@ bool Recorder::has_data(const CallView& call) const {
             if (!name.empty()) return false;
     }
     return true;
+}
+
+bool Recorder::is_little() const {
+    return waiting_.settled && waiting_.traffic <= KnownCalls::most_bytes && calls_.empty();
+}
+
+// A call that comes often, after one that does not: a sum of gradients that begins with two of
+// them. That one runs first, or each later call would wait behind it.
+bool Recorder::waits_for_little(const CallView& call) const {
+    return scopes_.now() < Scope::composition && is_little() && has_data(call, true);
 }
 
 bool Recorder::run_known(const KnownCall& known, const CallView& call, const Numbers& numbers,

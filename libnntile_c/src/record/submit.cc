@@ -214,12 +214,13 @@ std::exception_ptr Recorder::try_flush(Failure failure, bool awaited) {
         if (!graph_.is_idle())
             result = executor_->run(graph_, graph_.hash(), calls_, cuts_, lowered, awaited);
         ++submitted_;
+        const uint64_t number = awaited && is_little() ? settled_ : submitted_;
         size_t k = 0;
         for (Holder& h : holders_) {
             if (!h.buffer || h.current == no_value) continue;
-            h.buffer->used = submitted_;
+            h.buffer->used = std::max(h.buffer->used, number);
             if (h.current == h.leaf) continue;
-            h.buffer->written = submitted_;
+            h.buffer->written = number;
             h.buffer->stored = std::move(result.outputs[k++]);
         }
         for (auto& [input, stored] : result.retiled_inputs)
