@@ -356,6 +356,7 @@ ORDER = (
     _own("grid_sample", "self:x grid mode padding align_corners"),
     _own("grid_sample_backward", "grad_output:dy self:x grid mode padding align_corners"),
     _own("searchsorted", "sequence self:x out_int32 right sorter"),
+    _own("draw", "p u"),
 )
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from torch_nntile import _c
 from torch_nntile.errors import InvalidArgumentError
 
-__all__ = ["Stats", "compile_graph", "has_pending_graph", "run_graph", "runtime_mode", "stats"]
+__all__ = ["Stats", "compile_graph", "has_pending_graph", "is_capturing", "run_graph", "runtime_mode", "stats"]
 
 _MODES = ("eager", "graph")  # by number of nntile_mode
 
@@ -51,6 +51,11 @@ def has_pending_graph() -> bool:
 def runtime_mode() -> str:
     """Return "eager" or "graph"."""
     return _MODES[_c.get("nntile_record_mode", _c.record())]
+
+
+def is_capturing() -> bool:
+    """True while a step is captured: nothing can be read."""
+    return bool(_c.get("nntile_capture_is_open", _c.record()))
 
 
 def stats() -> Stats:

@@ -51,7 +51,9 @@ int main(void) {
     nntile_capture* capture = NULL;
 
     FAILS(NNTILE_INVALID_STATE, "none records", nntile_capture_end(record, &capture, &error));
+    CHECK(!nntile_capture_is_open(record));
     OK(nntile_capture_begin(record, 0, 0, &error));
+    CHECK(nntile_capture_is_open(record));
     FAILS(NNTILE_INVALID_STATE, "another capture records",
           nntile_capture_begin(record, 0, 0, &error));
     OK(nntile_buffer_create(record, sizeof(float[SIZE]), &y, &error));

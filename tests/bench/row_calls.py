@@ -281,6 +281,9 @@ CALLS: dict[str, Call] = {
         [real(16, 64, 28, 28)],
         lambda x: F.interpolate(x, scale_factor=2, mode="bilinear"),
     ),
+    "draw": Call(
+        "multinomial(64x50257, 1)", [real(64, 50257).abs()], lambda x: torch.multinomial(x, 1)
+    ),
     "searchsorted": Call(
         "searchsorted(1024x1024)",
         [real(N, N).sort(1).values, real(N, N)],

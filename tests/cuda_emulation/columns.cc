@@ -827,6 +827,19 @@ TEST(test_sort) {
     }
 }
 
+TEST(test_draw) {
+    for (int round = 0; round < 2 * cases_of_a_row; ++round) {
+        Index sizes = any_sizes(0, 2);
+        for (int64_t& size : sizes) size = std::min<int64_t>(size, 4);
+        const auto k = static_cast<int64_t>(sizes.size()), d = k + 1;
+        sizes.insert(sizes.end(), {random_int(0, 3) ? random_int(0, 9) : 300, random_int(1, 700)});
+        Tensor p(any_real(), sizes, any_lie(), {k}), u(DType::f64, sizes, any_lie(), {d}),
+            y(DType::i64, sizes, any_lie(), {d});
+        p.fill([] { return double(random_int(0, 2) * random_int(1, 1000)) / 1000; });
+        compare("draw", sizes, {&p, &u.random(0, 0.9999999), &y}, 1, {}, 0);
+    }
+}
+
 // x -> y, places of the last dims k and d, as `rows` lie in memory.
 void compare_first(const char* name, Index rows, int64_t k, int64_t d, DType dtype,
                    const std::function<double()>& next, const std::vector<kernels::Param>& params) {

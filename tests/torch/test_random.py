@@ -330,21 +330,62 @@ def test_dropout_scales_as_its_gradient_does() -> None:
     assert y.max().item() == pytest.approx(1000, rel=1e-6)
 
 
-@pytest.mark.parametrize("shape", [(4,), (1, 2), (3, 5)])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
-def test_few_numbers_are_drawn_alike(
-    shape: tuple[int, ...], dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Python draws one of few, PyTorch one of many: by the same numbers."""
-    from torch_nntile.compositions import numbers
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+@pytest.mark.parametrize("samples", [1, 7])
+def test_draws_do_not_depend_on_cuts(dtype: torch.dtype, samples: int) -> None:
+    p = torch.rand(12, 700).to(dtype)
 
-    p = torch.rand(shape).to(dtype).to("nntile")
-
-    def drawn() -> list[list[int]]:
+    def drawn(*, cut: bool) -> Tensor:
+        x = p.to("nntile")
+        if cut:
+            torch_nntile.set_axis_group_name(x, {0: "rows"})
+            torch_nntile.set_axis_group_tiling("rows", 5)
         torch.manual_seed(5)
-        return [p.multinomial(1, replacement=True).tolist() for _ in range(50)]
+        return x.multinomial(samples, replacement=True).cpu()
 
-    by_python = drawn()
-    monkeypatch.setattr(numbers, "_HANDFUL", 0)
-    assert drawn() == by_python
-    assert len({str(row) for row in by_python}) > 1
+    whole = drawn(cut=False)
+    assert whole.shape == (12, samples)
+    assert len(whole.unique()) > 10
+    torch.testing.assert_close(drawn(cut=True), whole, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("layout", ["transposed", "strided", "one dim"])
+def test_draws_follow_the_distribution(layout: str) -> None:
+    """Of every element, behind blocks and within them, and never of a probability of 0."""
+    size, count = 1000, 200_000
+    p = torch.rand(2, size) * (torch.rand(2, size) > 0.5)
+    p[:, 256:520] = 0
+    x = p.to("nntile")
+    if layout == "transposed":
+        x = p.t().contiguous().to("nntile").t()
+    elif layout == "strided":
+        x = p.repeat_interleave(2, 1).to("nntile")[:, ::2]
+    elif layout == "one dim":
+        x, p = x[1], p[1:]
+    found = x.multinomial(count, replacement=True).cpu().view(-1, count)
+    for row, chances in zip(found, p, strict=True):
+        shares = torch.bincount(row, minlength=size).double()
+        expected = chances.double() / chances.double().sum() * count
+        assert shares[chances == 0].sum() == 0
+        likely = expected > 50
+        apart = (shares - expected)[likely] / expected[likely].sqrt()
+        assert apart.abs().max() < 6
+        assert apart.std() < 1.2
+
+
+def test_a_captured_function_draws_tokens() -> None:
+    p = torch.tensor([0.2, 0.0, 0.8]).to("nntile")
+
+    @torch_nntile.capture
+    def token(p: Tensor) -> Tensor:
+        return p.multinomial(1) * 10
+
+    torch.manual_seed(3)
+    found = [token(p).item() for _ in range(60)]
+    torch.manual_seed(3)
+    assert found == [p.multinomial(1).item() * 10 for _ in range(60)]
+    assert set(found) == {0, 20}
+    with pytest.raises(RuntimeError, match="inf"):
+        token(torch.tensor([1, math.inf, 1]).to("nntile")).item()
+    assert token(p).item() in (0, 20)
+

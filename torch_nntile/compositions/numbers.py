@@ -13,10 +13,10 @@ from torch import Tensor
 from torch_nntile.compositions.distances import only_wide_floats
 from torch_nntile.compositions.formats import like_on_meta
 from torch_nntile.compositions.registry import composition, own_op
+from torch_nntile.modes import is_capturing
 
 Number = float | int | bool
 _FEW = 4096  # numbers that take as long to read as one
-_HANDFUL = 32  # numbers with which Python is faster than a call of PyTorch
 
 
 # ---- random numbers: made of uniform and normal ones
@@ -90,20 +90,15 @@ def _no_distribution(good: bool) -> RuntimeError:
     return RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
 
 
-def _draw_one(self: Tensor, generator: torch.Generator | None) -> Tensor:
-    """One of few, for each row: an agent's action, at each step of its game."""
-    size = self.shape[-1]
-    p: list[float] = self.reshape(-1).tolist()
-    rows = [p[k : k + size] for k in range(0, len(p), size)]
-    good = all(0 <= x < math.inf for x in p)
-    if not good or not all(sum(row) > 0 for row in rows):
-        raise _no_distribution(good)
-    drawn = torch.empty(len(p), dtype=torch.float64, device=self.device)
-    drawn.uniform_(0, 1, generator=generator)
-    least = torch.finfo(torch.float64).eps / 2  # as _exponential()
-    score = [x / max(-math.log(1 - u), least) for x, u in zip(p, drawn.tolist(), strict=True)]
-    found = [max(range(size), key=score[k : k + size].__getitem__) for k in range(0, len(p), size)]
-    return torch.tensor(found, device=self.device).reshape(*self.shape[:-1], 1)
+def _draw(p: Tensor, samples: int, generator: torch.Generator | None) -> Tensor:
+    drawn = torch.empty((*p.shape[:-1], samples), dtype=torch.float64, device=p.device)
+    found: Tensor = torch.ops.nntile.draw(p, drawn.uniform_(0, 1, generator=generator))
+    if not is_capturing():
+        found.cpu()  # raises what is wrong with p, as on the CPU
+    return found
+
+
+own_op("draw(Tensor p, Tensor u) -> Tensor", lambda p, u: u.new_empty(u.shape, dtype=torch.int64))
 
 
 @composition("multinomial")
@@ -114,7 +109,7 @@ def multinomial(
     *,
     generator: torch.Generator | None = None,
 ) -> Tensor:
-    """As PyTorch: the largest of p / q, where q are exponential, or by cumulative sums."""
+    """By the inverse of cumulative sums; without replacement the largest of p / q, q exponential."""
     if not 0 < self.dim() <= 2:
         raise RuntimeError("prob_dist must be 1 or 2 dim")
     if not self.is_floating_point():
@@ -129,24 +124,17 @@ def multinomial(
         )
     if not self.numel():
         return torch.empty((*self.shape[:-1], num_samples), dtype=torch.int64, device=self.device)
-    if num_samples == 1 and self.numel() <= _HANDFUL:
-        return _draw_one(self, generator)
+    if num_samples == 1 or replacement:
+        return _draw(self, num_samples, generator)
     # Read, as on other devices. The host computes with few numbers itself, in a microsecond a call.
     few = self.numel() <= _FEW
     p = self.cpu() if few else self
     good = ((p >= 0) & (p < math.inf)).all()
     if not bool(good & (p.sum(-1) > 0).all()):
         raise _no_distribution(bool(good))
-    if num_samples == 1 or not replacement:
-        drawn = _uniform(self, generator)
-        score = p / _exponential(drawn.cpu() if few else drawn)
-        found = score.topk(num_samples, -1)[1] if num_samples > 1 else score.argmax(-1, True)
-        return found.to(self.device)
-    total = self.double().cumsum(-1)
-    total = total / total[..., -1:]
-    drawn = torch.empty((*self.shape[:-1], num_samples), dtype=torch.float64, device=self.device)
-    found = torch.searchsorted(total, drawn.uniform_(0, 1, generator=generator), right=True)
-    return found.clamp_max(self.shape[-1] - 1)
+    drawn = _uniform(self, generator)
+    score = p / _exponential(drawn.cpu() if few else drawn)
+    return score.topk(num_samples, -1)[1].to(self.device)
 
 
 @composition("randperm.generator_out")

@@ -42,6 +42,9 @@ typedef struct nntile_capture_number {
 nntile_status nntile_capture_begin(nntile_record* record, int64_t seed, int64_t offset,
                                    nntile_error** error);
 
+/** 1 between begin and end, in every thread, else 0. Since 0.1. */
+int nntile_capture_is_open(nntile_record* record);
+
 /** Submits what was recorded and keeps it; out NULL: only submits it, as after an exception of the
  * captured function. After an error nothing is kept, and nothing is recorded any more. Since 0.1.
  */

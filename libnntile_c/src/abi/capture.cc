@@ -26,6 +26,11 @@ nntile_status nntile_capture_begin(nntile_record* record, int64_t seed, int64_t 
         error, [&] { recorder_of(record, "nntile_capture_begin").begin_capture({seed, offset}); });
 }
 
+int nntile_capture_is_open(nntile_record* record) {
+    return guard_value<int>(
+        0, [&] { return recorder_of(record, "nntile_capture_is_open").capturing() ? 1 : 0; });
+}
+
 nntile_status nntile_capture_end(nntile_record* record, nntile_capture** out,
                                  nntile_error** error) {
     return guard(error, [&] {

@@ -74,6 +74,7 @@ int resample(const Args& args);
 int grid_sample(const Args& args);
 int grid_sample_backward(const Args& args);
 int searchsorted(const Args& args);
+int draw(const Args& args);
 int attention(const Args& args);
 int attention_backward(const Args& args);
 

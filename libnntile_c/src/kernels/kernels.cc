@@ -213,6 +213,7 @@ static constexpr KernelRow rows[] = {
      "sequence, x, sorter? (i64) -> y (i64 or i32); dims rows.., m of x, n of sequence; params "
      "right(i)",
      searchsorted, NNTILE_ON_CUDA(searchsorted), Work::visits},
+    {"draw", "p, u (f64) -> y (i64); dims rows.., samples, d", draw, NNTILE_ON_CUDA(draw)},
     {"attention",
      "q, k, v, mask? -> y, logsumexp; dims heads.., queries, keys, size, value size; params "
      "is_causal(i), "

@@ -21,6 +21,12 @@ int refuse(const Args& args, const Refused& refused) {
         case Refusal::zero_divisor: return fail_task(args, runtime, "ZeroDivisionError");
         case Refusal::no_probability:
             return fail_task(args, runtime, "all elements of input should be between 0 and 1");
+        case Refusal::no_distribution:
+            return fail_task(args, runtime,
+                             "probability tensor contains either `inf`, `nan` or element < 0");
+        case Refusal::no_chance:
+            return fail_task(args, runtime,
+                             "invalid multinomial distribution (sum of probabilities <= 0)");
         case Refusal::index:
             return fail_task(args, out_of_range,
                              "index %" PRId64 " is out of range [0, %" PRId64 ")", refused.place,

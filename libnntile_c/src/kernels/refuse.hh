@@ -11,6 +11,9 @@ enum class Refusal : int32_t {
     none,
     zero_divisor,
     no_probability,
+    // of draw
+    no_distribution,
+    no_chance,
     index,
     target,
     pooled,

@@ -177,6 +177,25 @@ void search_params(const Call& call, bool, std::vector<ParamSpec>& out) {
     out = {fixed_param(call.attr("right").i)};
 }
 
+void draw_shape(const Call& call, std::vector<Type>& outputs) {
+    const Dims &p = call.inputs[0].sizes, &u = call.inputs[1].sizes;
+    bool fits = !p.empty() && p.size() == u.size() && p.back() > 0;
+    for (size_t d = 0; fits && d + 1 < p.size(); ++d) fits = p[d] == u[d];
+    check(fits, Status::invalid_argument, call.row.name, ": p ", text_of_dims(p), " and u ",
+          text_of_dims(u), " do not match: they differ in the last dim alone, of which p has some");
+    outputs.push_back({DType::i64, u, false});
+}
+void draw_relate(const Call& call, std::span<const Type>, Relation& r) {
+    const Dims &p = call.inputs[0].sizes, &u = call.inputs[1].sizes;
+    parallel_labels(u, r);
+    const int8_t d = whole_label(r, p.back());
+    Labels of_p = iota_labels(p.size());
+    of_p.back() = d;
+    const Labels of_u = iota_labels(u.size());
+    r.operands = {of_p, of_u, of_u};
+    r.flops = 4 / static_cast<double>(std::max<int64_t>(u.back(), 1));
+}
+
 }  // namespace
 }  // namespace nntile::ops
 
@@ -263,5 +282,16 @@ NNTILE_ROWS(order) {
          .relate = search_relate,
          .kernel = "searchsorted",
          .params = search_params},
+        {.name = "draw",
+         .doc = "y[.., k] = the first d up to which the sum of p[.., 0..d] passes u[.., k] of the "
+                "whole: a draw, if u is uniform in [0, 1)",
+         .rule = Rule::whole,
+         .types = Types::floating,
+         .inputs = {{"p"}, {"u", "f64"}},
+         .outputs = {{"y", "i64"}},
+         .shape = draw_shape,
+         .relate = draw_relate,
+         .kernel = "draw",
+         .kernel_dims = 2},
     };
 }
