@@ -127,6 +127,33 @@ def test_what_depends_on_data_runs_as_it_is_met() -> None:
             assert compiled(x).item() == function(x).item()
 
 
+def test_an_index_of_positions_depends_on_no_data() -> None:
+    """PyTorch's tags say of every index that it may; transformers' masks have four."""
+    compiled = torch.compile(lambda x, at: (x * 2)[at, at] + 1, backend="nntile", fullgraph=True)
+    x, at = torch.randn(4, 4).to("nntile"), torch.tensor([3, 0, 2]).to("nntile")
+    for _ in range(3):
+        before = torch_nntile.stats().ops
+        found = compiled(x, at)
+    assert torch_nntile.stats().ops == before
+    torch.testing.assert_close(found.cpu(), (x.cpu() * 2)[at.cpu(), at.cpu()] + 1)
+
+
+def test_what_was_written_before_data_is_read_happens_once() -> None:
+    def function(x: Tensor) -> Tensor:
+        x.add_(1)
+        return x * x.nonzero().shape[0] + torch.rand_like(x)
+
+    x, y = torch.zeros(3, device="nntile"), torch.zeros(3, device="nntile")
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+        compiled = torch.compile(function, backend="nntile")
+        for _ in range(4):
+            torch.manual_seed(1)
+            found = compiled(x)
+            torch.manual_seed(1)
+            assert found.tolist() == function(y).tolist()
+            assert x.tolist() == y.tolist()
+
+
 def test_plans_of_lengths_are_bounded() -> None:
     model = nn.Linear(6, 3).to("nntile")
     compiled = torch.compile(model, backend="nntile", dynamic=True)

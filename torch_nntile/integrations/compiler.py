@@ -52,11 +52,9 @@ class _Replayed:
         self._graph = graph
         # By the arguments that are numbers; the recording used last comes first.
         self._recordings: dict[Any, list[Recording]] = {}
-        # What reads data, or has shapes that depend on data, must run as it is met.
-        reads = {torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape}
-        self._plain = any(
-            reads.intersection(getattr(node.target, "tags", ())) for node in graph.graph.nodes
-        )
+        # What reads data must run as it is met: an attempt to record says so. PyTorch's tags do not:
+        # they say of an op that some arguments make it depend on data, as a mask does an index.
+        self._plain = False
 
     def __call__(self, boxed: list[Any]) -> Any:
         args = list(boxed)
