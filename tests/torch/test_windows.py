@@ -228,3 +228,29 @@ def test_another_thread_in_the_meantime() -> None:
 
     Doubling([x], run).step()
     assert found == [[2, 2, 2]] and x.tolist() == [4, 4, 4]
+
+
+def test_a_copy_of_a_result_that_goes_is_that_result() -> None:
+    def tasks(step: Callable[[Tensor], Any]) -> int:
+        x = torch.ones(300, 300, device="nntile")
+        wait()
+        before = stats().tasks
+        kept = step(x)
+        wait()
+        assert (x == 6).all()
+        del kept
+        return stats().tasks - before
+
+    def alone(x: Tensor) -> None:
+        x.copy_(x * 2 + 4)
+
+    def both(x: Tensor) -> Tensor:
+        y = x * 2 + 4
+        x.copy_(y)
+        z = y.clone()
+        y.mul_(0)
+        assert (z == 6).all()
+        return y
+
+    wait()
+    assert tasks(alone) < tasks(both)

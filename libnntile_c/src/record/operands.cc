@@ -135,19 +135,13 @@ uint32_t Recorder::read_operand(const Operand& o) {
     return graph_.add_view(current_value(*o.buffer, o.dtype, &o), o.layout());
 }
 
-bool Recorder::held_elsewhere(uint32_t value, const Buffer& buffer) const {
-    return std::any_of(holders_.begin(), holders_.end(), [&](const Holder& h) {
-        return h.buffer && h.buffer != &buffer && h.current == value;
-    });
-}
-
 void Recorder::write_operand(const Operand& o, uint32_t data) {
     if (product(o.sizes) == 0) return;
     data = graph_.in_dtype(data, o.dtype);
     const uint32_t base = graph_.base_of(data);
     const bool covers = product(graph_.value(data).sizes) == product(graph_.value(base).sizes);
-    const bool free = graph_.value(base).kind == graph::ValueKind::result &&
-                      (fresh_from_ <= base || !held_elsewhere(base, *o.buffer));
+    // Another buffer may hold it, too: it is copied where both still do when the graph ends.
+    const bool free = graph_.value(base).kind == graph::ValueKind::result;
     // A result that was made in the order of the storage, as one with channels last.
     if (base != data && covers && free && o.fills_buffer() && o.layout() == graph_.layout_of(data))
         return set_current(*o.buffer, base);

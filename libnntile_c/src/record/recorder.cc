@@ -88,6 +88,16 @@ static int64_t bytes_of(std::span<const Operand> operands) {
     return bytes;
 }
 
+// A copy of a result is that value, which never changes.
+bool Recorder::is_same(const OpRow& row, std::span<const uint32_t> inputs,
+                       std::span<const Type> wanted) const {
+    static const OpRow* const copy = schema::find_op("copy");
+    if (&row != copy || inputs[0] == no_value || wanted.size() != 1) return false;
+    const graph::Value& x = graph_.value(inputs[0]);
+    return x.kind == graph::ValueKind::result && x.dtype == wanted[0].dtype &&
+           x.sizes == wanted[0].sizes;
+}
+
 void Recorder::op(const OpRow& row, std::span<const Operand> operands, size_t n_inputs,
                   std::vector<Attr> attrs, DType compute, Place place) {
     std::lock_guard lock(mutex_);
@@ -145,8 +155,8 @@ void Recorder::op(const OpRow& row, std::span<const Operand> operands, size_t n_
     for (size_t k = 0; k < attrs.size(); ++k)
         if (row.rule == schema::Rule::map && row.attrs[k].name == "sizes" && !wanted.empty())
             attrs[k].ints = wanted[0].sizes;
-    fresh_from_ = graph_.values.size();
-    const auto results = graph_.add(row, inputs, std::move(attrs), compute, wanted);
+    const auto results = is_same(row, inputs, wanted) ? std::vector{inputs[0]}
+                                                    : graph_.add(row, inputs, std::move(attrs), compute, wanted);
     check(outputs.size() <= results.size(), Status::invalid_argument, row.name, ": ",
           outputs.size(), " outputs given, the op has ", results.size());
     for (size_t k = 0; k < outputs.size(); ++k)
@@ -167,7 +177,6 @@ void Recorder::host(HostCall call, std::span<const Operand> operands, size_t n_i
     std::vector<Type> wanted;
     for (const Operand& o : operands.subspan(n_inputs))
         wanted.push_back({o.dtype, Dims(o.sizes), false});
-    fresh_from_ = graph_.values.size();
     const auto results = graph_.add_host(call.host, inputs, wanted);
     const bool effect = call.host.effect;
     calls_.push_back(std::move(call));
@@ -208,7 +217,6 @@ void Recorder::write(const Operand& target, const void* host, size_t bytes) {
         return;
     }
     last_writes_.clear();
-    fresh_from_ = graph_.values.size();
     const uint32_t data = graph_.add_input(target.dtype, target.sizes, {}, std::move(stored));
     graph_.inputs.back().overwritable = true;
     if (capturing())

@@ -113,7 +113,8 @@ private:
     uint32_t read_operand(const Operand& operand);
     void write_operand(const Operand& operand, uint32_t data);
     void set_current(Buffer& buffer, uint32_t value);
-    bool held_elsewhere(uint32_t value, const Buffer& buffer) const;
+    bool is_same(const graph::OpRow& row, std::span<const uint32_t> inputs,
+                 std::span<const graph::Type> wanted) const;
     void bury();  // takes the ended buffers into account
     // submit.cc. awaited: as of Executor::run().
     std::exception_ptr try_flush(Failure failure, bool awaited = false);
@@ -154,7 +155,6 @@ private:
     graph::Graph graph_;
     std::vector<HostCall> calls_;
     std::vector<Holder> holders_;
-    size_t fresh_from_ = 0;  // values from here on are results of the call being recorded
     Waiting waiting_;
     // Of the last call: holder, and its value before
     std::vector<std::pair<int32_t, uint32_t>> last_writes_;
