@@ -138,6 +138,61 @@ def test_an_index_of_positions_depends_on_no_data() -> None:
     torch.testing.assert_close(found.cpu(), (x.cpu() * 2)[at.cpu(), at.cpu()] + 1)
 
 
+OPTIMIZERS: dict[str, Any] = {
+    "adamw": lambda ps: torch.optim.AdamW(ps, lr=0.1),
+    "capturable": lambda ps: torch.optim.AdamW(ps, lr=0.1, capturable=ps[0].device.type != "cpu"),
+    "momentum": lambda ps: torch.optim.SGD(ps, lr=0.1, momentum=0.9, weight_decay=0.1),
+    "nadam": lambda ps: torch.optim.NAdam(ps, lr=0.1),
+    "adagrad": lambda ps: torch.optim.Adagrad(ps, lr=0.1),
+}
+
+
+@pytest.mark.parametrize("started", [False, True])
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_an_optimizer_is_replayed(name: str, started: bool) -> None:
+    """The host counts its steps; each of its parameters takes one task, as without compile."""
+
+    def trained(device: str, backend: str) -> list[Tensor]:
+        torch._dynamo.reset()
+        torch.manual_seed(0)
+        ps = [nn.Parameter(torch.randn(3, n + 1).to(device)) for n in range(4)]
+        gradients = [[torch.randn(p.shape).to(device) for p in ps] for _ in range(7)]
+        optimizer = OPTIMIZERS[name](ps)
+        step = torch.compile(optimizer.step, backend=backend)
+        for k, own in enumerate(gradients):
+            for p, gradient in zip(ps, own, strict=True):
+                p.grad = gradient
+            before = torch_nntile.stats().ops
+            optimizer.step() if started and k == 0 else step()
+        # Dynamo takes the steps that are there to the device, but not NAdam's product of momenta.
+        replayed = backend == "nntile" and not (started and name == "nadam")
+        assert not replayed or torch_nntile.stats().ops == before
+        return [p.detach().cpu() for p in ps]
+
+    expected = trained("cpu", "aot_eager")
+    for found, wanted in zip(trained("nntile", "nntile"), expected, strict=True):
+        torch.testing.assert_close(found, wanted, rtol=2e-5, atol=2e-5)
+
+
+def test_numbers_of_the_host_in_a_graph() -> None:
+    """Made on the host, and of what the device has computed."""
+
+    def function(x: Tensor, n: Tensor) -> tuple[Tensor, Tensor]:
+        m = n * 2 + 1
+        return x * m + n, m
+
+    def reads(x: Tensor, n: Tensor) -> Tensor:
+        total = x.sum().cpu()
+        return x * (total + n)
+
+    x = torch.randn(3).to("nntile")
+    for call in (function, reads):
+        compiled: Any = torch.compile(call, backend="nntile")
+        for k in range(4):
+            n = torch.tensor(k + 0.5)
+            torch.testing.assert_close(compiled(x, n), call(x, n))
+
+
 def test_what_was_written_before_data_is_read_happens_once() -> None:
     def function(x: Tensor) -> Tensor:
         x.add_(1)

@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 
 import torch
 from torch import Tensor
+from torch.utils import _pytree as pytree
 
 from torch_nntile import _c
 from torch_nntile.errors import InvalidArgumentError, UnsupportedError
@@ -38,31 +39,91 @@ def nntile(
                 f"torch.compile(backend='nntile') has no {name}, got {name}={value!r}"
             )
     aot_autograd: Any = torch._dynamo.backends.common.aot_autograd
-    compiled: Callable[..., Any] = aot_autograd(fw_compiler=_Replayed)(graph, inputs)
+    # In the graph a write to an argument costs no copy: an optimizer writes all that it has.
+    compile_with = aot_autograd(fw_compiler=_boxed, keep_inference_input_mutations=True)
+    compiled: Callable[..., Any] = compile_with(graph, inputs)
     return compiled
+
+
+def _boxed(graph: torch.fx.GraphModule, _inputs: Any) -> Callable[[list[Any]], Any]:
+    """Takes one list and empties it, so that what it holds is freed as soon as possible."""
+    function = _without_host(graph)
+
+    def call(boxed: list[Any]) -> Any:
+        args = list(boxed)
+        boxed.clear()
+        return function(*args)
+
+    call._boxed_call = True  # type: ignore[attr-defined]
+    return call
+
+
+def _on_host(node: torch.fx.Node) -> bool:
+    values = [v for v in pytree.tree_leaves(node.meta.get("val")) if isinstance(v, Tensor)]
+    return bool(values) and all(value.device.type == "cpu" for value in values)
+
+
+def _without_host(graph: torch.fx.GraphModule) -> Callable[..., Any]:
+    """What works on tensors of the host alone runs there, before the graph of the device.
+
+    An optimizer counts its steps so, and takes numbers from that count.
+    """
+    calls = [node for node in graph.graph.nodes if node.op == "call_function"]
+    of_host = {node for node in calls if _on_host(node)}
+    reads_device = any(
+        arg not in of_host and not _on_host(arg) for node in of_host for arg in node.all_input_nodes
+    )
+    if not of_host:
+        return _Replayed(graph)
+    if reads_device:
+        return graph
+    from torch.fx.passes.split_module import split_module
+
+    parts = split_module(graph, graph, lambda node: "host" if node in of_host else "device")
+    if hasattr(parts, "submod_device"):
+        function = _with_a_list(parts.submod_device)
+        del parts.submod_device
+        parts.submod_device = function
+    return parts
+
+
+def _with_a_list(graph: torch.fx.GraphModule) -> Any:
+    """A part that returns one value does not return a list of it, as graphs of AOTAutograd do."""
+    (output,) = (node for node in graph.graph.nodes if node.op == "output")
+    if not isinstance(output.args[0], torch.fx.Node):
+        return _Replayed(graph)
+    output.args = ((output.args[0],),)
+    graph.recompile()
+    replayed = _Replayed(graph)
+    return lambda *args: replayed(*args)[0]
 
 
 class _Replayed:
     """A graph of AOTAutograd: as it is written at first, then from its recording."""
 
-    def __init__(self, graph: torch.fx.GraphModule, _inputs: Any) -> None:
-        # Takes one list and empties it, so that what it holds is freed as soon as possible. Of the
-        # object, not the class: Dynamo copies it to its wrapper.
-        self._boxed_call = True
+    def __init__(self, graph: torch.fx.GraphModule) -> None:
         self._graph = graph
+        given = [node.meta.get("val") for node in graph.graph.nodes if node.op == "placeholder"]
+        # Arguments that are tensors, that are none, and those tensors that are numbers of the host.
+        self._tensors = [k for k, value in enumerate(given) if isinstance(value, Tensor)]
+        self._others = [k for k in range(len(given)) if k not in self._tensors]
+        self._on_host = [
+            k for k in self._tensors if given[k].device.type == "cpu" and not given[k].dim()
+        ]
         # By the arguments that are numbers; the recording used last comes first.
         self._recordings: dict[Any, list[Recording]] = {}
         # What reads data must run as it is met: an attempt to record says so. PyTorch's tags do not:
         # they say of an op that some arguments make it depend on data, as a mask does an index.
         self._plain = False
 
-    def __call__(self, boxed: list[Any]) -> Any:
-        args = list(boxed)
-        boxed.clear()
+    def __call__(self, *given: Any) -> Any:
         if self._plain or recording_now():
-            return self._graph(*args)
-        tensors = [arg for arg in args if isinstance(arg, Tensor)]
-        numbers = tuple(arg for arg in args if not isinstance(arg, Tensor))
+            return self._graph(*given)
+        args = list(given)
+        for k in self._on_host:
+            args[k] = args[k].to("nntile")
+        tensors = [args[k] for k in self._tensors]
+        numbers = tuple(args[k] for k in self._others)
         recordings = self._recordings.get(numbers, [])
         found = replay_first(recordings, tensors)
         if found is None:
