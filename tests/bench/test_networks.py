@@ -126,8 +126,9 @@ def test_forward_and_backward(name: str, rows: list[Row]) -> None:
     rows.append(Row(name, "ms", ms["nntile"], ms["cpu"], goal=Goal(goal, of_ratio=True)))
 
 
-def test_decoding(rows: list[Row]) -> None:
-    """Greedy, 64 tokens after 16, a cache that grows: the same words, and a bounded number of plans."""
+@pytest.fixture(name="speakers")
+def speakers_() -> dict[str, Any]:
+    """A Llama of 256 x 6 on each device."""
     pytest.importorskip("transformers")
     from bench.sized_models import WIDE, WORDS, sized
 
@@ -135,9 +136,66 @@ def test_decoding(rows: list[Row]) -> None:
     make = sized("llama", **options, intermediate_size=688, vocab_size=WORDS, use_cache=True)
     torch.set_num_threads(timing.THREADS)
     models = {"cpu": make().eval(), "nntile": make().eval()}
-    words = torch.arange(16).unsqueeze(0)
     models["nntile"].load_state_dict(models["cpu"].state_dict())
     models["nntile"].to("nntile")
+    return models
+
+
+def test_decoding_by_steps(speakers: dict[str, Any], rows: list[Row]) -> None:
+    """As above with a cache of one size: a token is a step that is captured or compiled."""
+    from transformers import StaticCache
+
+    wrappers: dict[str, Callable[[Any], Any]] = {
+        "cpu": lambda step: step,
+        "captured": torch_nntile.capture,
+        "compiled": lambda step: torch.compile(step, backend="nntile"),
+    }
+
+    def decoder(name: str) -> Callable[[], Tensor]:
+        device = "cpu" if name == "cpu" else "nntile"
+        model = speakers[device]
+        cache = StaticCache(config=model.config, max_cache_len=96)
+
+        def step(tokens: Tensor, at: Tensor) -> Tensor:
+            found = model(tokens, past_key_values=cache, cache_position=at, use_cache=True)
+            return found.logits[:, -1].argmax(-1, keepdim=True)
+
+        next_token = wrappers[name](step)
+
+        @torch.no_grad()
+        def decode() -> Tensor:
+            cache.reset()
+            tokens = [step(torch.arange(16, device=device)[None], torch.arange(16, device=device))]
+            for at in range(16, 79):
+                tokens.append(next_token(tokens[-1], torch.tensor([at]).to(device)))
+            return torch.cat(tokens, 1).cpu()
+
+        return decode
+
+    decoders = {name: decoder(name) for name in wrappers}
+    expected = decoders["cpu"]()
+    for decode in decoders.values():
+        for _ in range(2):
+            assert torch.equal(decode(), expected)
+
+    def seconds(decode: Callable[[], Tensor]) -> Callable[[], float]:
+        def run() -> float:
+            start = time.perf_counter()
+            decode()
+            return time.perf_counter() - start
+
+        return run
+
+    found = timing.interleaved({n: seconds(d) for n, d in decoders.items()}, timing.repeats(7))
+    speeds = {name: 64 / statistics.median(times) for name, times in found.items()}
+    goal = Goal(2, of_ratio=True, at_least=True)
+    for name in ("captured", "compiled"):
+        rows.append(Row(f"decoding, {name}", "tokens/s", speeds[name], speeds["cpu"], goal=goal))
+
+
+def test_decoding(speakers: dict[str, Any], rows: list[Row]) -> None:
+    """Greedy, 64 tokens after 16, a cache that grows: the same words, and a bounded number of plans."""
+    models, words = speakers, torch.arange(16).unsqueeze(0)
 
     def generate(device: str) -> Tensor:
         with torch.no_grad():
