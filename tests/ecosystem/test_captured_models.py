@@ -82,3 +82,35 @@ def test_masks_of_speech() -> None:
     losses, step = run(torch_nntile.capture)
     assert losses == run(lambda function: function)[0]
     assert step.replays >= 2
+
+
+def test_tokens_are_drawn_in_captured_steps() -> None:
+    """With a cache of one size: the tokens of steps that are not captured, of the same seed."""
+    torch.manual_seed(0)
+    config = transformers.LlamaConfig(
+        vocab_size=50, hidden_size=32, intermediate_size=48, num_hidden_layers=2,
+        num_attention_heads=4, num_key_value_heads=2,
+    )  # fmt: skip
+    model = transformers.LlamaForCausalLM(config).to(DEVICE).eval()
+
+    def spoken(capture: Callable[[Any], Any]) -> tuple[list[int], int]:
+        cache = transformers.StaticCache(config=config, max_cache_len=24)
+
+        def step(token: Tensor, at: Tensor) -> Tensor:
+            found = model(token, past_key_values=cache, cache_position=at, use_cache=True)
+            return torch.multinomial(found.logits[:, -1].softmax(-1), 1)
+
+        torch.manual_seed(1)
+        next_token = capture(step)
+        with torch.no_grad():
+            tokens = [step(torch.tensor([[1, 2, 3]]).to(DEVICE), torch.arange(3).to(DEVICE))]
+            for at in range(3, 20):
+                before = torch_nntile.stats().ops
+                tokens.append(next_token(tokens[-1], torch.tensor([at]).to(DEVICE)))
+        return torch.cat(tokens, 1).tolist()[0], torch_nntile.stats().ops - before
+
+    expected, ops = spoken(lambda step: step)
+    found, replayed = spoken(torch_nntile.capture)
+    assert found == expected
+    assert replayed < 5 < ops  # what is done to the tokens outside
+    assert len(set(found)) > 5
