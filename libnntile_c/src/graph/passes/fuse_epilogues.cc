@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // An element-wise node or program joins the last made of the products that it reads, as an
-// epilogue. The node stands where the program stood. A result of the product that others read later
+// epilogue. The node stands where the program stood, and is still the user's call of the product,
+// which is most of its work. A result of the product that others read later
 // stays one; else its memory is the first output's. A program that reads the result under other
 // sizes, as that of a linear layer of three dims is read, gets the sizes of the product: its
 // outputs become views, and so do its other operands.
@@ -37,7 +38,6 @@ public:
         Node& node = g_.nodes[n];
         const uint32_t result = fused.outputs[0], seen = seen_by(node, result);
         if (seen != result) reshape(node, seen, rewriter);
-        fused.where = node.where;
         append_program(fused, with_result_last(code_of(g_, node), result));
         fused.outputs.append(node.outputs.begin(), node.outputs.end());
         rewriter.erase(product);
