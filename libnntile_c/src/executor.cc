@@ -102,7 +102,7 @@ int64_t PlanExecutor::most_waiting_bytes() {
         const runtime::Stats stats = runtime::stats();
         budget_ = stats.swap_bytes > 0 ? stats.machine_bytes / 10 * 9 : stats.budget_bytes;
     }
-    return runtime::traced() ? -1 : budget_ / parts;  // a profiler wants each op by itself
+    return budget_ / parts;
 }
 
 PlanExecutor::Entry& PlanExecutor::find(const graph::Graph& graph, const Hash& hash,
@@ -178,7 +178,8 @@ record::Executor::Result PlanExecutor::run(const graph::Graph& graph, const Hash
     for (const Compiled::Kept& kept : entry.outputs) outputs.push_back(kept.storage());
     std::vector<runtime::HostCall> host;
     for (const record::HostCall& call : calls) host.push_back({call.host.name, call.function});
-    entry.plan->launch({inputs, outputs, graph.scalars, std::move(host), graph.where, awaited});
+    entry.plan->launch(
+        {inputs, outputs, graph.scalars, std::move(host), graph.where, graph.callers, awaited});
     calls.clear();
     // An input that an op related to a named axis keeps the name: a gradient that meets its
     // parameter.
@@ -238,7 +239,8 @@ private:
         for (const graph::StoredRef& o : outputs)
             out.push_back(std::static_pointer_cast<runtime::Storage>(o));
         const std::vector<Place> places(places_, place);
-        plan_->launch({in, out, scalars, {}, places});
+        const std::vector<Mark> marks(places_, current_mark);
+        plan_->launch({in, out, scalars, {}, places, marks});
     }
 
     PlanExecutor& executor_;

@@ -17,7 +17,7 @@ typedef struct nntile_trace_task {
     /** By number, from 0; the number of workers: the thread that called; -1: it went on beside
      * them, as a transfer does */
     int32_t worker;
-    int64_t mark;     /**< of the thread that launched it */
+    int64_t mark;     /**< of nntile_trace_mark(), when it was recorded; of a replay, then */
     int64_t begin_ns; /**< by the system's clock, since 1970 */
     int64_t end_ns;
     const char* kernel; /**< that ran, or "host": a function of the host; lives for ever */
@@ -39,7 +39,9 @@ typedef void (*nntile_trace_function)(const nntile_trace_task* task);
  * that moment may still call the former one, so it must stay callable. Never fails. Since 0.1. */
 void nntile_trace_set(nntile_trace_function function);
 
-/** Sets the mark of what this thread launches from now on; 0 at first. Never fails. Since 0.1. */
+/** Sets the mark of what this thread records or replays from now on; 0 at first. A task that is of
+ * several recorded calls has that of the one with the most work, as its place. Never fails. Since
+ * 0.1. */
 void nntile_trace_mark(int64_t mark);
 
 /** Writes the text of a place with its final zero, cut to `size` bytes; returns its length. Called

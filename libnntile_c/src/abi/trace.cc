@@ -22,7 +22,7 @@ void nntile_trace_set(nntile_trace_function function) {
     runtime::trace_function.store(function ? &forward : nullptr, std::memory_order_release);
 }
 
-void nntile_trace_mark(int64_t mark) { runtime::trace_mark = mark; }
+void nntile_trace_mark(int64_t mark) { current_mark = mark; }
 
 void nntile_trace_places(nntile_trace_place_text text) {
     place_text.store(text, std::memory_order_release);

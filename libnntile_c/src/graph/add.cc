@@ -257,6 +257,10 @@ void Graph::add_epilogue(Code code, std::span<const Type> out) {
 void Graph::append(Node node, std::span<const Type> out) {
     node.where = static_cast<uint32_t>(where.size());
     where.push_back(place);
+    if (caller) {
+        callers.resize(where.size());
+        callers.back() = caller;
+    }
     nodes.push_back(std::move(node));
     add_outputs(static_cast<uint32_t>(nodes.size() - 1), out);
 }

@@ -157,6 +157,8 @@ public:
     std::vector<AxisMark> marks;  // by value and dim
     std::vector<Place> where;     // of the nodes as they were recorded
     Place place = 0;              // of what is added without one
+    std::vector<Mark> callers;    // as `where`, by a profiler; shorter where the rest have none
+    Mark caller = 0;              // of what is added
     std::vector<Host> hosts;      // by Node::host_call
 
 private:

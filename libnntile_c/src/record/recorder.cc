@@ -125,7 +125,7 @@ void Recorder::op(const OpRow& row, std::span<const Operand> operands, size_t n_
     const bool passes = row.rule == schema::Rule::compose && !scopes_.has(Scope::composition);
     begin_call(row.rule == schema::Rule::contract || passes ? std::optional(Event::heavy_call)
                                                             : std::nullopt);
-    graph_.place = place;
+    stand_at(place);
     const Numbers numbers = learns ? call.numbers() : Numbers();
     if (copy_bytes(row.name, operands)) {
         if (learns) known_calls_.learn(*learns, {});
@@ -171,7 +171,7 @@ void Recorder::host(HostCall call, std::span<const Operand> operands, size_t n_i
     std::lock_guard lock(mutex_);
     check_operands(call.host.name, operands, place);
     begin_call(Event::effect);
-    graph_.place = place;
+    stand_at(place);
     SmallVector<uint32_t, 6> inputs;
     for (size_t k = 0; k < n_inputs; ++k) inputs.push_back(read_operand(operands[k]));
     std::vector<Type> wanted;
@@ -201,7 +201,7 @@ void Recorder::write(const Operand& target, const void* host, size_t bytes) {
     auto stored = executor_->write(target.dtype, target.sizes, host);
     std::lock_guard lock(mutex_);
     bury();
-    graph_.place = current_place;
+    stand_at(current_place);
     Buffer& buffer = *target.buffer;
     const bool whole = target.dense() && target.fills_buffer();
     if (!whole) check_operands("write", {&target, 1}, current_place);
@@ -253,7 +253,7 @@ void Recorder::read(const Operand& source, void* host, size_t bytes) {
     {  // let a graph of its own make it dense
         std::lock_guard lock(mutex_);
         flush();
-        graph_.place = current_place;
+        stand_at(current_place);
         const uint32_t v =
             graph_.add_view(current_value(buffer, source.dtype, &source), source.layout());
         const uint32_t dense = graph_.copy(v, source.dtype);

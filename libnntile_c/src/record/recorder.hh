@@ -148,6 +148,11 @@ private:
     void watch();
     void end_watch();
     void drop_graph();
+    // Whose call is recorded next.
+    void stand_at(Place place) {
+        graph_.place = place;
+        graph_.caller = current_mark;
+    }
 
     LongMutex mutex_;
     std::unique_ptr<Executor> executor_;

@@ -25,7 +25,7 @@ inline constexpr size_t scope_count = 5;
 
 struct Limits {
     int64_t bytes = 0;   // of results that may wait
-    bool alone = false;  // each call is a graph: NNTILE_WINDOWS=0, or a profiler looks
+    bool alone = false;  // each call is a graph: NNTILE_WINDOWS=0
 };
 
 // What ends a graph in a scope.

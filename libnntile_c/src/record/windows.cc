@@ -13,9 +13,8 @@ namespace nntile::record {
 static Pause::Time now() { return std::chrono::steady_clock::now().time_since_epoch(); }
 
 bool Recorder::ends_at(Event event) {
-    const int64_t bytes = executor_->most_waiting_bytes();
-    return should_end(waiting_, event,
-                      policy_of(scopes_.now(), {bytes, !settings().windows || bytes < 0}));
+    const Limits limits{executor_->most_waiting_bytes(), !settings().windows};
+    return should_end(waiting_, event, policy_of(scopes_.now(), limits));
 }
 
 void Recorder::begin_call(std::optional<Event> event) {

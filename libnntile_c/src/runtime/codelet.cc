@@ -165,7 +165,7 @@ void execute_task(const Run& run, uint32_t index, const Blocks& blocks,
 void tell(TraceFunction trace, const RunTask& task, int worker, int64_t begin) {
     const PlanTask& plan = task.run->plan->tasks[task.index];
     const TaskKind& kind = *plan.kind;
-    trace({kind.op.c_str(), worker, task.run->mark, begin, trace_clock(),
+    trace({kind.op.c_str(), worker, task.run->mark_of(plan), begin, trace_clock(),
            kind.kernel ? kind.kernel->name : "host", task.run->place_of(plan), task.run->number,
            plan.where == tile::none ? -1 : static_cast<int64_t>(plan.where), task.index, kind.bytes,
            kind.flops});

@@ -147,7 +147,6 @@ bool active() { return context().active.load() && !forked(); }
 bool idle() { return active() && engine().submitted.load() == engine().done.load(); }
 bool has_devices() { return backend::devices() > 0; }
 
-bool traced() { return trace_function.load(std::memory_order_relaxed) != nullptr; }
 bool forked() { return context().forked.load(); }
 void check_not_forked() {
     check(

@@ -90,10 +90,10 @@ void bind_outputs(const CompiledPlan& plan, const Launch& launch,
 }
 
 void bring(Run& run, Launch& launch) {
-    run.mark = trace_mark;
     run.scalars.assign(launch.scalars.begin(), launch.scalars.end());
     run.host_calls = std::move(launch.host_calls);
     run.places.assign(launch.places.begin(), launch.places.end());
+    run.marks.assign(launch.marks.begin(), launch.marks.end());
 }
 
 // What the outputs held is dropped: without the engine's mutex.
@@ -150,7 +150,7 @@ bool may_run_here() { return backend::devices() == 0 && starpu_worker_get_id() <
 
 bool runs_here(const CompiledPlan& plan, const Run& run, bool awaited) {
     return !plan.for_workers && plan.work_seconds <= (awaited ? awaiting : handing_over) &&
-           run.late.empty() && may_run_here() && !trace_function.load(std::memory_order_relaxed);
+           run.late.empty() && may_run_here();
 }
 
 // What it reads is here, and no task uses what it writes. Engine's mutex.
@@ -187,6 +187,10 @@ Place CompiledPlan::place_of(const PlanTask& task, std::span<const Place> of_run
 }
 
 Place Run::place_of(const PlanTask& task) const { return plan->place_of(task, places); }
+
+Mark Run::mark_of(const PlanTask& task) const {
+    return task.where < marks.size() ? marks[task.where] : 0;
+}
 
 void CompiledPlan::launch(Launch launch) {
     Engine& e = engine();
@@ -282,9 +286,9 @@ bool CompiledPlan::run_small(const SmallLaunch& launch) {
         e.submitted.fetch_add(static_cast<int64_t>(task_count()), std::memory_order_relaxed);
     }
     run->plan = shared_from_this();
-    run->mark = trace_mark;
     run->scalars.assign(launch.scalars.begin(), launch.scalars.end());
     run->places.assign(launch.places, launch.place);
+    run->marks.assign(current_mark ? launch.places : 0, current_mark);
     runtime::run_small(*run);
     for (Storage* storage : launch.outputs) storage->generation = generation();
     std::lock_guard lock(e.mutex);

@@ -155,10 +155,11 @@ struct Run {
     std::deque<Late> late;  // entries of this run's tasks in lists of earlier runs
     std::atomic<size_t> left{0};
     std::vector<Place> places;  // of the calls that were recorded; empty: those of the plan
-    int64_t mark = 0;           // of the thread that launched it, for a profiler
+    std::vector<Mark> marks;    // likewise, for a profiler; 0 of those that it lacks
     int64_t number = 0;         // of the launch
     int64_t begin = 0;          // tasks that were launched before; only where there is a disk
     Place place_of(const PlanTask& task) const;
+    Mark mark_of(const PlanTask& task) const;
     // Of a run that is staged: how many of its tasks are in their turn, how many are not staged
     // yet, up to where what they need is read into free memory, and by memory how many uses are
     // past

@@ -48,7 +48,6 @@ void shutdown();  // waits, stops; stored tiles become unusable; no-op if not ru
 bool active();
 bool idle();         // a context, and no task in flight
 bool has_devices();  // GPUs
-bool traced();       // somebody is told of each task
 bool forked();
 void check_not_forked();  // throws invalid_state in a forked child
 void pace();              // waits while the program is far ahead of its work
@@ -106,6 +105,7 @@ struct Launch {
     std::span<const kernels::Param> scalars;  // copied
     std::vector<HostCall> host_calls;         // moved from; kept until the run has ended
     std::span<const Place> places = {};       // of the nodes as they were recorded; copied
+    std::span<const Mark> marks = {};         // likewise; 0 of those that it lacks
     bool awaited = false;                     // the caller waits for the results next
 };
 

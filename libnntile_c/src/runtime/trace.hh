@@ -13,7 +13,8 @@ namespace nntile::runtime {
 struct TracedTask {
     const char* op;
     int worker;
-    int64_t mark, begin_ns, end_ns;
+    Mark mark;
+    int64_t begin_ns, end_ns;
     const char* kernel;
     Place place;
     int64_t run, node, task, bytes, flops;
@@ -21,7 +22,6 @@ struct TracedTask {
 using TraceFunction = void (*)(const TracedTask& task);
 
 inline std::atomic<TraceFunction> trace_function{nullptr};
-inline thread_local int64_t trace_mark = 0;  // of launches of this thread
 
 inline int64_t trace_clock() {
     const auto now = std::chrono::system_clock::now().time_since_epoch();
