@@ -76,7 +76,8 @@ def test_why_after_other_cuts() -> None:
 def test_what_ran_on_the_host_and_from_where() -> None:
     x = torch.eye(4, device="nntile")
     with torch_nntile.profile():
-        torch.linalg.matrix_exp(x)
+        y = torch.linalg.matrix_exp(x)
+    assert y.shape == x.shape
     text = torch_nntile.explain(why=True)
     host = text.partition("What ran on the host")[2]
     assert re.search(r"test_explain\.py:\d+: aten::linalg_matrix_exp: 1 tasks", host), host
@@ -88,8 +89,8 @@ def test_what_was_copied() -> None:
     torch_nntile.set_axis_group_tiling("copied_rows", 4)
     torch.tanh(x)
     with torch_nntile.profile() as p:
-        torch.flip(x, (0,))
-        torch.tanh(x.reshape(8, 18))
+        kept = torch.flip(x, (0,)), torch.tanh(x.reshape(8, 18))
+    assert len(kept) == 2
     text = torch_nntile.explain(why=True)
     copied = text.partition("What was copied")[2].partition("What ran on the host")[0]
     expected = [t for t in p.tasks if t.kernel == "copy" and t.op != "copy"]

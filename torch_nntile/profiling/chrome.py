@@ -57,15 +57,12 @@ def _flow(number: int, call: Call, task: Task) -> list[dict[str, Any]]:
     ]
 
 
-def chrome_trace(events: Events, workers: Sequence[str], owners: Sequence[int]) -> dict[str, Any]:
+def chrome_trace(events: Events, workers: Sequence[str]) -> dict[str, Any]:
     """Times in microseconds since the profile began, in their order.
 
     A row for each worker, and for transfers; for each thread of the host one of what it recorded,
     with its waits; the bytes of storages by kind; steps, where optimizers stepped. Arrows go from
     calls to their tasks. A process of a group has its rank as its number.
-
-    Args:
-        owners: for each task the index of its call, or -1.
     """
     rank, processes = _rank()
     title = "nntile" if processes == 1 else f"nntile, rank {rank} of {processes}"
@@ -84,9 +81,8 @@ def chrome_trace(events: Events, workers: Sequence[str], owners: Sequence[int]) 
         first += _row(_HOST + thread, f"host: recording, thread {thread}")
     timed: list[dict[str, Any]] = []
     parts = [*parts_of(events.tasks), *parts_of(events.transfers)]
-    callers = [*owners, *(-1 for _ in events.transfers)]
-    for task, part, caller in zip([*events.tasks, *events.transfers], parts, callers, strict=True):
-        shapes = events.calls[caller].shapes if caller >= 0 else ""
+    for task, part in zip([*events.tasks, *events.transfers], parts, strict=True):
+        shapes = events.calls[task.call].shapes if task.call >= 0 else ""
         timed.append(
             {
                 "name": task.op,
@@ -147,9 +143,9 @@ def chrome_trace(events: Events, workers: Sequence[str], owners: Sequence[int]) 
     for k, (start, end) in enumerate(events.steps):
         step = {"name": f"step {k + 1}", "cat": "step", "ph": "X", "pid": 0, "tid": _STEPS}
         timed.append({**step, "ts": _micro(start), "dur": _micro(end - start)})
-    for k, caller in enumerate(owners):
-        if caller >= 0:
-            timed += _flow(k + 1, events.calls[caller], events.tasks[k])
+    for k, task in enumerate(events.tasks):
+        if task.call >= 0:
+            timed += _flow(k + 1, events.calls[task.call], task)
     timed += _memory(events.storages)
     timed.sort(key=lambda event: event["ts"])
     for event in first + timed:

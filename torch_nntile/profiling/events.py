@@ -34,6 +34,7 @@ class Task:
     task: int  #: number in the run
     bytes: int  #: that it reads and writes
     flops: int  #: 0: none, or not known
+    call: int = -1  #: index in `calls` of the one that recorded it; -1: none, as of a captured step
 
     @property
     def seconds(self) -> float:
@@ -112,7 +113,10 @@ def collect(begin_ns: int, end_ns: int) -> Events:
     calls: list[Call] = []
     live: dict[int, Storage] = {}
     storages: list[Storage] = []
-    rows = sorted((slot[0][k] for k in range(count)), key=lambda e: e.begin_ns)
+    # What ends last first: a call before those in it.
+    rows = sorted((slot[0][k] for k in range(count)), key=lambda e: (e.begin_ns, -e.end_ns))
+    host = [e for e in rows if e.row in (_RECORDED, _WAITED)]
+    index = {e.call: k for k, e in enumerate(host) if e.row == _RECORDED}
     for e in rows:
         line, module = place(e.place & _NOT_BACKWARD)
         backward = bool(e.place & _BACKWARD)
@@ -135,14 +139,13 @@ def collect(begin_ns: int, end_ns: int) -> Events:
             kind, what = name(e.name).split(" ", 1)
             moves.append((e.task, Move(kind, what, start, end, e.bytes, line, module, math.inf, 0)))
             continue
-        numbers = (e.run, e.node, e.task, e.bytes, e.flops)
+        numbers = (e.run, e.node, e.task, e.bytes, e.flops, index.get(e.call, -1))
         where = (line, backward, module)
         worker = -1 if e.row == _TRANSFER else e.row
         task = Task(name(e.name), name(e.kernel), worker, start, end, *where, *numbers)
         (transfers if e.row == _TRANSFER else tasks).append(task)
     tasks.sort(key=lambda t: (t.start, t.worker))
     transfers.sort(key=lambda t: t.start)
-    calls.sort(key=lambda c: (c.start, -c.end))
     last = (end_ns - begin_ns) * 1e-9
     storages += [replace(storage, end=last) for storage in live.values()]
     storages.sort(key=lambda s: s.start)

@@ -12,78 +12,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from torch_nntile.profiling.events import Call, Task
 
-__all__ = ["Path", "calls_of", "critical_path", "parts_of"]
+__all__ = ["Path", "critical_path", "parts_of"]
 
 _Node = tuple[int, int]  # run, number in its graph
-_SAME = {"mm": "matmul", "bmm": "matmul", "dot": "matmul", "mv": "matmul"}
-
-
-def _name(call: Call) -> str:
-    """What its tasks may be called: "add" of "aten::_foreach_add_.Scalar"."""
-    name = call.op.rpartition("::")[2].partition(".")[0]
-    name = name.removeprefix("_foreach_").strip("_")
-    return _SAME.get(name, name)
-
-
-def calls_of(tasks: Sequence[Task], calls: Sequence[Call]) -> list[int]:
-    """For each task the index of the call that recorded it; -1: not known.
-
-    Calls and the nodes of graphs are numbered in the order of recording. Those of one line, module
-    and pass belong together in this order if there are as many of both (or as many graphs as calls),
-    else if there are as many of a name. A node that was fused belongs to the first call in it. What
-    stays open is not guessed.
-    """
-    recorded: dict[tuple[str, bool, str], list[int]] = {}
-    for k, call in enumerate(calls):
-        if not call.waits:
-            recorded.setdefault((call.line, call.backward, call.module), []).append(k)
-    nodes: dict[tuple[str, bool, str], dict[_Node, str]] = {}
-    for task in tasks:
-        own = nodes.setdefault((task.line, task.backward, task.module), {})
-        own[task.run, task.node] = task.op
-    found: dict[_Node, int] = {}
-    for place, own in nodes.items():
-        found.update(_pairs(own, recorded.get(place, []), calls))
-    starts = [calls[k].start if k >= 0 else 0.0 for k in range(len(calls))]
-    result = []
-    for task in tasks:
-        k = found.get((task.run, task.node), -1)
-        result.append(k if k >= 0 and starts[k] <= task.start else -1)
-    return result
-
-
-def _pairs(
-    names: Mapping[_Node, str], there: Sequence[int], calls: Sequence[Call]
-) -> dict[_Node, int]:
-    """Of nodes and calls of one line."""
-    own: dict[str, list[int]] = {}
-    for k in there:
-        own.setdefault(_name(calls[k]), []).append(k)
-    first = {node: name.partition("+")[0] for node, name in names.items()}
-    found = _in_order(sorted(names), there)
-    if found and all(first[n] == _name(calls[k]) or first[n] not in own for n, k in found.items()):
-        return found
-    found = {}
-    for name, of_name in own.items():
-        asked = sorted(node for node in names if first[node] == name)
-        runs = len({run for run, _ in asked})
-        if runs and len(of_name) % runs == 0 and all("+" in names[node] for node in asked):
-            of_name = of_name[:: len(of_name) // runs]  # the first of those that were fused
-        found.update(_in_order(asked, of_name))
-    return found
-
-
-def _in_order(nodes: Sequence[_Node], there: Sequence[int]) -> dict[_Node, int]:
-    """As many nodes as calls, or as many graphs; or all of one call. Else nothing."""
-    runs = sorted({run for run, _ in nodes})
-    if len(there) == 1:
-        return dict.fromkeys(nodes, there[0])
-    if len(there) == len(nodes):
-        return dict(zip(nodes, there, strict=True))
-    if len(there) == len(runs):
-        of_run = dict(zip(runs, there, strict=True))
-        return {node: of_run[node[0]] for node in nodes}
-    return {}
 
 
 def parts_of(tasks: Sequence[Task]) -> list[tuple[int, int]]:
@@ -159,10 +90,7 @@ def _needed(
 
 
 def critical_path(
-    tasks: Sequence[Task],
-    calls: Sequence[Call],
-    owners: Sequence[int],
-    needs: Mapping[int, Set[int]] | None,
+    tasks: Sequence[Task], calls: Sequence[Call], needs: Mapping[int, Set[int]] | None
 ) -> Path:
     """From the task that ended last back to one that waited for none.
 
@@ -171,14 +99,13 @@ def critical_path(
     before it (parts of a sum before the sum). Where that is not known, any task recorded before it.
 
     Args:
-        owners: of `calls_of()`.
         needs: by call the calls that wrote what it uses; None: nobody looked.
     """
     by_end = sorted(range(len(tasks)), key=lambda k: tasks[k].end)
     ends = [tasks[k].end for k in by_end]
     of_call: dict[int, list[int]] = {}
     for k in by_end:
-        of_call.setdefault(owners[k], []).append(k)
+        of_call.setdefault(tasks[k].call, []).append(k)
     of_call.pop(-1, None)
     fused = {call: any("+" in tasks[k].op for k in own) for call, own in of_call.items()}
     needed = None if needs is None else _needed(calls, needs, fused)
@@ -197,8 +124,8 @@ def critical_path(
             for k in own[order[now]]
             if tasks[k].end <= t.start and tasks[k].task < t.task and tasks[k].kernel != t.kernel
         ]
-        if needed is not None and owners[now] >= 0:
-            for call in needed[owners[now]]:
+        if needed is not None and t.call >= 0:
+            for call in needed[t.call]:
                 k = bisect_right(of_call[call], t.start, key=lambda k: tasks[k].end) - 1
                 before += [of_call[call][k]] if k >= 0 else []
         else:
@@ -209,16 +136,10 @@ def critical_path(
             before += [by_end[at - 1]] if at > 0 else []
         now = max(before, key=lambda k: tasks[k].end, default=-1)
     chain.reverse()
-    return _with_gaps(tasks, calls, owners, chain, needs is not None)
+    return _with_gaps(tasks, calls, chain, needs is not None)
 
 
-def _with_gaps(
-    tasks: Sequence[Task],
-    calls: Sequence[Call],
-    owners: Sequence[int],
-    chain: list[int],
-    known: bool,
-) -> Path:
+def _with_gaps(tasks: Sequence[Task], calls: Sequence[Call], chain: list[int], known: bool) -> Path:
     of_worker: dict[int, list[Task]] = {}
     for t in tasks:
         of_worker.setdefault(t.worker, []).append(t)
@@ -226,7 +147,7 @@ def _with_gaps(
     host = worker = other = 0.0
     for before, after in pairwise(chain):
         since, t = tasks[before].end, tasks[after]
-        recorded = calls[owners[after]].end if owners[after] >= 0 else since
+        recorded = calls[t.call].end if t.call >= 0 else since
         recorded = min(max(recorded, since), t.start)
         host += recorded - since
         row = of_worker[t.worker]

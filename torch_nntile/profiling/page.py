@@ -83,9 +83,9 @@ def _bars(p: profile) -> tuple[_Bars, list[str]]:
     bars = _Bars()
     for c in p.calls:
         bars.add(first[c.thread], c.start, c.end, _call(c), 1, -1)
-    for t, (part, parts), owner in zip(p.tasks, parts_of(p.tasks), p.owners(), strict=True):
-        shapes = p.calls[owner].shapes if owner >= 0 else ""
-        bars.add(t.worker, t.start, t.end, _task(t, shapes, parts, "task"), part, owner)
+    for t, (part, parts) in zip(p.tasks, parts_of(p.tasks), strict=True):
+        shapes = p.calls[t.call].shapes if t.call >= 0 else ""
+        bars.add(t.worker, t.start, t.end, _task(t, shapes, parts, "task"), part, t.call)
     for t, (part, parts) in zip(p.transfers, parts_of(p.transfers), strict=True):
         bars.add(len(p.worker_names), t.start, t.end, _task(t, "", parts, "transfer"), part, -1)
     for m in p.moves:
@@ -160,14 +160,14 @@ def _head(p: profile) -> str:
 def _facts(p: profile) -> list[tuple[str, str]]:
     """Sentences below the drawing, each with its title."""
     path = p.path()
-    shown = len(p.tasks), len([owner for owner in p.owners() if owner >= 0])
+    shown = len(p.tasks), len([t for t in p.tasks if t.call >= 0])
     facts = [("Workers", p.idle_line())]
     if p.transfers:
         facts.append(("Transfers", p.transfer_lines()[-1]))
     if path.tasks:
         facts.append(("Critical path", f"{path.text()}. {_PATH[path.known]}"))
     if shown[1] < shown[0]:
-        text = f"known of {shown[1]} of {shown[0]} tasks; where a line has several, none is guessed"
+        text = f"known of {shown[1]} of {shown[0]} tasks; those of captured functions have none"
         facts.append(("Calls of tasks", text))
     if p.moves:
         facts.append(("Disk", "\n".join(line.strip() for line in table.moves_as_text(p.moves))))

@@ -55,10 +55,9 @@ class profile:  # noqa: N801 (it reads as a verb)
     """Note each task that the block launches, and each call that records one.
 
     The block waits at its end for the tasks that it launched; in graph mode these are the tasks
-    that `run_graph()` or a host read has submitted. In eager mode the device submits each op as a graph
-    of its own during the block, so it fuses nothing across ops. The first profile of a step makes
-    the plans of these graphs (lists of tasks that it reuses), so look at a later profile. You can
-    use the results once the block has ended.
+    that `run_graph()` or a host read has submitted. Tasks are those that run without a profile, so
+    ops that are fused then are one row here ("addmm+relu"): that of the op with the most work, with
+    its line and module. You can use the results once the block has ended.
 
     Args:
         record_shapes: note the shapes of each call's tensors, and which calls share data, for
@@ -88,7 +87,6 @@ class profile:  # noqa: N801 (it reads as a verb)
         self._record_shapes = record_shapes
         self._shapes: shapes.Shapes | None = None
         self._path: links.Path | None = None
-        self._owners: list[int] | None = None
         self._events: Events | None = None
         self._begin = self._end = 0
         self._workers: list[str] = []
@@ -100,7 +98,7 @@ class profile:  # noqa: N801 (it reads as a verb)
         torch.nntile.synchronize()  # type: ignore[attr-defined]
         if not _c.get("nntile_stub_profile_begin"):
             raise InvalidStateError("profile: a profile is on already, and there can be only one")
-        self._events = self._path = self._owners = None
+        self._events = self._path = None
         self._stats = modes.stats()
         self._stop_watching = places.watch_modules()
         self._watch = StorageNotes(places.module_now)
@@ -184,17 +182,11 @@ class profile:  # noqa: N801 (it reads as a verb)
         self._seen()
         return datetime.fromtimestamp(self._begin * 1e-9).astimezone()
 
-    def owners(self) -> list[int]:
-        """For each task the index of the call that recorded it; -1: not known."""
-        if self._owners is None:
-            self._owners = links.calls_of(self.tasks, self.calls)
-        return self._owners
-
     def path(self) -> links.Path:
         """The critical path, with what it waited for."""
         if self._path is None:
-            needs = self._seen().needs
-            self._path = links.critical_path(self.tasks, self.calls, self.owners(), needs)
+            seen = self._seen()
+            self._path = links.critical_path(seen.tasks, seen.calls, seen.needs)
         return self._path
 
     @property
@@ -275,7 +267,7 @@ class profile:  # noqa: N801 (it reads as a verb)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a trace that Perfetto and chrome://tracing open."""
-        trace = chrome.chrome_trace(self._seen(), self.worker_names, self.owners())
+        trace = chrome.chrome_trace(self._seen(), self.worker_names)
         Path(path).write_text(json.dumps(trace, separators=(",", ":")), encoding="utf-8")
 
     def html(self, path: str | os.PathLike[str]) -> None:

@@ -186,6 +186,8 @@ typedef struct nntile_stub_event {
     /** As in nntile_trace_task; -1, -1, -1, 0, 0 for the host. Of a storage `task` is its address.
      */
     int64_t run, node, task, bytes, flops;
+    /** Number of the recorded call: its own for -1, that it is a part of for a task; 0: none. */
+    int64_t call;
 } nntile_stub_event;
 
 /** Starts a profile; 0: one is on already. */

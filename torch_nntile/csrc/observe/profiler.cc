@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // torch.profiler: tasks as kernels of the device, on the worker that ran them, each linked to the
-// op that launched it. Kineto asks a profiler of activities; the older torch.autograd.profiler asks
+// op that recorded it. Kineto asks a profiler of activities; the older torch.autograd.profiler asks
 // for events, and gets what an op took until the device was idle.
 #define USE_KINETO       // the wheel is built with it; its headers are empty without
 #define FMT_HEADER_ONLY  // the wheel has no library of it
@@ -29,7 +29,8 @@ using libkineto::ActivityType;
 struct Task {
     std::string op;
     int32_t worker;
-    int64_t mark, begin, end;
+    int32_t mark;
+    int64_t begin, end;
 };
 
 // Workers may still come here when a session has ended.
@@ -45,10 +46,11 @@ Collected& collected() {
 void collect(const nntile_trace_task* t) {
     Collected& c = collected();
     std::lock_guard lock(c.mutex);
-    c.tasks.push_back({t->op, t->worker, t->mark, t->begin_ns, t->end_ns});
+    const auto mark = static_cast<int32_t>(Mark::of(*t).op);
+    c.tasks.push_back({t->op, t->worker, mark, t->begin_ns, t->end_ns});
 }
 
-thread_local std::vector<int64_t> open_ops;  // correlation ids, the innermost last
+thread_local std::vector<uint32_t> open_ops;  // correlation ids, the innermost last
 
 class Session final : public libkineto::IActivityProfilerSession {
 public:
@@ -81,7 +83,7 @@ public:
             libkineto::GenericTraceActivity& a = *buffer_->activities.back();
             a.startTime = t.begin;
             a.endTime = t.end;
-            a.id = static_cast<int32_t>(t.mark);
+            a.id = t.mark;
             a.device = 0;
             a.resource = t.worker;
             a.threadId = t.worker;
@@ -106,12 +108,12 @@ public:
     }
 
     void pushCorrelationId(uint64_t id) override {
-        open_ops.push_back(static_cast<int64_t>(id));
-        nntile_trace_mark(open_ops.back());
+        open_ops.push_back(static_cast<uint32_t>(id));
+        mark_op(open_ops.back());
     }
     void popCorrelationId() override {
         if (!open_ops.empty()) open_ops.pop_back();
-        nntile_trace_mark(open_ops.empty() ? 0 : open_ops.back());
+        mark_op(open_ops.empty() ? 0 : open_ops.back());
     }
 
 private:
@@ -148,7 +150,8 @@ using Clock = std::chrono::steady_clock;
 
 class Stubs final : public torch::profiler::impl::ProfilerStubs {
 public:
-    // Its time is when the work before it has ended. An error of a task is left for the user.
+    // Its time is when the work before it has ended, so nothing may wait for more calls. Errors are
+    // left for the user.
     void record(c10::DeviceIndex* device, torch::profiler::impl::ProfilerVoidEventStub* event,
                 int64_t* cpu_ns) const override {
         synchronize();
@@ -169,6 +172,8 @@ public:
     bool enabled() const override { return true; }
     void onEachDevice(std::function<void(int)> op) const override { op(0); }
     void synchronize() const override {
+        nntile_record* const graph = torch_nntile::record();
+        if (nntile_record_pending(graph)) (void)nntile_record_submit(graph, nullptr);
         while (tasks_in_flight()) std::this_thread::sleep_for(std::chrono::microseconds(10));
     }
 };

@@ -24,6 +24,15 @@ void forward(const nntile_trace_task* task) {
             function(task);
 }
 
+thread_local Mark mark_now;
+
+void set_mark(Mark mark) {
+    mark_now = mark;
+    nntile_trace_mark(static_cast<int64_t>(uint64_t{mark.call} << 32 | mark.op));
+}
+
+std::atomic<uint32_t> calls{0};  // of the profile
+
 // The same clock as that of tasks.
 int64_t now() {
     const auto now = std::chrono::system_clock::now().time_since_epoch();
@@ -34,8 +43,8 @@ int64_t now() {
 // waits.
 struct Lane {
     std::mutex mutex;
-    std::vector<nntile_stub_event> events;
-    std::deque<std::string> names;  // those of plans may go away
+    std::deque<nntile_stub_event> events;  // many: to move them as a vector grows takes time
+    std::deque<std::string> names;         // those of plans may go away
 };
 constexpr size_t worker_lanes = 64, lanes = worker_lanes + 16;
 std::array<Lane, lanes>& all_lanes() {
@@ -72,6 +81,7 @@ void collect(const nntile_trace_task* t) {
     event.task = t->task;
     event.bytes = t->bytes;
     event.flops = t->flops;
+    event.call = Mark::of(*t).call;
     const auto lane = static_cast<size_t>(std::max(t->worker, 0)) % worker_lanes;
     add(all_lanes()[lane], event);
 }
@@ -100,13 +110,24 @@ void listen(Listener who, nntile_trace_function function) {
     nntile_trace_set(any ? &forward : nullptr);
 }
 
+Mark Mark::of(const nntile_trace_task& task) {
+    const auto mark = static_cast<uint64_t>(task.mark);
+    return {static_cast<uint32_t>(mark), static_cast<uint32_t>(mark >> 32)};
+}
+
+void mark_op(uint32_t op) { set_mark({op, mark_now.call}); }
+
 Recording::Recording(const char* name, int32_t row) : name_(name), row_(row), place_(place_now()) {
     nntile_trace_place(place_);
-    if (profiling.load(std::memory_order_relaxed)) [[unlikely]]
-        begin_ = now();
+    if (!profiling.load(std::memory_order_relaxed)) [[likely]]
+        return;
+    begin_ = now();
+    outer_ = mark_now.call;
+    if (row == recorded) set_mark({mark_now.op, call_ = ++calls});
 }
 
 void Recording::end() {
+    if (call_) set_mark({mark_now.op, outer_});
     nntile_stub_event event{};
     event.row = row_;
     event.thread = this_thread;
@@ -116,6 +137,7 @@ void Recording::end() {
     event.begin_ns = begin_;
     event.end_ns = now();
     event.run = event.node = event.task = -1;
+    event.call = call_;
     add(lane_of_this_thread(), event);
 }
 
@@ -139,6 +161,7 @@ bool begin_profile() {
         lane.names.clear();
     }
     taken.clear();
+    calls = 0;
     address_space().each(
         [&](const Home& home) { add(lane_of_this_thread(), event_of(home, true)); });
     listen(Listener::profile, &collect);

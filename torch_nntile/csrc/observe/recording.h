@@ -17,6 +17,14 @@ namespace torch_nntile {
 enum class Listener { torch_profiler, profile };
 void listen(Listener who, nntile_trace_function function);
 
+// What a task that this thread records is marked with: for torch.profiler the op that is on (its
+// correlation id), for a profile of ours the call.
+struct Mark {
+    uint32_t op = 0, call = 0;
+    static Mark of(const nntile_trace_task& task);
+};
+void mark_op(uint32_t op);  // of this thread, from now on
+
 inline std::atomic<bool> profiling{false};
 inline std::atomic<bool> blocking{false};
 
@@ -47,6 +55,7 @@ private:
     int32_t row_;
     uint64_t place_ = 0;
     int64_t begin_ = 0;
+    uint32_t call_ = 0, outer_ = 0;  // by number, while a profile is on
 };
 
 class Waiting : public Recording {

@@ -15,6 +15,7 @@
 #include "contract/errors.h"
 #include "contract/operand.h"
 #include "contract/stub.h"
+#include "observe/recording.h"
 #include "rows/implement.h"
 #include "shapes/by_signature.h"
 
@@ -85,11 +86,13 @@ struct CallPlan {
 class KernelOp : public c10::OperatorKernel {
 public:
     KernelOp(const std::string& name, uint64_t keyed)
-        : name_(name.substr(name.find("::") + 2)),
+        : full_name_(name),
+          name_(name.substr(name.find("::") + 2)),
           plan_(c10::Dispatcher::singleton().findSchemaOrThrow(name.c_str(), "plan")),
           keyed_(keyed) {}
 
     void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
+        Recording recording(full_name_.c_str());
         const auto& formal = op.schema().arguments();
         const Arguments arguments = torch::jit::last(*stack, formal.size());
         const std::shared_ptr<const CallPlan> kept_plan = plan_of(arguments);
@@ -130,6 +133,7 @@ public:
              operands.size() - plan.inputs);
         torch::jit::drop(*stack, formal.size());
         for (at::Tensor& t : results) stack->emplace_back(std::move(t));
+        recording.done();
     }
 
 private:
@@ -167,7 +171,7 @@ private:
         return plan;
     }
 
-    const std::string name_;
+    const std::string full_name_, name_;
     const c10::OperatorHandle plan_;
     const uint64_t keyed_;
     BySignature<std::shared_ptr<const CallPlan>, 4096> plans_;
