@@ -67,6 +67,7 @@ _names: WeakKeyDictionary[torch.nn.Module, dict[int, int]] = WeakKeyDictionary()
 
 
 _module_names = {0: ""}
+_module_is = _c.function("nntile_stub_module")  # of this thread; looked up once: each call asks
 
 
 def _number(name: str) -> int:
@@ -99,14 +100,14 @@ def _enter(module: torch.nn.Module, inputs: Any) -> None:
         names = _names_in(module)
     number = names[id(module)]
     stack.append((names, number))
-    _c.get("nntile_stub_module", number)
+    _module_is(number)
 
 
 def _leave(module: torch.nn.Module, inputs: Any, output: Any) -> None:
     stack = _thread.stack
     if stack:  # else it was entered before somebody wanted to know
         stack.pop()
-    _c.get("nntile_stub_module", stack[-1][1] if stack else 0)
+    _module_is(stack[-1][1] if stack else 0)
 
 
 def watch_modules() -> Callable[[], None]:

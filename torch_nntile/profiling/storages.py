@@ -9,7 +9,7 @@ again among the storages by address and time.
 from __future__ import annotations
 
 import time
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -40,18 +40,16 @@ class Storage:
     address: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Note:
-    at: int  # ns
-    kind: str
-    module: str
+_Note = tuple[int, str, str]  # when, in ns; kind, module
+
+_has_storage = torch._C._has_storage
 
 
 def address_of(tensor: object) -> int:
-    """0: it has no storage on the device."""
-    if not isinstance(tensor, Tensor) or tensor.device.type != "nntile":
+    """Of its storage, which on another device is none of ours; 0: it is on the CPU, or has none."""
+    if not isinstance(tensor, Tensor) or tensor.get_device() < 0 or not _has_storage(tensor):
         return 0
-    return int(tensor.untyped_storage().data_ptr()) if torch._C._has_storage(tensor) else 0
+    return tensor.untyped_storage().data_ptr()
 
 
 class StorageNotes:
@@ -59,7 +57,7 @@ class StorageNotes:
 
     def __init__(self, module_now: Callable[[], str]) -> None:
         self._module_now = module_now
-        self._notes: dict[int, list[_Note]] = {}
+        self._notes: list[tuple[int, int, str, str]] = []  # address, then a _Note
         self._owners: dict[int, str] = {}
         self._steps: list[tuple[int, int]] = []
         self._begun: dict[int, int] = {}
@@ -73,39 +71,36 @@ class StorageNotes:
         for handle in self._handles:
             handle.remove()
 
-    def _note(self, tensor: object, kind: str, module: str) -> None:
-        address = address_of(tensor)
-        if not address:
-            return
-        notes = self._notes.setdefault(address, [])
-        if not notes or (notes[-1].kind, notes[-1].module) != (kind, module):
-            notes.append(_Note(time.time_ns(), kind, module))
-        else:
-            notes[-1] = replace(notes[-1], at=time.time_ns())
+    # Each step of the program comes here for each of its tensors, some times.
+    def _note(self, tensor: object, now: int, kind: str, module: str) -> None:
+        if address := address_of(tensor):
+            self._notes.append((address, now, kind, module))
 
     def _called(self, module: nn.Module, inputs: Any) -> None:
         own = (*module._parameters.values(), *module._buffers.values())
-        name = self._module_now() if own else ""
+        if not own:
+            return
+        name, now = self._module_now(), time.time_ns()
         for tensor in own:
             if tensor is not None:
                 self._owners[id(tensor)] = name
-                self._note(tensor, PARAMETERS, name)
+                self._note(tensor, now, PARAMETERS, name)
 
     def _steps_now(self, optimizer: torch.optim.Optimizer, *arguments: Any) -> None:
-        self._begun[id(optimizer)] = time.time_ns()
+        self._begun[id(optimizer)] = now = time.time_ns()
         for p in self._of(optimizer):
-            module = self._owners.get(id(p), "")
-            self._note(p, PARAMETERS, module)
-            self._note(p.grad, GRADIENTS, module)
+            module = self._owners.get(id(p))
+            if module is None:  # else its module's call has noted it
+                self._note(p, now, PARAMETERS, "")
+            self._note(p.grad, now, GRADIENTS, module or "")
 
     def _stepped(self, optimizer: torch.optim.Optimizer, *arguments: Any) -> None:
-        begun = self._begun.pop(id(optimizer), None)
+        begun, now = self._begun.pop(id(optimizer), None), time.time_ns()
         if begun is not None:
-            self._steps.append((begun, time.time_ns()))
-        for p in self._of(optimizer):
-            state = optimizer.state.get(p)
+            self._steps.append((begun, now))
+        for p, state in optimizer.state.items():
             for value in state.values() if isinstance(state, dict) else ():
-                self._note(value, STATE, self._owners.get(id(p), ""))
+                self._note(value, now, STATE, self._owners.get(id(p), ""))
 
     @staticmethod
     def _of(optimizer: torch.optim.Optimizer) -> Iterator[Tensor]:
@@ -125,14 +120,18 @@ class StorageNotes:
             k = bisect_right(starts, (at, 1 << 62)) - 1
             return k >= 0 and at <= starts[k][1]
 
+        notes: dict[int, list[_Note]] = {}
+        for address, at, kind, module in self._notes:
+            notes.setdefault(address, []).append((at, kind, module))
         found = []
         for s in storages:
             first, last = (begin_ns + int(at * 1e9) for at in (s.start, s.end))
             slack = 10_000  # ns by which a float of seconds may be off
-            notes = self._notes.get(s.address, [])
-            note = next((n for n in notes if first - slack <= n.at <= last + slack), None)
-            if note:
-                s = replace(s, kind=note.kind, module=note.module or s.module)
+            own = notes.get(s.address, [])
+            k = bisect_left(own, (first - slack, "", ""))
+            if k < len(own) and own[k][0] <= last + slack:
+                _, kind, module = own[k]
+                s = replace(s, kind=kind, module=module or s.module)
             elif s.start > 0.0 and (s.backward or in_step(first)):
                 s = replace(s, kind=TEMPORARIES)
             elif s.start > 0.0 and s.module:
