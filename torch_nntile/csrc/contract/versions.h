@@ -31,6 +31,13 @@
     }()
 #endif
 
+// A new node of autograd's graph, with a reference that set_history() takes.
+#if TORCH_VERSION_MINOR >= 13
+#define NNTILE_NEW_NODE(type) c10::make_intrusive<type>()
+#else
+#define NNTILE_NEW_NODE(type) std::shared_ptr<type>(new type, torch::autograd::deleteNode)
+#endif
+
 namespace torch_nntile {
 
 // Meta's logsumexp of attention is float32, also where the CPU's is float64.
