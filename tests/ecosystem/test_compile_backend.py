@@ -283,3 +283,24 @@ def test_inductor_is_not_imported_with_the_device() -> None:
     modules = done.stdout.split()
     heavy = ("torch._inductor", "torch._dynamo", "accelerate", "transformers", "lightning")
     assert not [m for m in modules if m.startswith(heavy)]
+
+
+def test_a_program_that_compiles_nothing_imports_no_compiler() -> None:
+    """PyTorch's Meta kernels in Python import it when the first of them runs: a second and 80 MB."""
+    code = """
+import sys, torch, torch_nntile
+from torch.nn import functional as F
+
+model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2)).to("nntile")
+x, y = torch.rand(5, 4, device="nntile"), torch.rand(5, 2, device="nntile")
+before = set(sys.modules)
+for loss in (F.mse_loss, F.smooth_l1_loss, F.huber_loss, lambda a, b: F.binary_cross_entropy(a.sigmoid(), b)):
+    model.zero_grad()
+    loss(F.glu(F.elu(model(x)).repeat(1, 2)), y).backward()
+    for parameter in model.parameters():
+        parameter.data.add_(parameter.grad, alpha=-0.1)
+print(model(x).mean().item(), *set(sys.modules) - before)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    found = {module.partition(".")[0] for module in done.stdout.split()[1:]}
+    assert not found & {"sympy", "mpmath"} and "torch._dynamo" not in done.stdout.split()

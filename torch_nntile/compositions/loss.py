@@ -17,7 +17,13 @@ from torch_nntile.compositions.attention import is_usual
 from torch_nntile.compositions.piecewise import MEAN as _MEAN
 from torch_nntile.compositions.piecewise import NONE as _NONE
 from torch_nntile.compositions.piecewise import norm_of, reduced
-from torch_nntile.compositions.registry import composing, composition, gradients, own_op
+from torch_nntile.compositions.registry import (
+    composing,
+    composition,
+    elementwise,
+    gradients,
+    own_op,
+)
 from torch_nntile.compositions.train import wide
 
 
@@ -179,10 +185,8 @@ own_op(
 own_op(
     "binary_cross_entropy_backward(Tensor grad_output, Tensor self, Tensor target, float count)"
     " -> Tensor",
-    lambda grad_output, self, target, _: grad_output * self * target,
+    lambda grad_output, self, target, _: elementwise(grad_output, self, target),
 )
-own_op(
-    "binary_cross_entropy(Tensor self, Tensor target) -> Tensor", lambda self, target: self * target
-)
+own_op("binary_cross_entropy(Tensor self, Tensor target) -> Tensor", elementwise)
 
 gradients("cross_entropy", _cross_entropy_gradients, _cross_entropy_setup)

@@ -8,7 +8,7 @@ import math
 import torch
 from torch import Tensor
 
-from torch_nntile.compositions.registry import composition, own_op
+from torch_nntile.compositions.registry import composition, elementwise, own_op
 
 __all__ = ["MEAN", "NONE", "norm_of", "reduced"]
 
@@ -88,11 +88,13 @@ def _loss(name: str, *, width: bool = True) -> None:
     composition(f"{name}_loss")(loss)
     composition(f"{name}_loss_backward")(backward)
     numbers = ", float width" if width else ""
-    own_op(f"{name}(Tensor self, Tensor target{numbers}) -> Tensor", lambda x, t, *_: x * t)
+    own_op(
+        f"{name}(Tensor self, Tensor target{numbers}) -> Tensor", lambda x, t, *_: elementwise(x, t)
+    )
     own_op(
         f"{name}_backward(Tensor grad_output, Tensor self, Tensor target, float norm{numbers})"
         " -> Tensor",
-        lambda dy, x, t, *_: dy * x * t,
+        lambda dy, x, t, *_: elementwise(dy, x, t),
     )
 
 
@@ -120,18 +122,18 @@ def glu_backward(grad_output: Tensor, self: Tensor, dim: int) -> Tensor:
     return torch.cat((da, torch.ops.nntile.glu_gate_backward(grad_output, a, gate)), dim)
 
 
-own_op("glu(Tensor self, Tensor gate) -> Tensor", lambda self, gate: self * gate)
+own_op("glu(Tensor self, Tensor gate) -> Tensor", elementwise)
 own_op(
     "glu_gate_backward(Tensor grad_output, Tensor self, Tensor gate) -> Tensor",
-    lambda grad_output, self, gate: grad_output * self * gate,
+    elementwise,
 )
 own_op(
     "elu_backward(Tensor grad_output, Tensor self, str by, Scalar alpha, Scalar scale, "
     "Scalar input_scale) -> Tensor",
-    lambda grad_output, self, *_: grad_output * self,
+    lambda grad_output, self, *_: elementwise(grad_output, self),
 )
-own_op("softshrink(Tensor self, Scalar lambd) -> Tensor", lambda self, _: self.abs())
-own_op("logit(Tensor self, float low, float high) -> Tensor", lambda self, *_: self.abs())
+own_op("softshrink(Tensor self, Scalar lambd) -> Tensor", lambda self, _: elementwise(self))
+own_op("logit(Tensor self, float low, float high) -> Tensor", lambda self, *_: elementwise(self))
 _loss("mse", width=False)
 _loss("smooth_l1")
 _loss("huber")

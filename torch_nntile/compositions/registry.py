@@ -26,6 +26,7 @@ __all__ = [
     "composing",
     "composition",
     "derivative",
+    "elementwise",
     "gradients",
     "nothing",
     "of_nested",
@@ -146,6 +147,16 @@ def _like(schema: str, words: str) -> Function:
         return results if len(results) > 1 else results[0]
 
     return meta
+
+
+def elementwise(*operands: torch.Tensor) -> torch.Tensor:
+    """For `meta`: what an element-wise op makes of up to three tensors.
+
+    By the stub. PyTorch's Meta kernels for it are in Python: 100 us a call, and the first one imports
+    torch._dynamo and sympy, a second and 80 MB in a program that may compile nothing.
+    """
+    result: torch.Tensor = torch.ops.nntile.elementwise(operands)
+    return result
 
 
 def nothing(*_: Any) -> None:

@@ -12,7 +12,7 @@
 
 namespace torch_nntile {
 
-// nullptr for an op that is not structured.
+// nullptr for an op that is not structured, nor one call of an op that is.
 const c10::KernelFunction* structured_meta(const c10::OperatorHandle& op);
 
 std::vector<std::string> structured_names();  // "add.Tensor"
