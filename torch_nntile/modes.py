@@ -8,7 +8,15 @@ from dataclasses import dataclass
 from torch_nntile import _c
 from torch_nntile.errors import InvalidArgumentError
 
-__all__ = ["Stats", "compile_graph", "has_pending_graph", "is_capturing", "run_graph", "runtime_mode", "stats"]
+__all__ = [
+    "Stats",
+    "compile_graph",
+    "has_pending_graph",
+    "is_capturing",
+    "run_graph",
+    "runtime_mode",
+    "stats",
+]
 
 _MODES = ("eager", "graph")  # by number of nntile_mode
 

@@ -388,4 +388,3 @@ def test_a_captured_function_draws_tokens() -> None:
     with pytest.raises(RuntimeError, match="inf"):
         token(torch.tensor([1, math.inf, 1]).to("nntile")).item()
     assert token(p).item() in (0, 20)
-

@@ -58,9 +58,9 @@ def _boxed(graph: torch.fx.GraphModule, _inputs: Any) -> Callable[[list[Any]], A
     return call
 
 
-def _on_host(node: torch.fx.Node) -> bool:
-    values = [v for v in pytree.tree_leaves(node.meta.get("val")) if isinstance(v, Tensor)]
-    return bool(values) and all(value.device.type == "cpu" for value in values)
+def _devices(node: torch.fx.Node) -> set[str]:
+    values = pytree.tree_leaves(node.meta.get("val"))
+    return {value.device.type for value in values if isinstance(value, Tensor)}
 
 
 def _without_host(graph: torch.fx.GraphModule) -> Callable[..., Any]:
@@ -69,25 +69,23 @@ def _without_host(graph: torch.fx.GraphModule) -> Callable[..., Any]:
     An optimizer counts its steps so, and takes numbers from that count.
     """
     calls = [node for node in graph.graph.nodes if node.op == "call_function"]
-    of_host = {node for node in calls if _on_host(node)}
-    reads_device = any(
-        arg not in of_host and not _on_host(arg) for node in of_host for arg in node.all_input_nodes
-    )
+    of_host = {node for node in calls if _devices(node) == {"cpu"}}
+    operands = itertools.chain(*(node.all_input_nodes for node in of_host))
     if not of_host:
         return _Replayed(graph)
-    if reads_device:
+    if any(_devices(node) - {"cpu"} for node in operands):
         return graph
     from torch.fx.passes.split_module import split_module
 
-    parts = split_module(graph, graph, lambda node: "host" if node in of_host else "device")
-    if hasattr(parts, "submod_device"):
-        function = _with_a_list(parts.submod_device)
-        del parts.submod_device
-        parts.submod_device = function
+    parts = split_module(graph, graph, lambda node: int(node not in of_host))
+    if hasattr(parts, "submod_1"):  # of the device
+        function = _with_a_list(parts.get_submodule("submod_1"))
+        del parts.submod_1
+        parts.submod_1 = function
     return parts
 
 
-def _with_a_list(graph: torch.fx.GraphModule) -> Any:
+def _with_a_list(graph: Any) -> Any:
     """A part that returns one value does not return a list of it, as graphs of AOTAutograd do."""
     (output,) = (node for node in graph.graph.nodes if node.op == "output")
     if not isinstance(output.args[0], torch.fx.Node):

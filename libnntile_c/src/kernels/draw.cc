@@ -89,8 +89,8 @@ int draw(const Args& args) {
             return refuse(args, {wrong});
         for (int64_t s = 0; s < args.sizes[k]; ++s)
             reinterpret_cast<int64_t*>(y.data)[walk.offset[2] + s * y.strides[k]] =
-                distribution.draw(reinterpret_cast<const double*>(
-                    u.data)[walk.offset[1] + s * u.strides[k]]);
+                distribution.draw(
+                    reinterpret_cast<const double*>(u.data)[walk.offset[1] + s * u.strides[k]]);
     } while (walk.next());
     return 0;
 }

@@ -155,8 +155,9 @@ void Recorder::op(const OpRow& row, std::span<const Operand> operands, size_t n_
     for (size_t k = 0; k < attrs.size(); ++k)
         if (row.rule == schema::Rule::map && row.attrs[k].name == "sizes" && !wanted.empty())
             attrs[k].ints = wanted[0].sizes;
-    const auto results = is_same(row, inputs, wanted) ? std::vector{inputs[0]}
-                                                    : graph_.add(row, inputs, std::move(attrs), compute, wanted);
+    const auto results = is_same(row, inputs, wanted)
+                             ? std::vector{inputs[0]}
+                             : graph_.add(row, inputs, std::move(attrs), compute, wanted);
     check(outputs.size() <= results.size(), Status::invalid_argument, row.name, ": ",
           outputs.size(), " outputs given, the op has ", results.size());
     for (size_t k = 0; k < outputs.size(); ++k)

@@ -54,8 +54,7 @@ __global__ void draw_rows(const __grid_constant__ Draws draws) {
         const double total = ends[blockDim.x - 1];
         const bool good = total > 0;
         if (!good && threadIdx.x == 0)
-            refuse_at(draws.refused,
-                      {total == 0 ? Refusal::no_chance : Refusal::no_distribution});
+            refuse_at(draws.refused, {total == 0 ? Refusal::no_chance : Refusal::no_distribution});
         for (int64_t s = threadIdx.x; s < draws.samples && good; s += blockDim.x)
             row.set(2, s, draw_one(row, ends, part, row.get<double>(1, s)));
     }
