@@ -7,6 +7,8 @@ kernel as a task, which `cpu_fallback=False` makes an error.
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 from torch_nntile import _c, aten
@@ -42,7 +44,7 @@ def register() -> None:
         for form in siblings(f"aten::{name}"):
             overload = form.removeprefix("aten::")
             if form not in taken and (overload == name or overload not in COMPOSITIONS):
-                library.impl(overload, composition.kernel(overload), "PrivateUse3")
+                library.impl(overload, _untraced(composition.kernel(overload)), "PrivateUse3")
                 # Where PyTorch has a formula through which autograd sees, the formula runs it.
                 has_formula = torch._C._dispatch_has_kernel_for_dispatch_key(
                     form, "CompositeImplicitAutograd"
@@ -56,8 +58,20 @@ def register() -> None:
                 )
                 taken.add(form)
     for overload, key, kernel in KERNELS:
-        library.impl(overload, kernel, key)
+        library.impl(overload, _untraced(kernel), key)
     _c.call("nntile_stub_register_others")
+
+
+def _untraced(kernel: Any) -> Any:
+    """A kernel is one op, also for Dynamo, which compiles what Python runs between its graphs.
+
+    This is what `torch.compiler.disable` does, without the import of Dynamo.
+    """
+    frames = torch._C._dynamo.eval_frame
+    skip = frames._FrameAction.SKIP  # type: ignore[attr-defined]
+    strategy = frames._FrameExecStrategy(skip, skip)  # type: ignore[attr-defined]
+    frames.set_code_exec_strategy(kernel.__code__, strategy)  # type: ignore[attr-defined]
+    return kernel
 
 
 def _library(kind: str, namespace: str) -> torch.library.Library:

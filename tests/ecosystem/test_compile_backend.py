@@ -209,6 +209,24 @@ def test_what_was_written_before_data_is_read_happens_once() -> None:
             assert x.tolist() == y.tolist()
 
 
+def test_kernels_in_python_are_not_compiled() -> None:
+    """What a graph breaks at may be one: Dynamo compiled its parts, and Hubert's masks raised."""
+
+    def function(x: Tensor, mask: Tensor) -> Tensor:
+        y = (x * 2)[mask]
+        return y * y.multinomial(1)
+
+    def graphs(device: str) -> int:
+        torch._dynamo.reset()
+        counter = torch._dynamo.testing.CompileCounterWithBackend("aot_eager")
+        compiled = torch.compile(function, backend=counter)
+        x = torch.rand(2, 3, 4).to(device).requires_grad_()[0]
+        assert compiled(x, torch.tensor([True, False, True]).to(device)).shape == (2, 4)
+        return int(counter.frame_count)
+
+    assert graphs("nntile") == graphs("cpu")
+
+
 def test_plans_of_lengths_are_bounded() -> None:
     model = nn.Linear(6, 3).to("nntile")
     compiled = torch.compile(model, backend="nntile", dynamic=True)
