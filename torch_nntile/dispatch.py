@@ -68,9 +68,9 @@ def _untraced(kernel: Any) -> Any:
     This is what `torch.compiler.disable` does, without the import of Dynamo.
     """
     frames = torch._C._dynamo.eval_frame
-    skip = frames._FrameAction.SKIP  # type: ignore[attr-defined]
-    strategy = frames._FrameExecStrategy(skip, skip)  # type: ignore[attr-defined]
-    frames.set_code_exec_strategy(kernel.__code__, strategy)  # type: ignore[attr-defined]
+    skip = frames._FrameAction.SKIP
+    strategy = frames._FrameExecStrategy(skip, skip)
+    frames.set_code_exec_strategy(kernel.__code__, strategy)
     return kernel
 
 
