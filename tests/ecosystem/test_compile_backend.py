@@ -174,6 +174,26 @@ def test_an_optimizer_is_replayed(name: str, started: bool) -> None:
         torch.testing.assert_close(found, wanted, rtol=2e-5, atol=2e-5)
 
 
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+def test_bags_train(mode: str) -> None:
+    """PyTorch's Meta kernel says of a device's bags what ours are not."""
+    torch.manual_seed(0)
+    weight = torch.randn(7, 3)
+    at, offsets = torch.tensor([1, 2, 4, 5, 4, 3]), torch.tensor([0, 2, 2, 5])
+
+    def gradient(device: str, backend: str) -> Tensor:
+        torch._dynamo.reset()
+        table = weight.to(device).requires_grad_()
+        bag = torch.compile(F.embedding_bag, backend=backend)
+        for _ in range(3):
+            table.grad = None
+            bag(at.to(device), table, offsets.to(device), mode=mode).square().sum().backward()
+        assert table.grad is not None
+        return table.grad.cpu()
+
+    torch.testing.assert_close(gradient("nntile", "nntile"), gradient("cpu", "eager"))
+
+
 def test_numbers_of_the_host_in_a_graph() -> None:
     """Made on the host, and of what the device has computed."""
 

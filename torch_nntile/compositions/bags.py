@@ -97,13 +97,26 @@ def embedding_bag_backward(
         return grad.new_zeros((num_weights, grad.shape[1]))
     if sparse:
         result = torch.ops.aten._embedding_bag_sparse_backward(
-            *(grad, indices, offsets, _bag_of(indices, offsets, offset2bag), bag_size, num_weights),
+            *(
+                grad,
+                indices,
+                offsets,
+                _bag_of(indices, offsets, offset2bag, mode),
+                bag_size,
+                num_weights,
+            ),
             *(scale_grad_by_freq, mode, per_sample_weights, padding_idx),
         )
         return result
     if scale_grad_by_freq:  # a function of the host, as of embedding()
         result = torch.ops.aten._embedding_bag_dense_backward(
-            *(grad, indices, _bag_of(indices, offsets, offset2bag), bag_size, maximum_indices),
+            *(
+                grad,
+                indices,
+                _bag_of(indices, offsets, offset2bag, mode),
+                bag_size,
+                maximum_indices,
+            ),
             *(num_weights, scale_grad_by_freq, mode, per_sample_weights, padding_idx),
         )
         return result
@@ -116,7 +129,7 @@ def embedding_bag_backward(
         )
         result = flat.view(num_weights, width)
         return result
-    bag_of = _bag_of(indices, offsets, offset2bag)
+    bag_of = _bag_of(indices, offsets, offset2bag, mode)
     if mode == _MEAN:
         grad = grad / bag_size.clamp_min(1).to(grad.dtype).unsqueeze(1)
     rows = torch.nn.functional.embedding(bag_of, grad)
@@ -139,15 +152,18 @@ def per_sample_weights_backward(
     padding_idx: int = _NO_PADDING,
 ) -> Tensor:
     """(n,): the gradient of a bag times the row that it weighs."""
-    bag_of = _bag_of(indices, offsets, offset2bag)
+    bag_of = _bag_of(indices, offsets, offset2bag, mode)
     embedding = torch.nn.functional.embedding
     found = (embedding(bag_of, grad) * embedding(indices, weight)).sum(1)
     return found if padding_idx < 0 else found.masked_fill(indices == padding_idx, 0)
 
 
-def _bag_of(indices: Tensor, offsets: Tensor, offset2bag: Tensor) -> Tensor:
-    """For each index its bag, made anew where the forward gave none."""
-    if offset2bag.numel() or not indices.numel():
+def _bag_of(indices: Tensor, offsets: Tensor, offset2bag: Tensor, mode: int) -> Tensor:
+    """For each index its bag, made anew for sums: the forward gives some of them none.
+
+    Its size must not say that: PyTorch's Meta kernel, which compiled graphs go by, gives devices one.
+    """
+    if mode != _SUM or not indices.numel():
         return offset2bag
     return torch.ops.nntile.bag_of(offsets, indices.shape[0])[0]
 
