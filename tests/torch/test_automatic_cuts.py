@@ -161,6 +161,7 @@ PROGRAM = """
 import torch, torch_nntile
 x = torch.randn(1024, 512).to("nntile")
 y = (x @ torch.randn(512, 512).to("nntile")).relu()
+torch_nntile.run_graph()
 torch_nntile.wait()
 print(torch_nntile.stats().tasks)
 """
@@ -169,7 +170,7 @@ print(torch_nntile.stats().tasks)
 def tasks_with(**environment: str) -> int:
     run = subprocess.run(
         [sys.executable, "-c", PROGRAM],
-        env={**os.environ, **environment},
+        env={**os.environ, "NNTILE_RUNTIME_MODE": "graph", **environment},
         capture_output=True,
         text=True,
         check=True,
@@ -178,7 +179,7 @@ def tasks_with(**environment: str) -> int:
 
 
 def test_cuts_are_switched_off_and_do_not_depend_on_the_workers() -> None:
-    assert tasks_with(NNTILE_AUTOMATIC_CUTS="0") == 2
+    assert tasks_with(NNTILE_AUTOMATIC_CUTS="0") == 1
     assert tasks_with(STARPU_NCPU="1") == tasks_with(STARPU_NCPU="3") > 2
 
 
