@@ -38,6 +38,7 @@ __all__ = [
     "numbers",
     "refused",
     "runtime_mode",
+    "three_derivatives",
     "tolerance",
 ]
 
@@ -368,3 +369,14 @@ def refused(call: Callable[..., Any], *inputs: Tensor) -> None:
         call(*inputs)
     with pytest.raises(cpu.type):
         pytree.tree_map(Tensor.cpu, call(*(x.to("nntile") for x in inputs)))
+
+
+def three_derivatives(slopes: Sequence[Tensor], leaves: Sequence[Tensor]) -> list[Tensor | None]:
+    """The first, second and third ones of the leaves: each of sines of those before."""
+    found: list[Tensor | None] = []
+    for _ in range(3):
+        total = torch.stack([s.sin().sum() for s in slopes]).sum()
+        grads = torch.autograd.grad(total, leaves, create_graph=True, allow_unused=True)
+        slopes = [g for g in grads if g is not None]
+        found += grads
+    return found

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from parity import assert_parity
+from parity import assert_parity, three_derivatives
 from torch import Tensor, nn
 
 import torch_nntile
@@ -86,14 +86,7 @@ def test_third_derivatives_of_cells(kind: str, used: tuple[int, ...], bias: bool
             leaves, results = [x, h, c, *moved.parameters()], moved(x, (h, c))
         else:
             leaves, results = [x, h, *moved.parameters()], [moved(x, h)]
-        found: list[Tensor | None] = []
-        slopes = [results[k].pow(3) for k in used]
-        for _ in range(3):
-            total = torch.stack([s.sin().sum() for s in slopes]).sum()
-            grads = torch.autograd.grad(total, leaves, create_graph=True, allow_unused=True)
-            slopes = [g for g in grads if g is not None]
-            found += grads
-        return found
+        return three_derivatives([results[k].pow(3) for k in used], leaves)
 
     for found, expected in zip(derivatives("nntile"), derivatives("cpu"), strict=True):
         assert (found is None) == (expected is None)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from parity import assert_parity, runtime_mode
+from parity import assert_parity, runtime_mode, three_derivatives
 from torch import Tensor, nn
 from torch.nn.utils import rnn
 
@@ -384,13 +384,7 @@ def test_third_derivatives(kind: str, last: bool) -> None:
         y, after = moved(x, (h, c) if kind == "LSTM" else h)
         leaves = [x, h, *([c] if kind == "LSTM" else []), *moved.parameters()]
         slopes = [t.pow(3) for t in ([y] if not last else after if kind == "LSTM" else [after])]
-        found: list[Tensor | None] = []
-        for _ in range(3):
-            total = torch.stack([s.sin().sum() for s in slopes]).sum()
-            grads = torch.autograd.grad(total, leaves, create_graph=True, allow_unused=True)
-            slopes = [g for g in grads if g is not None]
-            found += grads
-        return found
+        return three_derivatives(slopes, leaves)
 
     for found, expected in zip(derivatives("nntile"), derivatives("cpu"), strict=True):
         if found is None or expected is None:

@@ -95,28 +95,16 @@ def embedding_bag_backward(
     result: Tensor
     if not offsets.numel():
         return grad.new_zeros((num_weights, grad.shape[1]))
+    bag_of = _bag_of(indices, offsets, offset2bag, mode)
     if sparse:
         result = torch.ops.aten._embedding_bag_sparse_backward(
-            *(
-                grad,
-                indices,
-                offsets,
-                _bag_of(indices, offsets, offset2bag, mode),
-                bag_size,
-                num_weights,
-            ),
+            *(grad, indices, offsets, bag_of, bag_size, num_weights),
             *(scale_grad_by_freq, mode, per_sample_weights, padding_idx),
         )
         return result
     if scale_grad_by_freq:  # a function of the host, as of embedding()
         result = torch.ops.aten._embedding_bag_dense_backward(
-            *(
-                grad,
-                indices,
-                _bag_of(indices, offsets, offset2bag, mode),
-                bag_size,
-                maximum_indices,
-            ),
+            *(grad, indices, bag_of, bag_size, maximum_indices),
             *(num_weights, scale_grad_by_freq, mode, per_sample_weights, padding_idx),
         )
         return result
@@ -129,7 +117,6 @@ def embedding_bag_backward(
         )
         result = flat.view(num_weights, width)
         return result
-    bag_of = _bag_of(indices, offsets, offset2bag, mode)
     if mode == _MEAN:
         grad = grad / bag_size.clamp_min(1).to(grad.dtype).unsqueeze(1)
     rows = torch.nn.functional.embedding(bag_of, grad)
