@@ -12,7 +12,6 @@ __all__ = [
     "Stats",
     "compile_graph",
     "has_pending_graph",
-    "is_capturing",
     "run_graph",
     "runtime_mode",
     "stats",
@@ -59,11 +58,6 @@ def has_pending_graph() -> bool:
 def runtime_mode() -> str:
     """Return "eager" or "graph"."""
     return _MODES[_c.get("nntile_record_mode", _c.record())]
-
-
-def is_capturing() -> bool:
-    """True while a step is captured: nothing can be read."""
-    return bool(_c.get("nntile_capture_is_open", _c.record()))
 
 
 def stats() -> Stats:

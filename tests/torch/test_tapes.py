@@ -55,6 +55,20 @@ def test_python_runs_twice() -> None:
     assert counts[2:] == [0, 0, 0]
 
 
+def test_draws_without_python() -> None:
+    """A tape draws other numbers at each call, and raises what is wrong with them at the call."""
+    p = torch.full((2, 1000), 1.0).to(DEVICE)
+    drawn: list[Tensor] = []
+    counts = [entered(lambda: drawn.append(p.multinomial(3, replacement=True))) for _ in range(4)]
+    assert counts[0] > 0 and counts[2:] == [0, 0]
+    assert not drawn[2].equal(drawn[3])
+    p[1, 7] = -1
+    with pytest.raises(RuntimeError, match="contains either `inf`, `nan` or element < 0"):
+        p.multinomial(3, replacement=True)
+    p[1, 7] = 1
+    assert p.multinomial(3, replacement=True).shape == (2, 3)
+
+
 def test_within_another_composition() -> None:
     """Its own tape is written when it is called again, not refused for ever."""
     x, y = torch.randn(3, 5).to(DEVICE), torch.rand(3, 5).to(DEVICE)

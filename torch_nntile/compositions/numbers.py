@@ -13,7 +13,6 @@ from torch import Tensor
 from torch_nntile.compositions.distances import only_wide_floats
 from torch_nntile.compositions.formats import like_on_meta
 from torch_nntile.compositions.registry import composition, own_op
-from torch_nntile.modes import is_capturing
 
 Number = float | int | bool
 _FEW = 4096  # numbers that take as long to read as one
@@ -93,8 +92,7 @@ def _no_distribution(good: bool) -> RuntimeError:
 def _draw(p: Tensor, samples: int, generator: torch.Generator | None) -> Tensor:
     drawn = torch.empty((*p.shape[:-1], samples), dtype=torch.float64, device=p.device)
     found: Tensor = torch.ops.nntile.draw(p, drawn.uniform_(0, 1, generator=generator))
-    if not is_capturing():
-        found.cpu()  # raises what is wrong with p, as on the CPU
+    torch.ops.nntile.raise_errors(found)  # what is wrong with p, at the call as on the CPU
     return found
 
 

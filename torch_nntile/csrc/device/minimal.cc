@@ -121,7 +121,14 @@ Tensor read(const Tensor& t) {
     return host;
 }
 
+// Whether the bytes of both mean the same numbers.
+bool same_bits(const Tensor& a, const Tensor& b) {
+    return a.scalar_type() == b.scalar_type() && a.is_conj() == b.is_conj() &&
+           a.is_neg() == b.is_neg();
+}
+
 void write(const Tensor& target, const Tensor& host) {
+    if (same_bits(target, host) && host.is_contiguous()) return write_from_host(target, host);
     Tensor plain = host.to(target.scalar_type()).resolve_conj().resolve_neg();
     if (target.is_conj()) plain = plain.conj_physical();
     if (target.is_neg()) plain = plain.neg();
@@ -148,8 +155,7 @@ void copy_bits(const Tensor& self, const Tensor& target) {
 
 bool same_data(const Tensor& a, const Tensor& b) {
     return a.is_alias_of(b) && a.storage_offset() == b.storage_offset() && a.sizes() == b.sizes() &&
-           a.strides() == b.strides() && a.scalar_type() == b.scalar_type() &&
-           a.is_conj() == b.is_conj() && a.is_neg() == b.is_neg();
+           a.strides() == b.strides() && same_bits(a, b);
 }
 
 Tensor copy_from(const Tensor& self, const Tensor& target, bool /*non_blocking*/) {
@@ -175,10 +181,8 @@ Tensor copy_from(const Tensor& self, const Tensor& target, bool /*non_blocking*/
         if (self.requires_grad() && self.is_leaf() && !at::GradMode::is_enabled())
             notify("nntile::parameter_read");
         Tensor host = target;
-        const bool direct = self.scalar_type() == target.scalar_type() && target.is_contiguous() &&
-                            !self.is_conj() && !self.is_neg() && !target.is_conj() &&
-                            !target.is_neg();
-        if (direct) read_to_host(source, host.mutable_data_ptr(), host.nbytes());
+        if (same_bits(self, target) && target.is_contiguous())
+            read_to_host(source, host.mutable_data_ptr(), host.nbytes());
         else host.copy_(read(source));
     }
     return target;
@@ -207,6 +211,11 @@ at::Scalar local_scalar_dense(const Tensor& self) {
         case ScalarType::Bool: return read_number<bool>(self);
         default: return read(self).item();
     }
+}
+
+// Raises what is wrong with the numbers, once they are computed; a capture computes nothing.
+void raise_errors(const Tensor& self) {
+    if (!nntile_capture_is_open(record())) read(self);
 }
 
 // A storage lives as long as a task needs it, whatever the stream.
@@ -257,6 +266,9 @@ TORCH_LIBRARY_IMPL(aten, Negative, m) {
 TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, m) {
     m.impl("_has_compatible_shallow_copy_type", torch::CppFunction::makeFallthrough());
 }
+
+TORCH_LIBRARY_FRAGMENT(nntile, m) { m.def("raise_errors(Tensor self) -> ()"); }
+TORCH_LIBRARY_IMPL(nntile, PrivateUse1, m) { m.impl("raise_errors", raise_errors); }
 
 // Ops without an autocast policy pass through.
 TORCH_LIBRARY_IMPL(_, AutocastPrivateUse1, m) { m.fallback(torch::CppFunction::makeFallthrough()); }
