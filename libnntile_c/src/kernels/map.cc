@@ -154,6 +154,7 @@ int map(const Args& args) {
 
 int MapEngine::run() {
     if (space.empty()) return 0;
+    prepare_calls();
     Walk walk(space, split - 1);
     const int64_t size = space.sizes[split - 1];
     const int last = space.dims - 1;
@@ -372,27 +373,45 @@ int MapEngine::check_input(const Step& step, const void* input, int64_t n) const
     return refuse(args, {Refusal::no_probability});
 }
 
+// All but where the chunk lies is the same for every one.
+void MapEngine::prepare_calls() {
+    int16_t count = 0;
+    for (int k = 0; k < n_steps; ++k) {
+        Step& step = steps[k];
+        if (step.kind != Step::compute) continue;
+        step.from = count;
+        Call& call = calls[count++];
+        call.moves = false;
+        const auto take = [&](int16_t slot) {
+            call.moves = call.moves || !slots[slot].at;  // it lies in the block itself
+            return slots[slot].at;
+        };
+        for (int i = 0; i < step.n_in; ++i) {
+            call.in[i] = take(step.in[i]);
+            call.uniform[i] = slots[step.in[i]].uniform;
+            call.stored[i] = slots[step.in[i]].stored;
+        }
+        for (int i = 0; i < step.n_out; ++i) {
+            call.out[i] = take(step.out[i]);
+            call.stored[step.n_in + i] = slots[step.out[i]].stored;
+        }
+    }
+}
+
 int MapEngine::run_compute(const Step& step, int64_t n) {
-    const void* in[max_instruction_operands];
-    void* out[max_instruction_operands];
-    bool uniform[max_instruction_operands];
-    Stored stored[2 * max_instruction_operands];
-    for (int k = 0; k < step.n_in; ++k) {
-        in[k] = slots[step.in[k]].at;
-        uniform[k] = slots[step.in[k]].uniform;
-        stored[k] = slots[step.in[k]].stored;
+    Call& call = calls[step.from];
+    if (call.moves) {
+        for (int k = 0; k < step.n_in; ++k) call.in[k] = slots[step.in[k]].at;
+        for (int k = 0; k < step.n_out; ++k) call.out[k] = slots[step.out[k]].at;
     }
-    for (int k = 0; k < step.n_out; ++k) {
-        out[k] = slots[step.out[k]].at;
-        stored[step.n_in + k] = slots[step.out[k]].stored;
+    if (step.check != MapCheck::none) {
+        const int64_t checked = call.uniform[step.checked] ? map_block : n;
+        if (int status = check_input(step, call.in[step.checked], checked)) return status;
     }
-    if (step.check != MapCheck::none)
-        if (int status = check_input(step, in[step.checked], uniform[step.checked] ? map_block : n))
-            return status;
     const int64_t* index =
         index_slot < 0 ? nullptr : reinterpret_cast<const int64_t*>(slots[index_slot].at);
-    step.loop(
-        {n, in, uniform, out, stored, args.params.data() + step.first_param, index, step.dtype});
+    step.loop({n, call.in, call.uniform, call.out, call.stored,
+               args.params.data() + step.first_param, index, step.dtype});
     return 0;
 }
 

@@ -60,6 +60,14 @@ private:
         MapLoop loop;
         int16_t in[max_instruction_operands], out[max_instruction_operands];
     };
+    // The operands of a compute step, as its loop wants them.
+    struct Call {
+        const void* in[max_instruction_operands];
+        void* out[max_instruction_operands];
+        bool uniform[max_instruction_operands];
+        Stored stored[2 * max_instruction_operands];
+        bool moves;  // some lie where the chunk does
+    };
 
     void choose_chunk();
     void choose_plane(int64_t limit);
@@ -85,6 +93,7 @@ private:
     void run_load(const Step& step, int64_t count);
     void run_index(const Step& step, int64_t count);
     void run_store(const Step& step, int64_t count);
+    void prepare_calls();
     int run_compute(const Step& step, int64_t n);
     int check_input(const Step& step, const void* input, int64_t n) const;
 
@@ -108,6 +117,7 @@ private:
     int16_t direct[max_slots];
     Slot slots[max_slots];
     Step steps[max_steps];
+    Call calls[max_map_instructions];  // of the compute steps, by Step::from
     alignas(64) std::byte buffers[max_buffers][register_bytes];
     alignas(64) std::byte narrowed[register_bytes];
     alignas(64) std::byte turned[register_bytes];  // of a plane that is read or written in columns
