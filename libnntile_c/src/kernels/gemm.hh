@@ -39,6 +39,9 @@ void multiply(const Product& p);
 // nothing is done.
 bool multiply_short(const Product& p);
 bool has_short_products(DType dtype);  // whether there are such instructions
+// Of float32 by oneDNN, where that takes less time than OpenBLAS. False: nothing is done.
+bool multiply_float(const Product& p);
+inline constexpr double small_volume = 1e6;  // m * n * k, up to which OpenBLAS does not pack
 // What `count` elements of row i of y, from column j on, hold before the product is added.
 void start_row(const Product& p, int64_t i, int64_t j, int64_t count, float* out);
 

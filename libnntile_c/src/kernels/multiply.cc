@@ -9,9 +9,6 @@
 
 #include "kernels/convert.hh"
 #include "kernels/gemm.hh"
-#ifdef NNTILE_HAVE_ONEDNN
-#include "kernels/onednn.hh"
-#endif
 
 namespace nntile::kernels {
 namespace {
@@ -76,27 +73,11 @@ void matrix_vector(int64_t rows, int64_t columns, double alpha, const T* x, cons
     else scipy_cblas_dgemv(CblasRowMajor, transposed, m, n, alpha, x, ld, v, inc, beta, y, y_inc);
 }
 
-constexpr double small_volume = 1e6;  // m * n * k, up to which OpenBLAS does not pack
-
-// y = beta * y + alpha * a @ b by oneDNN. It packs no more than it must, so that products with a
-// short side take two thirds of OpenBLAS's time, and large ones nine tenths. OpenBLAS has other
-// code for small ones, which packs nothing; and it is the faster one for a transposed first operand
-// with long sums. Measured with AVX-512 and with AVX2: decision 0070. False: nothing is done.
-bool onednn_product(int64_t m, int64_t n, int64_t k, float alpha, const float* a, const Order& oa,
-                    const float* b, const Order& ob, float beta, float* y, int64_t ld) {
-#ifdef NNTILE_HAVE_ONEDNN
-    constexpr int64_t short_sum = 256, few_rows = 256, least = 32;
-    const bool small = double(m) * double(n) * double(k) <= small_volume;
-    const bool faster = oa.transposed
-                            ? !small && (k <= short_sum || (m <= few_rows && !ob.transposed))
-                            : !small || (ob.transposed && std::min({m, n, k}) >= least);
-    if (!faster) return false;
-    const OneDnnThread one_thread;
-    return dnnl_sgemm(oa.transposed ? 'T' : 'N', ob.transposed ? 'T' : 'N', m, n, k, alpha, a,
-                      oa.ld, b, ob.ld, beta, y, ld) == dnnl_success;
-#else
-    return false;
-#endif
+// Of float32.
+Matrix matrix(const void* data, const Order& order) {
+    auto* bytes = static_cast<std::byte*>(const_cast<void*>(data));
+    return order.transposed ? Matrix{bytes, DType::f32, 1, order.ld}
+                            : Matrix{bytes, DType::f32, order.ld, 1};
 }
 
 template <class T>
@@ -119,8 +100,8 @@ void blas(int64_t m, int64_t n, int64_t k, double alpha, const void* a, const Or
         return matrix_vector(n, k, alpha, w, {true, !ob.transposed, ob.ld}, x,
                              oa.transposed ? oa.ld : 1, beta, static_cast<T*>(y), 1);
     if constexpr (sizeof(T) == 4) {
-        if (onednn_product(m, n, k, static_cast<float>(alpha), x, oa, w, ob,
-                           static_cast<float>(beta), static_cast<float*>(y), ld))
+        if (multiply_float({m, n, k, matrix(a, oa), matrix(b, ob), {}, matrix(y, {true, false, ld}),
+                            alpha, 0, beta != 0}))
             return;
         scipy_cblas_sgemm(CblasRowMajor, ta, tb, im, in, ik, static_cast<T>(alpha), x, lda, w, ldb,
                           static_cast<T>(beta), static_cast<T*>(y), ldy);
@@ -151,6 +132,8 @@ bool multiply_in_place(const Product& p) {
          double(p.m) * double(p.n) * double(p.k) <= small_volume))
         return false;
     const bool prepare = !p.accumulate && (p.c.data || p.k == 0);
+    if constexpr (sizeof(T) == 4)
+        if (prepare && p.k > 0 && multiply_float(p)) return true;
     if (prepare) {
         alignas(64) T row[row_bytes / sizeof(T)];
         constexpr int64_t chunk = row_bytes / sizeof(T);

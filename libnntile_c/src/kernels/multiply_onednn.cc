@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Products of bfloat16 and float16 where the CPU has instructions for them: oneDNN's matmul, which
-// sums in float32 and rounds once, as the panels of multiply.cc do. One call on one thread;
-// primitives are kept by shape for each thread.
+// Products by oneDNN, one call on one thread. Of bfloat16 and float16 where the CPU has instructions
+// for them: its matmul sums in float32 and rounds once, as the panels of multiply.cc do. Of float32
+// where it is faster than OpenBLAS. Primitives are kept by shape for each thread.
 #include "kernels/gemm.hh"
 
 #ifdef NNTILE_HAVE_ONEDNN
@@ -14,6 +14,7 @@
 #include <unordered_map>
 
 #include "kernels/convert.hh"
+#include "kernels/isa.hh"
 #include "kernels/onednn.hh"
 #include "kernels/scratch.hh"
 
@@ -104,6 +105,40 @@ void run(const Known& known, const Product& p, const Matrix& a, const Matrix& y,
     known.product.execute(dnn_stream(), operands);
 }
 
+// A primitive takes a quarter of a millisecond to make, for each shape once, so small products have
+// none. With AVX-512 it is the fastest code for what is large enough: decision 0070.
+bool is_for_primitive(const Product& p, bool a_transposed, bool b_transposed) {
+    constexpr int64_t long_sum = 1024;
+    if (chosen_isa() != Isa::avx512 || p.alpha != 1 ||
+        double(p.m) * double(p.n) * double(p.k) <= small_volume)
+        return false;
+    if (b_transposed) return a_transposed ? p.m >= 8 && p.n >= 64 : p.m >= 16 && p.n >= 16;
+    return p.n >= 64 && p.m >= (a_transposed ? 256 : 64) && p.k <= long_sum;
+}
+
+// Whether dnnl_sgemm takes less time than OpenBLAS. It packs no more than it must, so that products
+// with a short side take two thirds of OpenBLAS's time, and large ones nine tenths. OpenBLAS has
+// other code for small ones, which packs nothing, and is faster for a transposed first operand with
+// long sums. x @ w.T is a case of its own with AVX-512, where oneDNN packs w slowly: few rows or
+// columns do not repay that, and OpenBLAS has no code for small ones.
+bool is_for_sgemm(const Product& p, bool a_transposed, bool b_transposed) {
+    constexpr int64_t short_sum = 256, few_rows = 256, least = 32;
+    if (!a_transposed && b_transposed && chosen_isa() == Isa::avx512)
+        return p.n >= 128 ? p.m >= 16 || p.n * p.k >= 1 << 15 : p.n >= 16 && p.m > few_rows;
+    const bool small = double(p.m) * double(p.n) * double(p.k) <= small_volume;
+    return a_transposed ? !small && (p.k <= short_sum || (p.m <= few_rows && !b_transposed))
+                        : !small || (b_transposed && std::min({p.m, p.n, p.k}) >= least);
+}
+
+// Rows that are no columns.
+bool is_transposed(const Matrix& x, int64_t rows, int64_t columns) {
+    return columns > 1 && (x.column != 1 || (rows > 1 && x.row < columns));
+}
+int64_t step_of(const Matrix& x, bool transposed, int64_t rows, int64_t columns) {
+    if (transposed) return columns > 1 ? x.column : rows;
+    return rows > 1 ? x.row : columns;
+}
+
 }  // namespace
 
 bool has_short_products(DType dtype) { return has_instructions(dtype); }
@@ -145,6 +180,27 @@ bool multiply_short(const Product& p) {
     return true;
 }
 
+bool multiply_float(const Product& p) {
+    const bool ta = is_transposed(p.a, p.m, p.k), tb = is_transposed(p.b, p.k, p.n);
+    if (is_for_primitive(p, ta, tb) && (p.accumulate || !p.c.data || is_bias(p))) {
+        const OneDnnThread one_thread;
+        thread_local Scratch scratch;
+        const Known& known = known_for(p, p.y, p.m, p.accumulate);
+        if (known.product) {
+            scratch.begin(known.scratchpad.get_size());
+            run(known, p, p.a, p.y, scratch.take(known.scratchpad.get_size()));
+            return true;
+        }
+    }
+    if ((p.c.data && !p.accumulate) || !is_for_sgemm(p, ta, tb)) return false;
+    const OneDnnThread one_thread;
+    const auto data = [](const Matrix& x) { return reinterpret_cast<float*>(x.data); };
+    return dnnl_sgemm(ta ? 'T' : 'N', tb ? 'T' : 'N', p.m, p.n, p.k, static_cast<float>(p.alpha),
+                      data(p.a), step_of(p.a, ta, p.m, p.k), data(p.b), step_of(p.b, tb, p.k, p.n),
+                      p.accumulate ? 1 : 0, data(p.y),
+                      step_of(p.y, false, p.m, p.n)) == dnnl_success;
+}
+
 }  // namespace nntile::kernels
 
 #else
@@ -153,6 +209,7 @@ namespace nntile::kernels {
 
 bool has_short_products(DType) { return false; }
 bool multiply_short(const Product&) { return false; }
+bool multiply_float(const Product&) { return false; }
 
 }  // namespace nntile::kernels
 
