@@ -318,11 +318,8 @@ void test_gemm() {
                     gemm_case({dtype, sizes, a, b, Lie::gapped, {}, {}, {}, 1, 0, true});
                 }
     // Large enough for the library that packs less, each with its own choice for the layouts
-    for (const Index& sizes : {Index{40, 260, 100},
-                               {300, 50, 90},
-                               {300, 80, 90},
-                               {3, 4000, 90},
-                               {40, 36, 33}})
+    for (const Index& sizes :
+         {Index{40, 260, 100}, {300, 50, 90}, {300, 80, 90}, {3, 4000, 90}, {40, 36, 33}})
         for (Lie a : {Lie::dense, Lie::reversed, Lie::gapped})
             for (Lie b : {Lie::dense, Lie::reversed, Lie::gapped}) {
                 gemm_case({DType::f32, sizes, a, b});

@@ -100,8 +100,16 @@ void blas(int64_t m, int64_t n, int64_t k, double alpha, const void* a, const Or
         return matrix_vector(n, k, alpha, w, {true, !ob.transposed, ob.ld}, x,
                              oa.transposed ? oa.ld : 1, beta, static_cast<T*>(y), 1);
     if constexpr (sizeof(T) == 4) {
-        if (multiply_float({m, n, k, matrix(a, oa), matrix(b, ob), {}, matrix(y, {true, false, ld}),
-                            alpha, 0, beta != 0}))
+        if (multiply_float({m,
+                            n,
+                            k,
+                            matrix(a, oa),
+                            matrix(b, ob),
+                            {},
+                            matrix(y, {true, false, ld}),
+                            alpha,
+                            0,
+                            beta != 0}))
             return;
         scipy_cblas_sgemm(CblasRowMajor, ta, tb, im, in, ik, static_cast<T>(alpha), x, lda, w, ldb,
                           static_cast<T>(beta), static_cast<T*>(y), ldy);

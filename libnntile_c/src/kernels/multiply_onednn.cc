@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Products by oneDNN, one call on one thread. Of bfloat16 and float16 where the CPU has instructions
-// for them: its matmul sums in float32 and rounds once, as the panels of multiply.cc do. Of float32
-// where it is faster than OpenBLAS. Primitives are kept by shape for each thread.
+// Products by oneDNN, one call on one thread. Of bfloat16 and float16 where the CPU has
+// instructions for them: its matmul sums in float32 and rounds once, as the panels of multiply.cc
+// do. Of float32 where it is faster than OpenBLAS. Primitives are kept by shape for each thread.
 #include "kernels/gemm.hh"
 
 #ifdef NNTILE_HAVE_ONEDNN
