@@ -23,7 +23,7 @@ namespace {
 
 using dnnl::memory;
 
-constexpr size_t most_products = 512;  // that a thread keeps; a loop of one model needs some dozens
+constexpr size_t most_products = 128;  // that a thread keeps; a loop of one model needs some dozens
 constexpr int64_t panel_bytes = 1 << 20;  // of sums in float32 that wait for their rounding
 
 // Rows or columns that lie dense, any distance apart. A stride of a dim of one element has no
