@@ -114,6 +114,55 @@ void test_planes() {
     });
 }
 
+// Rows of whole blocks are read and written where they are, as is what lies in equal steps: a
+// single primitive, a chain that converts between its instructions, and a cast.
+void test_rows() {
+    const Program single = program({make("addcmul", DType::f32, {0, 1, 2}, {3}, 0)}, 3, 1, 4);
+    const Program mixed =
+        program({make("mul", DType::f32, {0, 1}, {3}), make("add", DType::f32, {3, 2}, {4}, 0),
+                 make("exp", DType::f64, {4}, {5})},
+                3, 2, 6);
+    const Program cast = program({make("cast", DType::f32, {0}, {1})}, 1, 1, 2);
+    for (DType dtype : {DType::f32, DType::f64, DType::bf16, DType::i32})
+        for (Lie from : lies)
+            for (Lie to : lies)
+                for (const Index& sizes : {Index{5, 256},
+                                           {3, 6, 128},
+                                           {2, 3, 384},
+                                           {3, 2048},
+                                           {2, 3, 200},
+                                           {4, 300},
+                                           {1000}}) {
+                    Index outer, inner{int64_t(sizes.size()) - 1};
+                    for (size_t d = 0; d + 1 < sizes.size(); ++d) outer.push_back(int64_t(d));
+                    Program own = single;
+                    own.code[0].compute = compute_of(dtype);
+                    Tensor x(dtype, sizes, from), w(dtype, sizes, to), y(dtype, sizes, to),
+                        b(dtype, sizes, from, outer), c(dtype, sizes, Lie::dense, inner);
+                    x.random(0, 4), w.random(0, 4), b.random(0, 4), c.random(0, 4);
+                    const double eps = 2 * epsilon(dtype) + 1e-6;
+                    for (Tensor* last : {&b, &c, &w}) {
+                        CHECK(run("map", sizes, {&x, &w, last, &y}, {real(1)}, nullptr, &own) == 0);
+                        CHECK_VALUES("rows", y, eps, eps, [&](const Index& at) {
+                            return x.get(at) + w.get(at) * last->get(at);
+                        });
+                    }
+                    Tensor into(DType::f64, sizes, to);
+                    CHECK(run("map", sizes, {&x, &into}, {}, nullptr, &cast) == 0);
+                    CHECK_VALUES("cast rows", into, 1e-7, 0,
+                                 [&](const Index& at) { return x.get(at); });
+                    if (!is_floating(dtype)) continue;
+                    Tensor u(DType::f32, sizes, to), v(DType::f64, sizes, from);
+                    CHECK(run("map", sizes, {&x, &w, &b, &u, &v}, {real(1)}, nullptr, &mixed) == 0);
+                    const auto sum = [&](const Index& at) {
+                        return x.get(at) * w.get(at) + b.get(at);
+                    };
+                    CHECK_VALUES("sum in rows", u, 1e-6, 1e-6, sum);
+                    CHECK_VALUES("converted in rows", v, 1e-4, 0,
+                                 [&](const Index& at) { return std::exp(sum(at)); });
+                }
+}
+
 // Along dims that no input has, results are computed once and copied.
 void test_repeats() {
     const Program p =
@@ -417,6 +466,7 @@ void test_optimizers() {
 int main() {
     test_chains();
     test_planes();
+    test_rows();
     test_repeats();
     test_neighbours();
     test_mixed_types();

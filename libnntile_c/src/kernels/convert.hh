@@ -8,15 +8,12 @@ namespace nntile::kernels {
 
 // The strided side has `stride` elements from one to the next (0: the same element n times).
 using Convert = void (*)(const void* from, void* to, int64_t stride, int64_t n);
-
-// Of so many elements that lie beside each other.
-inline constexpr int64_t convert_block = 64;
-using ConvertBlock = void (*)(const void* from, void* to);
+// The fastest n.
+inline constexpr int64_t convert_block = 128;
 
 struct Conversions {
     Convert load[dtype_count][compute_count];   // strided -> contiguous
     Convert store[compute_count][dtype_count];  // contiguous -> strided
-    ConvertBlock load_block[dtype_count][compute_count], store_block[compute_count][dtype_count];
 };
 NNTILE_ISA_TABLE(Conversions, conversions)
 
@@ -25,13 +22,6 @@ inline Convert loader(DType from, Compute to) {
 }
 inline Convert storer(Compute from, DType to) {
     return conversions().store[from][static_cast<int>(to)];
-}
-
-inline ConvertBlock block_loader(DType from, Compute to) {
-    return conversions().load_block[static_cast<int>(from)][to];
-}
-inline ConvertBlock block_storer(Compute from, DType to) {
-    return conversions().store_block[from][static_cast<int>(to)];
 }
 
 }  // namespace nntile::kernels

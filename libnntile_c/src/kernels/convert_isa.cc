@@ -55,56 +55,66 @@ inline int64_t halves_of(const T*, uint16_t*, int64_t) {
 inline int64_t floats_of(const uint16_t*, float*, int64_t) { return 0; }
 #endif
 
+// Elements that lie beside each other. n of a block is known: a loop of vectors alone.
+template <DType D, class T>
+[[gnu::always_inline]] inline void load_run(const Storage<D>* x, T* y, int64_t n, bool is_block) {
+    constexpr bool halves = has_vectors_of_halves && D == DType::f16 && std::is_same_v<T, float>;
+    int64_t i = 0;
+    if constexpr (halves) {
+        i = floats_of(x, y, n);
+        if (is_block) return;
+    }
+    for (; i < n; ++i) y[i] = Element<D>::template get<T>(x[i]);
+}
+template <class T, DType D>
+[[gnu::always_inline]] inline void store_run(const T* x, Storage<D>* y, int64_t n, bool is_block) {
+    constexpr bool halves = has_vectors_of_halves && D == DType::f16 && std::is_floating_point_v<T>;
+    int64_t i = 0;
+    if constexpr (halves) {
+        i = halves_of(x, y, n);
+        if (is_block) return;
+    }
+    for (; i < n; ++i) y[i] = Element<D>::put(x[i]);
+}
+template <DType D, class T>
+[[gnu::always_inline]] inline void load_apart(const Storage<D>* x, T* y, int64_t stride,
+                                              int64_t n) {
+    for (int64_t i = 0; i < n; ++i) y[i] = Element<D>::template get<T>(x[i * stride]);
+}
+template <class T, DType D>
+[[gnu::always_inline]] inline void store_apart(const T* x, Storage<D>* y, int64_t stride,
+                                               int64_t n) {
+    for (int64_t i = 0; i < n; ++i) y[i * stride] = Element<D>::put(x[i]);
+}
+
 template <DType D, class T>
 void load(const void* from, void* to, int64_t stride, int64_t n) {
-    using S = Storage<D>;
-    const S* x = static_cast<const S*>(from);
+    const auto* x = static_cast<const Storage<D>*>(from);
     T* y = static_cast<T*>(to);
     if (stride == 1) {
-        int64_t i = 0;
-        if constexpr (D == DType::f16 && std::is_same_v<T, float>) i = floats_of(x, y, n);
-        for (; i < n; ++i) y[i] = Element<D>::template get<T>(x[i]);
+        if (n == convert_block) load_run<D>(x, y, convert_block, true);
+        else load_run<D>(x, y, n, false);
     } else if (stride == 0) {
         const T value = n ? Element<D>::template get<T>(x[0]) : T{};
         for (int64_t i = 0; i < n; ++i) y[i] = value;
     } else if (stride == 2) {  // known, so that the loop is one of vectors
-        for (int64_t i = 0; i < n; ++i) y[i] = Element<D>::template get<T>(x[i * 2]);
+        if (n == convert_block) load_apart<D>(x, y, 2, convert_block);
+        else load_apart<D>(x, y, 2, n);
     } else {
-        for (int64_t i = 0; i < n; ++i) y[i] = Element<D>::template get<T>(x[i * stride]);
+        load_apart<D>(x, y, stride, n);
     }
 }
 
 template <class T, DType D>
 void store(const void* from, void* to, int64_t stride, int64_t n) {
-    using S = Storage<D>;
-    const T* x = static_cast<const T*>(from);
-    S* y = static_cast<S*>(to);
-    if (stride == 1) {
-        int64_t i = 0;
-        if constexpr (D == DType::f16 && std::is_floating_point_v<T>) i = halves_of(x, y, n);
-        for (; i < n; ++i) y[i] = Element<D>::put(x[i]);
-    } else {
-        for (int64_t i = 0; i < n; ++i) y[i * stride] = Element<D>::put(x[i]);
-    }
-}
-
-template <DType D, class T>
-void load_block(const void* from, void* to) {
-    const auto* x = static_cast<const Storage<D>*>(from);
-    T* y = static_cast<T*>(to);
-    if constexpr (has_vectors_of_halves && D == DType::f16 && std::is_same_v<T, float>)
-        floats_of(x, y, convert_block);
-    else
-        for (int64_t i = 0; i < convert_block; ++i) y[i] = Element<D>::template get<T>(x[i]);
-}
-template <class T, DType D>
-void store_block(const void* from, void* to) {
     const T* x = static_cast<const T*>(from);
     auto* y = static_cast<Storage<D>*>(to);
-    if constexpr (has_vectors_of_halves && D == DType::f16 && std::is_floating_point_v<T>)
-        halves_of(x, y, convert_block);
-    else
-        for (int64_t i = 0; i < convert_block; ++i) y[i] = Element<D>::put(x[i]);
+    if (stride == 1) {
+        if (n == convert_block) store_run<T, D>(x, y, convert_block, true);
+        else store_run<T, D>(x, y, n, false);
+    } else {
+        store_apart<T, D>(x, y, stride, n);
+    }
 }
 
 template <DType D, class T, Compute compute>
@@ -112,8 +122,6 @@ constexpr void add_type(Conversions& table) {
     constexpr int d = static_cast<int>(D);
     table.load[d][compute] = load<D, T>;
     table.store[compute][d] = store<T, D>;
-    table.load_block[d][compute] = load_block<D, T>;
-    table.store_block[compute][d] = store_block<T, D>;
 }
 template <DType D>
 constexpr void add(Conversions& table) {

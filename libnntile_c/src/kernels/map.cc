@@ -82,7 +82,8 @@ bool run_formula(const Args& args) {
     }
     if (static_cast<size_t>(program.n_out) != formula.out.size()) return false;
     const DType target = result ? result->dtype : dtype;
-    loop({n, in, uniform, out, stored, args.params.data() + formula.first_param, nullptr, target});
+    loop({n, 1, in, uniform, out, stored, args.params.data() + formula.first_param, nullptr,
+          target});
     if (result) storer(compute, result->dtype)(room[most - 1], result->data, 1, n);
     return true;
 }
@@ -381,6 +382,17 @@ void MapEngine::prepare_calls() {
         if (step.kind != Step::compute) continue;
         step.from = count;
         Call& call = calls[count++];
+        const int64_t* index =
+            index_slot < 0 ? nullptr : reinterpret_cast<const int64_t*>(slots[index_slot].at);
+        call.loop = {0,
+                     1,
+                     call.in,
+                     call.uniform,
+                     call.out,
+                     call.stored,
+                     args.params.data() + step.first_param,
+                     index,
+                     step.dtype};
         call.moves = false;
         const auto take = [&](int16_t slot) {
             call.moves = call.moves || !slots[slot].at;  // it lies in the block itself
@@ -408,10 +420,9 @@ int MapEngine::run_compute(const Step& step, int64_t n) {
         const int64_t checked = call.uniform[step.checked] ? map_block : n;
         if (int status = check_input(step, call.in[step.checked], checked)) return status;
     }
-    const int64_t* index =
-        index_slot < 0 ? nullptr : reinterpret_cast<const int64_t*>(slots[index_slot].at);
-    step.loop({n, call.in, call.uniform, call.out, call.stored,
-               args.params.data() + step.first_param, index, step.dtype});
+    call.loop.rows = in_rows ? n / inner : 1;
+    call.loop.n = in_rows ? inner : n;
+    step.loop(call.loop);
     return 0;
 }
 

@@ -17,8 +17,9 @@ public:
         bool invariant;  // the same elements in every chunk: loaded once
         int64_t sizes[max_dims], strides[max_dims];
 
-        bool plain() const { return dims == 1 && strides[0] == 1; }
-        bool uniform() const { return dims == 1 && strides[0] == 0; }
+        int64_t step() const { return strides[dims - 1]; }
+        bool plain() const { return dims == 1 && step() == 1; }
+        bool uniform() const { return dims == 1 && step() == 0; }
     };
 
     explicit MapEngine(const Args& a) : args(a), program(*a.program) {}
@@ -62,6 +63,7 @@ private:
     };
     // The operands of a compute step, as its loop wants them.
     struct Call {
+        Loop loop;
         const void* in[max_instruction_operands];
         void* out[max_instruction_operands];
         bool uniform[max_instruction_operands];
@@ -74,6 +76,9 @@ private:
     double lines(int operand, int dim, int64_t m, int64_t n) const;
     Footprint footprint_of(int operand) const;
     bool may_be_uniform(int reg) const;
+    bool is_innermost(int operand) const;
+    bool is_of_loops() const;
+    bool lies_in_rows(const Footprint& f) const;
     bool is_converted_by_loop(int block) const;
     void direct_slot(int reg, int block, Compute compute);
     int plan();
@@ -103,6 +108,8 @@ private:
     bool uses_index;
     int split;            // a chunk is `rows` of dim split - 1 with all dims from split on
     int64_t rows, inner;  // inner: elements of one row
+    // Loops go through whole rows of blocks, wherever these lie.
+    bool in_rows = false;
     // Not 0: a chunk has only so many elements of the last dim, which is then split
     int64_t columns = 0;
     Footprint footprints[max_operands];

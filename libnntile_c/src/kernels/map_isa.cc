@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The rows of map.def as loops that the compiler vectorises.
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "kernels/map_formulas_isa.hh"
@@ -13,79 +14,85 @@ namespace {
 // the bits would depend on where a tile begins.
 constexpr int64_t block = map_block;
 
-template <class T, size_t inputs, size_t outputs, size_t params>
-struct Lanes {
-    const std::byte* in[inputs + 1];
-    std::byte* out[outputs];
-    int64_t step[inputs + 1], out_step[outputs];  // bytes from block to block: 0 of a uniform input
-    ConvertBlock load[inputs + 1], store[outputs];
-    T f[params + 1];
-    int64_t i[params + 1];
-};
-
 // Other dtypes are converted block by block, so that the core does so while it waits for memory or
-// a division.
+// a division; and what lies apart is read and written so, so that it waits for all operands at
+// once.
 template <class T>
-[[gnu::always_inline]] inline const T* block_of(const std::byte* x, ConvertBlock load, T* room) {
+[[gnu::always_inline]] inline const T* block_of(const std::byte* x, Convert load, int64_t stride,
+                                                T* room) {
     if (!load) return reinterpret_cast<const T*>(x);
-    load(x, room);
+    load(x, room, stride, block);
     return room;
 }
 
-template <class Row, class T, bool choice, class L, size_t... I, size_t... O, size_t... K>
-[[gnu::noinline]] void run_blocks(const L& lanes, int64_t blocks, std::index_sequence<I...>,
+template <class Row, class T, bool choice, size_t... I, size_t... O, size_t... K>
+[[gnu::noinline]] void run_blocks(const Loop& loop, int64_t blocks, std::index_sequence<I...>,
                                   std::index_sequence<O...>, std::index_sequence<K...>) {
-    const L l = lanes;  // nothing that is written can change it
+    // All of it is read before something is written, which could change it for all the compiler
+    // knows.
+    const Stored x[] = {loop.stored[I]..., {}}, y[] = {loop.stored[sizeof...(I) + O]...};
+    const int64_t step[] = {(loop.uniform[I] ? 0 : block * x[I].bytes)..., 0};
+    [[maybe_unused]] const T f[] = {static_cast<T>(loop.params[K].f)..., T{}};
+    [[maybe_unused]] const int64_t i[] = {loop.params[K].i..., 0};
+    // What is added behind a row, whose blocks have moved the pointer already.
+    const int64_t gap[] = {(loop.uniform[I] ? 0 : x[I].row - blocks * step[I])..., 0};
+    const std::byte* from[] = {static_cast<const std::byte*>(loop.in[I])..., nullptr};
+    std::byte* to[] = {static_cast<std::byte*>(loop.out[O])...};
     alignas(64) T wide[sizeof...(I) + sizeof...(O)][block];
-    for (int64_t b = 0; b < blocks; ++b) {
-        const T* const in[] = {block_of<T>(l.in[I] + b * l.step[I], l.load[I], wide[I])...,
-                               nullptr};
-        T* const out[] = {(l.store[O] ? wide[sizeof...(I) + O]
-                                      : reinterpret_cast<T*>(l.out[O] + b * l.out_step[O]))...};
-        // Outputs may be inputs, element by element: all are read before one is written.
+    for (int64_t r = 0; r < loop.rows; ++r) {
+        for (int64_t b = 0; b < blocks; ++b) {
+            const T* const in[] = {block_of<T>(from[I], x[I].convert, x[I].stride, wide[I])...,
+                                   nullptr};
+            T* const out[] = {
+                (y[O].convert ? wide[sizeof...(I) + O] : reinterpret_cast<T*>(to[O]))...};
+            // Outputs may be inputs, element by element: all are read before one is written.
 #pragma GCC ivdep
-        for (int64_t j = 0; j < block; ++j) {
-            const auto y =
-                Row::apply(in[I][j]..., param<Row::kinds.kind[K], choice>(l.f[K], l.i[K])...);
-            ((out[O][j] = value_of(y, O)), ...);
+            for (int64_t j = 0; j < block; ++j) {
+                const auto value =
+                    Row::apply(in[I][j]..., param<Row::kinds.kind[K], choice>(f[K], i[K])...);
+                ((out[O][j] = value_of(value, O)), ...);
+            }
+            ((y[O].convert ? y[O].convert(out[O], to[O], y[O].stride, block) : void()), ...);
+            ((from[I] += step[I]), ...);
+            ((to[O] += block * y[O].bytes), ...);
         }
-        ((l.store[O] ? l.store[O](out[O], l.out[O] + b * l.out_step[O]) : void()), ...);
+        ((from[I] += gap[I]), ...);
+        ((to[O] += y[O].row - blocks * block * y[O].bytes), ...);
     }
 }
 
 template <class Row, class T, bool choice, size_t... I, size_t... O, size_t... K>
 void run(const Loop& loop, std::index_sequence<I...> in, std::index_sequence<O...> out,
          std::index_sequence<K...> params) {
-    using L = Lanes<T, sizeof...(I), sizeof...(O), sizeof...(K)>;
     const int64_t blocks = loop.n / block, done = blocks * block, rest = loop.n - done;
-    const Stored *const x = loop.stored, *const y = loop.stored + sizeof...(I);
-    L lanes{{static_cast<const std::byte*>(loop.in[I])..., nullptr},
-            {static_cast<std::byte*>(loop.out[O])...},
-            {(loop.uniform[I] ? 0 : block * x[I].bytes)..., 0},
-            {block * y[O].bytes...},
-            {x[I].convert..., nullptr},
-            {y[O].convert...},
-            {static_cast<T>(loop.params[K].f)..., T{}},
-            {loop.params[K].i..., 0}};
-    run_blocks<Row, T, choice>(lanes, blocks, in, out, params);
+    run_blocks<Row, T, choice>(loop, blocks, in, out, params);
     if (rest == 0) return;
-    constexpr int64_t most = block * 8;
-    alignas(64) std::byte from[sizeof...(I) + 1][most], to[sizeof...(O)][most];
+    alignas(64) T from[sizeof...(I) + 1][block], to[sizeof...(O)][block];
+    const void* const last[] = {loop.in[I]..., nullptr};
+    const void* x[] = {(loop.uniform[I] ? loop.in[I] : from[I])..., nullptr};
+    void* y[] = {to[O]...};
+    const Stored plain[sizeof...(I) + sizeof...(O)] = {};
     const auto take = [&](size_t k) {
-        if (lanes.step[k] == 0) return;
-        const int64_t bytes = x[k].bytes;
-        const std::byte* last = lanes.in[k] + done * bytes;
-        std::copy_n(last, rest * bytes, from[k]);
-        std::byte* const fill = from[k] + (rest - 1) * bytes;  // as often as it takes
-        for (int64_t n = bytes, all = (block - rest + 1) * bytes; n < all; n *= 2)
-            std::copy_n(fill, std::min(n, all - n), fill + n);
-        lanes.in[k] = from[k];
+        const Stored& stored = loop.stored[k];
+        if (loop.uniform[k]) return;
+        const auto* start = static_cast<const std::byte*>(last[k]) + done * stored.bytes;
+        if (stored.convert) stored.convert(start, from[k], stored.stride, rest);
+        else std::memcpy(from[k], start, rest * sizeof(T));
+        std::fill(from[k] + rest, from[k] + block, from[k][rest - 1]);
+    };
+    const auto give = [&](size_t k) {
+        const Stored& stored = loop.stored[sizeof...(I) + k];
+        std::byte* start = static_cast<std::byte*>(loop.out[k]) + done * stored.bytes;
+        if (stored.convert) stored.convert(to[k], start, stored.stride, rest);
+        else std::memcpy(start, to[k], rest * sizeof(T));
     };
     (take(I), ...);
-    std::byte* const target[] = {lanes.out[O]...};
-    ((lanes.out[O] = to[O]), ...);
-    run_blocks<Row, T, choice>(lanes, 1, in, out, params);
-    (std::copy_n(to[O], rest * y[O].bytes, target[O] + done * y[O].bytes), ...);
+    Loop once = loop;
+    once.in = x;
+    once.out = y;
+    once.stored = plain;
+    run_blocks<Row, T, choice>(once, 1, in, out, params);
+    (give(O), ...);
 }
 
 template <class Row, class T>

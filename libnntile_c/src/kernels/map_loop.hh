@@ -9,11 +9,14 @@ namespace nntile::kernels {
 
 // How an operand lies where a loop reads or writes it.
 struct Stored {
-    ConvertBlock convert = nullptr;  // of map_block elements; nullptr: as the loop computes
-    int64_t bytes = 0;               // of an element
+    Convert convert = nullptr;  // nullptr: one after the other, as the loop computes
+    int64_t bytes = 0;          // from one element to the next
+    int64_t stride = 1;         // the same, in elements
+    int64_t row = 0;            // bytes from one row to the next
 };
 struct Loop {
-    int64_t n;
+    int64_t n;     // elements of a row
+    int64_t rows;  // loops that are not by_blocks get one; several have whole blocks
     const void* const* in;
     // An input whose elements are all equal: only the first `map_block` are there
     const bool* uniform;

@@ -41,28 +41,34 @@ void MapEngine::choose_chunk() {
     bool plain = single, apart = false, varies = false;
     for (int k = 0; k < program.n_in + program.n_out; ++k) {
         const int64_t* strides = space.strides[k];
-        const bool direct =
-            strides[last] == 1 &&
-            (!single || args.blocks[k].dtype == program.code[0].compute || is_converted_by_loop(k));
+        const bool as_computed = !single || args.blocks[k].dtype == program.code[0].compute;
+        const bool direct = strides[last] != 0 && is_innermost(k) &&
+                            ((strides[last] == 1 && as_computed) || is_converted_by_loop(k));
         const bool uniform = k < program.n_in && strides[last] == 0 && may_be_uniform(k);
         plain = plain && (direct || uniform);
         varies = varies || (uniform &&
                             std::any_of(strides, strides + last, [](int64_t s) { return s != 0; }));
-        apart = apart || (direct && last > 0 && strides[last - 1] != space.sizes[last]);
+        apart =
+            apart || (direct && last > 0 && strides[last - 1] != space.sizes[last] * strides[last]);
     }
-    // Long rows that lie apart are read and written where they are, one at a time: a chunk of
-    // several would be copied.
-    const bool by_rows = (apart && space.sizes[last] >= long_row) ||
-                         (varies && space.sizes[last] >= long_uniform_row);
+    const int64_t size_of_row = space.sizes[last], most_elements = register_bytes / (wide ? 8 : 4);
+    // Long rows of blocks are read and written where they are; others that lie apart one at a time:
+    // a chunk of several would be copied.
+    const bool repeats = varies && size_of_row >= long_uniform_row, lies = plain && !varies;
+    in_rows = last > 0 && !repeats && size_of_row % map_block == 0 && is_of_loops() &&
+              (lies || size_of_row <= most_elements);
+    const bool by_rows =
+        repeats || (!in_rows && apart && size_of_row >= (single ? long_row : long_uniform_row));
     // A single primitive on plain arrays needs no registers and so no chunks.
-    const bool whole = plain && (last == 0 || by_rows);
-    const int64_t limit = whole ? INT64_MAX : register_bytes / (wide ? 8 : 4);
+    const bool whole = plain && (last == 0 || by_rows || (in_rows && lies));
+    const int64_t limit = whole ? INT64_MAX : most_elements;
 
     if (space.dims > 1 && !whole) choose_plane(limit);
+    in_rows = in_rows && columns == 0;
     if (columns > 0) return;
     split = space.dims;
     inner = 1;
-    while (!by_rows && split > 1 && space.sizes[split - 1] <= limit / inner)
+    while (!by_rows && split > (in_rows ? last : 1) && space.sizes[split - 1] <= limit / inner)
         inner *= space.sizes[--split];
     const int64_t size = space.sizes[split - 1], most = limit / inner;
     const int64_t pieces = (size - 1) / most + 1;
@@ -135,11 +141,35 @@ bool MapEngine::may_be_uniform(int reg) const {
     });
 }
 
-// Whether a block is read or written by one instruction, whose loop converts it.
+// Whether loops are all that reads and writes an operand: steps that convert go through chunks.
+bool MapEngine::is_of_loops() const {
+    const auto& code = program.code;
+    return std::all_of(code.begin(), code.end(), [&](const Instruction& i) {
+        const MapRow& row = map_rows()[i.primitive];
+        return row.by_blocks && row.check == MapCheck::none && !row.uses_index &&
+               i.primitive != number_of_cast && i.compute == code[0].compute;
+    });
+}
+
+// Whether loops can read and write an operand where it lies.
+bool MapEngine::lies_in_rows(const Footprint& f) const {
+    return f.step() != 0 && (f.dims == 1 || (in_rows && f.dims == 2));
+}
+
+// Whether no other dim of an operand has elements that lie closer to each other than the last has.
+bool MapEngine::is_innermost(int operand) const {
+    const int64_t* strides = space.strides[operand];
+    const int64_t step = std::abs(strides[space.dims - 1]);
+    return std::all_of(strides, strides + space.dims,
+                       [&](int64_t s) { return s == 0 || std::abs(s) >= step; });
+}
+
+// Whether a block is read or written by one instruction, whose loop converts it, or reads and
+// writes it where its elements lie apart.
 bool MapEngine::is_converted_by_loop(int block) const {
     const DType dtype = args.blocks[block].dtype;
     const bool is_input = block < program.n_in;
-    if (!is_input && dtype != DType::bf16 && dtype != DType::f16) return false;
+    const bool is_half = dtype == DType::bf16 || dtype == DType::f16;
     const int reg = is_input ? block : block - program.n_in + program.n_registers - program.n_out;
     int uses = 0;
     for (const Instruction& i : program.code) {
@@ -149,10 +179,10 @@ bool MapEngine::is_converted_by_loop(int block) const {
         const bool reads = has(i.in), writes = has(i.out);
         if (!reads && !writes) continue;
         const MapRow& row = map_rows()[i.primitive];
-        const bool takes =
-            row.by_blocks && row.check == MapCheck::none && i.primitive != number_of_cast &&
-            (is_input ||
-             (i.compute == DType::f32 && (i.result == DType::none || i.result == dtype)));
+        const bool takes = row.by_blocks && row.check == MapCheck::none &&
+                           i.primitive != number_of_cast &&
+                           (is_input || ((is_half ? i.compute == DType::f32 : i.compute == dtype) &&
+                                         (i.result == DType::none || i.result == dtype)));
         if (!takes || reads != is_input || ++uses > 1) return false;
     }
     return uses == 1;
@@ -161,10 +191,12 @@ bool MapEngine::is_converted_by_loop(int block) const {
 // A register that is where its block lies.
 void MapEngine::direct_slot(int reg, int block, Compute compute) {
     const DType dtype = args.blocks[block].dtype;
-    Stored stored{nullptr, size_of(dtype)};
-    if (dtype != dtype_of(compute))
-        stored.convert =
-            block < program.n_in ? block_loader(dtype, compute) : block_storer(compute, dtype);
+    const Footprint& f = footprints[block];
+    const int64_t stride = f.step(), bytes = size_of(dtype);
+    const int64_t row = f.dims == 2 ? f.strides[0] : inner * stride;
+    Stored stored{nullptr, stride * bytes, stride, row * bytes};
+    if (dtype != dtype_of(compute) || stride != 1)
+        stored.convert = block < program.n_in ? loader(dtype, compute) : storer(compute, dtype);
     slots[n_slots] = {
         compute, static_cast<int16_t>(reg), static_cast<int16_t>(block), -1, false, false, stored,
         nullptr};
@@ -312,7 +344,10 @@ int MapEngine::slot_for(int reg, Compute compute) {
         return slot;
     }
     const Block& b = args.blocks[reg];
-    if (footprints[reg].plain() && (b.dtype == dtype_of(compute) || is_converted_by_loop(reg))) {
+    const Footprint& f = footprints[reg];
+    const bool as_computed = f.step() == 1 && b.dtype == dtype_of(compute);
+    if (lies_in_rows(f) &&
+        (as_computed || ((f.plain() || !f.invariant) && is_converted_by_loop(reg)))) {
         direct_slot(reg, reg, compute);
         return slot_of[reg][compute];
     }
@@ -329,9 +364,10 @@ bool MapEngine::writes_directly(int reg, const Instruction& instruction, int num
     if (output < 0) return false;
     const Block& b = args.blocks[program.n_in + output];
     const DType compute = dtype_of(compute_of_register[reg]);
-    if (!footprints[program.n_in + output].plain()) return false;
-    const bool as_computed =
-        b.dtype == compute && (instruction.result == DType::none || instruction.result == compute);
+    const Footprint& f = footprints[program.n_in + output];
+    if (!lies_in_rows(f)) return false;
+    const bool as_computed = f.step() == 1 && b.dtype == compute &&
+                             (instruction.result == DType::none || instruction.result == compute);
     if (!as_computed && !is_converted_by_loop(program.n_in + output)) return false;
     for (int r = 0; r < program.n_in; ++r)
         if (args.blocks[r].data == b.data && last_use[r] > number) return false;
@@ -345,6 +381,7 @@ int MapEngine::new_slot(int reg, Compute compute, bool pinned) {
         full = true;
         return 0;
     }
+    const int64_t size = size_of(dtype_of(compute));
     const int16_t buffer = reuse ? free_buffers[--n_free] : static_cast<int16_t>(n_buffers++);
     slots[n_slots] = {compute,
                       static_cast<int16_t>(reg),
@@ -352,7 +389,7 @@ int MapEngine::new_slot(int reg, Compute compute, bool pinned) {
                       buffer,
                       pinned,
                       false,
-                      {nullptr, size_of(dtype_of(compute))},
+                      {nullptr, size, 1, inner * size},
                       buffers[buffer]};
     if (!(uses_index && index_slot < 0)) slot_of[reg][compute] = static_cast<int16_t>(n_slots);
     return n_slots++;
