@@ -9,7 +9,7 @@ namespace nntile::kernels {
 // The strided side has `stride` elements from one to the next (0: the same element n times).
 using Convert = void (*)(const void* from, void* to, int64_t stride, int64_t n);
 // The fastest n.
-inline constexpr int64_t convert_block = 128;
+inline constexpr int64_t convert_block = 64;
 
 struct Conversions {
     Convert load[dtype_count][compute_count];   // strided -> contiguous

@@ -27,9 +27,13 @@ constexpr __mmask16 all = 0xffff;  // without a mask GCC 12 warns of its own hea
 [[gnu::always_inline]] inline int64_t halves_of(const double* x, uint16_t* y, int64_t n) {
     int64_t i = 0;
     for (; i + 8 <= n; i += 8) {
-        float f[8];
-        for (int j = 0; j < 8; ++j) f[j] = static_cast<float>(x[i + j]);
-        halves_of(f, y + i, 8);
+#if defined(__AVX512F__)
+        const __m256 f = _mm512_maskz_cvtpd_ps(0xff, _mm512_loadu_pd(x + i));
+#else
+        const __m256 f = _mm256_set_m128(_mm256_cvtpd_ps(_mm256_loadu_pd(x + i + 4)),
+                                         _mm256_cvtpd_ps(_mm256_loadu_pd(x + i)));
+#endif
+        _mm_storeu_si128(reinterpret_cast<__m128i*>(y + i), _mm256_cvtps_ph(f, 0));
     }
     return i;
 }

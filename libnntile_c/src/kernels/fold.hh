@@ -30,7 +30,10 @@ struct Folds {
     struct Op {
         // *total = fold of *total and n contiguous elements.
         void (*run)(const void* x, int64_t n, Total* total);
-        // The same of each of so many rows, `step` elements apart.
+        // *total = fold of *total and all elements of so many rows of 1 to 2,048, `step` elements
+        // apart.
+        void (*plane)(const void* x, int64_t step, int64_t rows, int64_t n, Total* total);
+        // total[i] = fold of total[i] and row i of so many, `step` elements apart.
         void (*rows)(const void* x, int64_t step, int64_t rows, int64_t n, Total* total);
         // total[j] = fold of total[j] and element j of each of so many rows.
         void (*columns)(const void* x, int64_t step, int64_t rows, int64_t n, Total* total);

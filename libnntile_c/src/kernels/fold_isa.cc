@@ -25,14 +25,16 @@ constexpr int64_t piece = 32 * lanes;
 constexpr int64_t few = 8;  // elements: sooner folded one by one than in lanes
 
 template <class Op, class T>
-Wide<T> fold_piece(const T* x, int64_t n) {
+Wide<T> fold_piece(const T* x, int64_t step, int64_t count, int64_t n) {
     alignas(64) T lane[lanes];
     for (int64_t j = 0; j < lanes; ++j) lane[j] = Op::template identity<T>;
-    int64_t i = 0;
-    for (; i + lanes <= n; i += lanes)
-        for (int64_t j = 0; j < lanes; ++j) lane[j] = Op::join(lane[j], Op::take(x[i + j]));
-    const int64_t rest = n - i;
-    for (int64_t j = 0; j < rest; ++j) lane[j] = Op::join(lane[j], Op::take(x[i + j]));
+    for (; count > 0; --count, x += step) {
+        int64_t i = 0;
+        for (; i + lanes <= n; i += lanes)
+            for (int64_t j = 0; j < lanes; ++j) lane[j] = Op::join(lane[j], Op::take(x[i + j]));
+        const int64_t rest = n - i;
+        for (int64_t j = 0; j < rest; ++j) lane[j] = Op::join(lane[j], Op::take(x[i + j]));
+    }
     for (int64_t half = lanes / 2; half >= 8; half /= 2)
         for (int64_t j = 0; j < half; ++j) lane[j] = Op::join(lane[j], lane[j + half]);
     Wide<T> result = lane[0];
@@ -49,9 +51,20 @@ void run(const void* from, int64_t n, Total* total) {
             result = Op::join(result, static_cast<Wide<T>>(Op::take(x[i])));
     } else {
         for (int64_t i = 0; i < n; i += piece)
-            result = Op::join(result, fold_piece<Op>(x + i, n - i < piece ? n - i : piece));
+            result = Op::join(result, fold_piece<Op>(x + i, 0, 1, n - i < piece ? n - i : piece));
     }
     value_of<T>(*total) = result;
+}
+
+template <class Op, class T>
+void plane(const void* from, int64_t step, int64_t count, int64_t n, Total* total) {
+    const int64_t most = piece / lanes / ((n + lanes - 1) / lanes);
+    const T* x = static_cast<const T*>(from);
+    Wide<T>& result = value_of<T>(*total);
+    for (int64_t some; count > 0; count -= some, x += some * step) {
+        some = count < most ? count : most;
+        result = Op::join(result, fold_piece<Op>(x, step, some, n));
+    }
 }
 
 // Rows that are too short for many lanes: few of each row, which are joined for as many rows at
@@ -172,8 +185,8 @@ int64_t find(const void* from, int64_t n, Total value) {
 
 template <class Op, class T>
 constexpr Folds::Op op() {
-    Folds::Op row{run<Op, T>,    rows<Op, T>, columns<Op, T>, few_rows<Op, T>, join<Op, T>,
-                  repeat<Op, T>, {}};
+    Folds::Op row{run<Op, T>,      plane<Op, T>, rows<Op, T>,   columns<Op, T>,
+                  few_rows<Op, T>, join<Op, T>,  repeat<Op, T>, {}};
     if constexpr (is_real<T>) row.identity.f = Op::template identity<double>;
     else row.identity.i = Op::template identity<int64_t>;
     return row;

@@ -17,34 +17,38 @@ constexpr int64_t block = map_block;
 // Other dtypes are converted block by block, so that the core does so while it waits for memory or
 // a division; and what lies apart is read and written so, so that it waits for all operands at
 // once.
-template <class T>
-[[gnu::always_inline]] inline const T* block_of(const std::byte* x, Convert load, int64_t stride,
-                                                T* room) {
-    if (!load) return reinterpret_cast<const T*>(x);
-    load(x, room, stride, block);
-    return room;
-}
-
-template <class Row, class T, bool choice, size_t... I, size_t... O, size_t... K>
-[[gnu::noinline]] void run_blocks(const Loop& loop, int64_t blocks, std::index_sequence<I...>,
-                                  std::index_sequence<O...>, std::index_sequence<K...>) {
+template <class Row, class T, bool choice, bool converts, size_t... I, size_t... O, size_t... K>
+[[gnu::noinline]] void run_rows(const Loop& loop, int64_t blocks, std::index_sequence<I...>,
+                                std::index_sequence<O...>, std::index_sequence<K...>) {
     // All of it is read before something is written, which could change it for all the compiler
     // knows.
-    const Stored x[] = {loop.stored[I]..., {}}, y[] = {loop.stored[sizeof...(I) + O]...};
-    const int64_t step[] = {(loop.uniform[I] ? 0 : block * x[I].bytes)..., 0};
+    [[maybe_unused]] const Stored x[] = {loop.stored[I]..., {}},
+                                  y[] = {loop.stored[sizeof...(I) + O]...};
+    constexpr int64_t plain = block * int64_t{sizeof(T)};  // bytes of a block
+    const int64_t step[] = {(loop.uniform[I] ? 0 : converts ? block * x[I].bytes : plain)..., 0};
+    const int64_t row[] = {(loop.uniform[I] ? 0 : x[I].row)..., 0};
     [[maybe_unused]] const T f[] = {static_cast<T>(loop.params[K].f)..., T{}};
     [[maybe_unused]] const int64_t i[] = {loop.params[K].i..., 0};
-    // What is added behind a row, whose blocks have moved the pointer already.
-    const int64_t gap[] = {(loop.uniform[I] ? 0 : x[I].row - blocks * step[I])..., 0};
     const std::byte* from[] = {static_cast<const std::byte*>(loop.in[I])..., nullptr};
     std::byte* to[] = {static_cast<std::byte*>(loop.out[O])...};
-    alignas(64) T wide[sizeof...(I) + sizeof...(O)][block];
+    alignas(64) T wide[converts ? sizeof...(I) + sizeof...(O) : 1][block];
     for (int64_t r = 0; r < loop.rows; ++r) {
         for (int64_t b = 0; b < blocks; ++b) {
-            const T* const in[] = {block_of<T>(from[I], x[I].convert, x[I].stride, wide[I])...,
-                                   nullptr};
-            T* const out[] = {
-                (y[O].convert ? wide[sizeof...(I) + O] : reinterpret_cast<T*>(to[O]))...};
+            const auto read = [&](size_t k) {
+                const std::byte* at = from[k] + b * step[k];
+                if (!converts || !x[k].convert) return reinterpret_cast<const T*>(at);
+                x[k].convert(at, wide[k], x[k].stride, block);
+                return static_cast<const T*>(wide[k]);
+            };
+            const auto target = [&](size_t k) {
+                return to[k] + b * (converts ? block * y[k].bytes : plain);
+            };
+            const auto written = [&](size_t k) {
+                if (!converts || !y[k].convert) return reinterpret_cast<T*>(target(k));
+                return static_cast<T*>(wide[sizeof...(I) + k]);
+            };
+            const T* const in[] = {read(I)..., nullptr};
+            T* const out[] = {written(O)...};
             // Outputs may be inputs, element by element: all are read before one is written.
 #pragma GCC ivdep
             for (int64_t j = 0; j < block; ++j) {
@@ -52,13 +56,23 @@ template <class Row, class T, bool choice, size_t... I, size_t... O, size_t... K
                     Row::apply(in[I][j]..., param<Row::kinds.kind[K], choice>(f[K], i[K])...);
                 ((out[O][j] = value_of(value, O)), ...);
             }
-            ((y[O].convert ? y[O].convert(out[O], to[O], y[O].stride, block) : void()), ...);
-            ((from[I] += step[I]), ...);
-            ((to[O] += block * y[O].bytes), ...);
+            if constexpr (converts)
+                ((y[O].convert ? y[O].convert(out[O], target(O), y[O].stride, block) : void()),
+                 ...);
         }
-        ((from[I] += gap[I]), ...);
-        ((to[O] += y[O].row - blocks * block * y[O].bytes), ...);
+        ((from[I] += row[I]), ...);
+        ((to[O] += y[O].row), ...);
     }
+}
+
+template <class Row, class T, bool choice, size_t... I, size_t... O, size_t... K>
+void run_blocks(const Loop& loop, int64_t blocks, std::index_sequence<I...> in,
+                std::index_sequence<O...> out, std::index_sequence<K...> params) {
+    bool converts = false;
+    for (size_t k = 0; k < sizeof...(I) + sizeof...(O); ++k)
+        converts = converts || loop.stored[k].convert;
+    if (converts) run_rows<Row, T, choice, true>(loop, blocks, in, out, params);
+    else run_rows<Row, T, choice, false>(loop, blocks, in, out, params);
 }
 
 template <class Row, class T, bool choice, size_t... I, size_t... O, size_t... K>

@@ -20,8 +20,8 @@ constexpr int64_t totals = 2048;
 // Of short rows that are taken as one: their totals are joined at the end
 constexpr int64_t together_columns = 256;
 constexpr int64_t short_run = 48, few_results = 16, short_row = 16;
-// Runs that are folded many at once, if they lie in place; and how many of a plane
-constexpr int64_t vector_run = 16, most_plane_run = 512, plane_rows = 64;
+// Runs that are folded many at once, if they lie in place
+constexpr int64_t vector_run = 16, most_plane_run = 512;
 
 struct Reduction {
     const Folds::Op& op;
@@ -39,18 +39,9 @@ struct Reduction {
     void along_planes(const std::byte* at, Total* total) const {
         const int last = reduced.dims - 1;
         const int64_t step = reduced.strides[0][last - 1], rows = reduced.sizes[last - 1];
-        Total of_row[plane_rows];
         Walk walk(reduced, last - 1);
-        do {
-            for (int64_t i = 0; i < rows; i += plane_rows) {
-                const int64_t some = std::min(plane_rows, rows - i);
-                std::fill_n(of_row, some, op.identity);
-                op.rows(at + (walk.offset[0] + i * step) * x.bytes(), step, some,
-                        reduced.sizes[last], of_row);
-                halve(of_row, some, 1);
-                op.join(of_row, 1, total);
-            }
-        } while (walk.next());
+        do op.plane(at + walk.offset[0] * x.bytes(), step, rows, reduced.sizes[last], total);
+        while (walk.next());
     }
     // Joins `parts` of `count` totals each to the first.
     void halve(Total* total, int64_t parts, int64_t count) const {
