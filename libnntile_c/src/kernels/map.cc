@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The map engine: a program of element-wise primitives, run chunk by chunk over a strided iteration
-// space. A chunk is what fits registers of 4 KiB, so that a fused chain stays in the L1 cache.
+// space. A chunk is what fits registers of 4 to 8 KiB, so that a fused chain stays in the L1 cache.
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>

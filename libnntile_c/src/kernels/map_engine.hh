@@ -27,7 +27,8 @@ public:
     int run();      // map.cc
 
 private:
-    static constexpr int64_t register_bytes = 4096;
+    // Of a chunk; of one of rows and columns, which reads longer runs so.
+    static constexpr int64_t chunk_bytes = 4096, register_bytes = 8192;
     // elements: worth a chunk of its own, where several would be copied
     static constexpr int64_t long_row = 200;
     // Likewise, where several would repeat an element of each

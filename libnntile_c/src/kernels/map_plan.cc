@@ -51,7 +51,7 @@ void MapEngine::choose_chunk() {
         apart =
             apart || (direct && last > 0 && strides[last - 1] != space.sizes[last] * strides[last]);
     }
-    const int64_t size_of_row = space.sizes[last], most_elements = register_bytes / (wide ? 8 : 4);
+    const int64_t size_of_row = space.sizes[last], most_elements = chunk_bytes / (wide ? 8 : 4);
     // Long rows of blocks are read and written where they are; others that lie apart one at a time:
     // a chunk of several would be copied.
     const bool repeats = varies && size_of_row >= long_uniform_row, lies = plain && !varies;
@@ -63,7 +63,7 @@ void MapEngine::choose_chunk() {
     const bool whole = plain && (last == 0 || by_rows || (in_rows && lies));
     const int64_t limit = whole ? INT64_MAX : most_elements;
 
-    if (space.dims > 1 && !whole) choose_plane(limit);
+    if (space.dims > 1 && !whole) choose_plane(register_bytes / (wide ? 8 : 4));
     in_rows = in_rows && columns == 0;
     if (columns > 0) return;
     split = space.dims;
@@ -97,8 +97,8 @@ double MapEngine::lines(int operand, int dim, int64_t m, int64_t n) const {
 // would take an element of each cache line, and the line again for the next chunk. A chunk of some
 // rows by some columns takes whole lines.
 void MapEngine::choose_plane(int64_t limit) {
-    // Elements of the other dim: a line of numbers of 4, 2 or 1 bytes
-    constexpr int64_t sides[] = {16, 32, 64};
+    // Elements of the other dim: a line of numbers of 8, 4, 2 or 1 bytes
+    constexpr int64_t sides[] = {8, 16, 32, 64};
     constexpr double better = 0.75, row = 0.25;  // that a run of its own costs, in lines
     const int last = space.dims - 1;
     const int64_t size = space.sizes[last];
