@@ -32,6 +32,26 @@ Spread spread_of(const Args& args, const int64_t* strides) {
     return is_dense ? Spread::dense : is_one ? Spread::one : Spread::other;
 }
 
+// A cast of dense elements from or to what it computes in. False: it takes the engine.
+bool run_cast(const Args& args) {
+    const Program& program = *args.program;
+    if (program.code.size() != 1 || program.code[0].primitive != number_of_cast ||
+        args.blocks.size() != 2)
+        return false;
+    const Block &x = args.blocks[0], &y = args.blocks[1];
+    const DType result = program.code[0].result;
+    const Compute compute = compute_of(program.code[0].compute);
+    if (y.dtype == DType::boolean || (result != DType::none && result != y.dtype) ||
+        spread_of(args, x.strides) != Spread::dense || spread_of(args, y.strides) != Spread::dense)
+        return false;
+    int64_t n = 1;
+    for (int64_t size : args.sizes) n *= size;
+    if (x.dtype == dtype_of(compute)) storer(compute, y.dtype)(x.data, y.data, 1, n);
+    else if (y.dtype == dtype_of(compute)) loader(x.dtype, compute)(x.data, y.data, 1, n);
+    else return false;
+    return true;
+}
+
 // One formula on operands that are dense, or one element: nothing is to be planned. What has
 // another dtype is converted as a whole, so there must be few. False: it takes the engine.
 bool run_formula(const Args& args) {
@@ -90,7 +110,7 @@ bool run_formula(const Args& args) {
 }
 
 int run_map(const Args& args) {
-    if (run_formula(args)) return 0;
+    if (run_cast(args) || run_formula(args)) return 0;
     MapEngine engine(args);
     if (int status = engine.prepare()) return status;
     return engine.run();
