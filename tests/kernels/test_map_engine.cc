@@ -112,6 +112,15 @@ void test_planes() {
     CHECK_VALUES("counted plane", y, 0, 0, [&](const Index& at) {
         return double(5 + 3 * (7 + 100 * at[0] + at[1])) + x.get(at);
     });
+    const Program drop = program({make("dropout", DType::f32, {0}, {1, 2})}, 1, 2, 3);
+    const Index large{130, 300};
+    Tensor kept(DType::f32, large, Lie::reversed), scaled(DType::f32, large),
+        mask(DType::boolean, large);
+    kept.random(1, 2);
+    CHECK(run("map", large, {&kept, &scaled, &mask}, {real(0.5), integer(3), integer(0)}, nullptr,
+              &drop, 0, {300, 1}) == 0);
+    CHECK_VALUES("dropped plane", scaled, 1e-6, 0,
+                 [&](const Index& at) { return 2 * kept.get(at) * mask.get(at); });
 }
 
 // Rows of whole blocks are read and written where they are, as is what lies in equal steps: a

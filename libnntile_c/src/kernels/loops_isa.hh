@@ -70,8 +70,6 @@ void arange_loop(const Loop& loop) {  // in double for f32, as PyTorch does
 }
 
 // ---- random numbers
-constexpr int64_t most_words = 512;  // the engine's chunks of rows that use the index are no longer
-
 // Calls use(i, u) with u uniform in [0, 1): for f32 from one word per element, else from a block of
 // Philox.
 template <class T, class Use>
@@ -80,7 +78,7 @@ void each_uniform(const Loop& loop, const Param* seed, Use&& use) {
     const T unit = T(1) / static_cast<T>(int64_t{1} << bits);
     const uint64_t key = seed[0].i, offset = seed[1].i;
     if constexpr (std::is_same_v<T, float>) {
-        uint32_t room[most_words + 8];
+        uint32_t room[most_indices + 8];
         const uint32_t* words = random_words(key, offset, loop.index, loop.n, room);
         constexpr int shift = 32 - bits;
 #pragma GCC ivdep
@@ -146,7 +144,7 @@ void randint_loop(const Loop& loop) {
     const T *low = input<T>(loop, 0), *high = input<T>(loop, 1);
     T* y = output<T>(loop, 0);
     const uint64_t seed = loop.params[0].i, offset = loop.params[1].i;
-    uint64_t bits[most_words];
+    uint64_t bits[most_indices];
 #pragma GCC ivdep
     for (int64_t i = 0; i < loop.n; ++i) bits[i] = philox(seed, offset, loop.index[i]).low();
     uint64_t divisor = 0, inverse = 0;  // of the last element: mostly all have one

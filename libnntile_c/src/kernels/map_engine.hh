@@ -29,6 +29,7 @@ public:
 private:
     // Of a chunk; of one of rows and columns, which reads longer runs so.
     static constexpr int64_t chunk_bytes = 4096, register_bytes = 8192;
+    static_assert(register_bytes <= most_indices * int64_t{sizeof(int64_t)});
     // elements: worth a chunk of its own, where several would be copied
     static constexpr int64_t long_row = 200;
     // Likewise, where several would repeat an element of each

@@ -7,6 +7,8 @@
 
 namespace nntile::kernels {
 
+inline constexpr int64_t most_indices = 1024;  // of a chunk
+
 // How an operand lies where a loop reads or writes it.
 struct Stored {
     Convert convert = nullptr;  // nullptr: one after the other, as the loop computes
@@ -23,7 +25,7 @@ struct Loop {
     void* const* out;      // may equal inputs
     const Stored* stored;  // inputs, then outputs; only loops that are by_blocks convert
     const Param* params;
-    const int64_t* index;  // of each element; only if the row uses it
+    const int64_t* index;  // of each element, at most most_indices; only if the row uses it
     DType result;          // dtype of the first output
 };
 // Rows of map.def that are one expression go through elements in blocks of so many.
