@@ -27,9 +27,10 @@ public:
     int run();      // map.cc
 
 private:
-    // Of a chunk; of one of rows and columns, which reads longer runs so.
-    static constexpr int64_t chunk_bytes = 4096, register_bytes = 8192;
-    static_assert(register_bytes <= most_indices * int64_t{sizeof(int64_t)});
+    static constexpr int64_t chunk_bytes = 4096;  // of a register
+    // Of a chunk of rows and columns: the longer its runs the better, but for the cache. Timed.
+    static constexpr int64_t plane_elements = 1024, register_bytes = 8 * plane_elements;
+    static_assert(plane_elements <= most_indices);
     // elements: worth a chunk of its own, where several would be copied
     static constexpr int64_t long_row = 200;
     // Likewise, where several would repeat an element of each

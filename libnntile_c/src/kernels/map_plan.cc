@@ -63,7 +63,7 @@ void MapEngine::choose_chunk() {
     const bool whole = plain && (last == 0 || by_rows || (in_rows && lies));
     const int64_t limit = whole ? INT64_MAX : most_elements;
 
-    if (space.dims > 1 && !whole) choose_plane(register_bytes / (wide ? 8 : 4));
+    if (space.dims > 1 && !whole) choose_plane(plane_elements);
     in_rows = in_rows && columns == 0;
     if (columns > 0) return;
     split = space.dims;
