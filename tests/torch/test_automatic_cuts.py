@@ -122,6 +122,15 @@ def test_small_work_is_not_cut() -> None:
     assert tiles_of(x @ x) == 1 and "chosen" not in explain("cuts")
 
 
+def test_an_axis_within_a_cache_line_stays_whole() -> None:
+    """Each half of a batch of 16 that lies innermost would read all lines of the other."""
+    x = torch.randn(256, 256, 16).to("nntile").permute(2, 0, 1)
+    copies = [x.clone() for _ in range(8)]
+    torch_nntile.wait()
+    assert "256 cut" in explain("cuts") and "16 cut" not in explain("cuts")
+    assert torch.equal(copies[7].cpu(), x.cpu())
+
+
 def test_an_optimizer_follows_its_parameter() -> None:
     p = torch.randn(700, 500, device="nntile")
     gradient = torch.randn(1000, 700).to("nntile").t() @ torch.randn(1000, 500).to("nntile")

@@ -351,7 +351,7 @@ bool Estimator::is_within_lines(int dim) const {
             for (size_t d = 0; o.in_one && d < o.axes.size(); ++d) {
                 if (o.axes[d] != axis || o.strides[d] == 0) continue;
                 const auto span = static_cast<double>(std::abs(o.strides[d]) * all_.extent(dim));
-                if (o.element * span < bytes_of_line) return true;
+                if (o.element * span <= bytes_of_line) return true;
             }
     return false;
 }
