@@ -194,8 +194,8 @@ void test_repeats() {
                 }
 }
 
-// A function in vectors may take one way for all its lanes: what stands beside an element must not
-// change its bits, or a cut run has not those of a whole one.
+// A function in vectors may take one way for all its lanes: neither what stands beside an element
+// nor how far off may change its bits, or a cut run has not those of a whole one.
 void test_neighbours() {
     const double extremes[] = {INFINITY, -INFINITY, NAN, 0, 1e-300, 1e5, -1e15, 3e38};
     const int64_t length = 1501;
@@ -210,22 +210,28 @@ void test_neighbours() {
                 const auto n_in = static_cast<uint8_t>(row.inputs.size());
                 const auto n_out = static_cast<uint8_t>(row.outputs.size());
                 Instruction i = make(std::string(row.name).c_str(), dtype, {}, {});
-                std::vector<Tensor> plain, beside;
+                std::vector<Tensor> plain, beside, apart;
                 for (uint8_t r = 0; r < n_in + n_out; ++r) {
                     (r < n_in ? i.in : i.out).push_back(r);
                     const bool mask = r < n_in && *row.inputs[r] == '*';
                     plain.push_back(
                         Tensor(mask ? DType::boolean : dtype, {length}).random(low, low + 1.8));
                     beside.push_back(plain.back());
+                    apart.push_back(Tensor(plain.back().dtype, {length}, Lie::gapped));
+                    apart.back().each([&](const Index& at) { apart[r].set(at, plain[r].get(at)); });
                     for (int64_t at = 0; at < length && r < n_in; at += 3)
                         beside[r].set({at}, extremes[at % 8]);
                 }
                 const Program p = program({i}, n_in, n_out, n_in + n_out);
-                std::vector<Tensor*> first, second;
+                std::vector<Tensor*> first, second, third;
                 for (Tensor& t : plain) first.push_back(&t);
                 for (Tensor& t : beside) second.push_back(&t);
+                for (Tensor& t : apart) third.push_back(&t);
                 CHECK(run("map", {length}, first, params, nullptr, &p) == 0);
                 CHECK(run("map", {length}, second, params, nullptr, &p) == 0);
+                CHECK(run("map", {length}, third, params, nullptr, &p) == 0);
+                CHECK_VALUES(std::string(row.name), apart.back(), 0, 0,
+                             [&](const Index& at) { return plain.back().get(at); });
                 CHECK_VALUES(std::string(row.name), beside.back(), 0, 0, [&](const Index& at) {
                     return (at[0] % 3 ? plain : beside).back().get(at);
                 });
