@@ -5,7 +5,6 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "kernels/copy_run.hh"
 #include "kernels/functions.hh"
 #include "kernels/map_engine.hh"
 #include "kernels/refuse.hh"
@@ -316,11 +315,6 @@ void MapEngine::run_load(const Step& step, int64_t count) {
                 std::memcpy(y + done, y, std::min(done, all - done));
             return;
         }
-        if (!p.by_columns() && same && p.step == 1) {
-            for (int64_t i = 0; i < p.m; ++i)
-                copy_run(y + i * p.n * to, x + i * p.row_step * from, p.n * to);
-            return;
-        }
         if (!p.by_columns()) {
             for (int64_t i = 0; i < p.m; ++i)
                 step.convert_run(x + i * p.row_step * from, y + i * p.n * to, p.step, p.n);
@@ -359,11 +353,6 @@ void MapEngine::run_store(const Step& step, int64_t count) {
     for_planes(footprints[step.from], count, [&](int64_t offset, int64_t element, const Plane& p) {
         const std::byte* x = s.at + element * from;
         std::byte* y = data + offset * to;
-        if (!p.by_columns() && same && p.step == 1) {
-            for (int64_t i = 0; i < p.m; ++i)
-                copy_run(y + i * p.row_step * to, x + i * p.n * from, p.n * to);
-            return;
-        }
         if (!p.by_columns()) {
             for (int64_t i = 0; i < p.m; ++i)
                 step.convert_run(x + i * p.n * from, y + i * p.row_step * to, p.step, p.n);

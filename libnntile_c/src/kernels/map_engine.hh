@@ -33,6 +33,7 @@ private:
     static_assert(plane_elements <= most_indices);
     // elements: worth a chunk of its own, where several would be copied
     static constexpr int64_t long_row = 200;
+    static constexpr int64_t long_row_of_chain = 512;  // whose every instruction is a call a row
     // Likewise, where several would repeat an element of each
     static constexpr int64_t long_uniform_row = 512;
     static constexpr int max_buffers = 32;
@@ -75,7 +76,7 @@ private:
     };
 
     void choose_chunk();
-    void choose_plane(int64_t limit);
+    void choose_plane();
     double lines(int operand, int dim, int64_t m, int64_t n) const;
     Footprint footprint_of(int operand) const;
     bool may_be_uniform(int reg) const;

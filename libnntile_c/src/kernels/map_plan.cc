@@ -58,12 +58,12 @@ void MapEngine::choose_chunk() {
     in_rows = last > 0 && !repeats && size_of_row % map_block == 0 && is_of_loops() &&
               (lies || size_of_row <= most_elements);
     const bool by_rows =
-        repeats || (!in_rows && apart && size_of_row >= (single ? long_row : long_uniform_row));
+        repeats || (!in_rows && apart && size_of_row >= (single ? long_row : long_row_of_chain));
     // A single primitive on plain arrays needs no registers and so no chunks.
     const bool whole = plain && (last == 0 || by_rows || (in_rows && lies));
     const int64_t limit = whole ? INT64_MAX : most_elements;
 
-    if (space.dims > 1 && !whole) choose_plane(plane_elements);
+    if (space.dims > 1 && !whole) choose_plane();
     in_rows = in_rows && columns == 0;
     if (columns > 0) return;
     split = space.dims;
@@ -96,7 +96,8 @@ double MapEngine::lines(int operand, int dim, int64_t m, int64_t n) const {
 // Where an operand lies along another dim than the first result does, a chunk along the last dim
 // would take an element of each cache line, and the line again for the next chunk. A chunk of some
 // rows by some columns takes whole lines.
-void MapEngine::choose_plane(int64_t limit) {
+void MapEngine::choose_plane() {
+    constexpr int64_t limit = plane_elements;
     // Elements of the other dim: a line of numbers of 8, 4, 2 or 1 bytes
     constexpr int64_t sides[] = {8, 16, 32, 64};
     constexpr double better = 0.75, row = 0.25;  // that a run of its own costs, in lines
