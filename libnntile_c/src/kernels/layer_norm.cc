@@ -74,15 +74,30 @@ int backward_affine(const Args& args, bool centred) {
     // Panels are read once; rows that lie in place are cheap to come back to, and sums of a piece
     // stay in the cache.
     const int64_t piece = rows.is_packed() ? rows.d : Line::piece;
+    // What a line has read from elsewhere is gone when it reads the next row.
+    const bool stay = !rows.is_packed() && dy.in_place() && x.in_place();
+    const int64_t most = stay ? affine_rows : 1;
+    const void *some_dy[affine_rows], *some_x[affine_rows];
+    double mean[affine_rows], rstd[affine_rows];
     std::vector<double> sums[3];
     for (auto& s : sums) s.resize(static_cast<size_t>(std::min(piece, rows.d)));
     for (int64_t at = 0; at < rows.d; at += piece) {
         const int64_t n = std::min(piece, rows.d - at);
         for (auto& s : sums) std::fill(s.begin(), s.end(), 0);
+        int64_t count = 0;
+        const auto add = [&] {
+            loops.norm_affine(some_dy, some_x, mean, rstd, count, n, sums[0].data(),
+                              sums[1].data());
+            count = 0;
+        };
         rows.each([&] {
-            loops.norm_affine(dy.read(at, n), x.read(at, n), n, centred ? rows.line[2].scalar() : 0,
-                              rows.line[rstd_at].scalar(), sums[0].data(), sums[1].data());
+            some_dy[count] = dy.read(at, n);
+            some_x[count] = x.read(at, n);
+            mean[count] = centred ? rows.line[2].scalar() : 0;
+            rstd[count] = rows.line[rstd_at].scalar();
+            if (++count == most) add();
         });
+        add();
         for (int k = 0; k < outputs; ++k) {
             const Block& out = args.blocks[rstd_at + 1 + k];
             if (!out.data) continue;

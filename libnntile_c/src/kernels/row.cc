@@ -100,8 +100,10 @@ void Line::store_panel() {
 }
 
 double Line::element(int64_t at) const {
+    const std::byte* from = data_ + at * stride_ * bytes_;
+    if (dtype_ == DType::f32) return *reinterpret_cast<const float*>(from);
     double value;
-    loader(dtype_, compute_f64)(data_ + at * stride_ * bytes_, &value, 1, 1);
+    loader(dtype_, compute_f64)(from, &value, 1, 1);
     return value;
 }
 

@@ -11,6 +11,9 @@
 
 namespace nntile::kernels {
 
+// Rows whose terms are added up before they become doubles, which takes most of the time else.
+constexpr int64_t affine_rows = 4;
+
 // On contiguous arrays of f32 or f64; y and dx may be one of the inputs. Sums come back in double.
 struct RowLoops {
     double (*exp_sum)(const void* x, int64_t n, double max, void* y);  // y = exp(x - max) if given
@@ -38,8 +41,9 @@ struct RowLoops {
     // dx = rstd * (g - a - (x - mean) * rstd * b)
     void (*norm_input)(const void* dy, const void* x, const void* w, int64_t n, double mean,
                        double rstd, double a, double b, void* dx);
-    void (*norm_affine)(const void* dy, const void* x, int64_t n, double mean, double rstd,
-                        double* dw, double* db);
+    // dw += dy * (x - mean) * rstd, db += dy, of so many rows, at most affine_rows
+    void (*norm_affine)(const void* const* dy, const void* const* x, const double* mean,
+                        const double* rstd, int64_t rows, int64_t n, double* dw, double* db);
     // gates: i, f, g, o of n each; they become what their functions give. cell = f * before + i *
     // g, y = o * tanh(cell)
     void (*lstm)(void* gates, const void* before, int64_t n, void* cell, void* y);

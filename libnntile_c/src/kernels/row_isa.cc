@@ -188,13 +188,32 @@ struct Row {
                  [=](int64_t i) { dx[i] = rstd * (dy[i] * w[i] - a - (x[i] - mean) * rstd * b); });
         else each(n, [=](int64_t i) { dx[i] = rstd * (dy[i] - a - (x[i] - mean) * rstd * b); });
     }
-    static void norm_affine(const void* grad, const void* from, int64_t n, double m, double r,
-                            double* dw, double* db) {
-        const T *dy = in(grad), *x = in(from), mean = static_cast<T>(m), rstd = static_cast<T>(r);
+    template <int64_t rows>
+    static void affine_of(const void* const* grads, const void* const* froms, const double* means,
+                          const double* rstds, int64_t n, double* dw, double* db) {
+        const T *dy[rows], *x[rows];
+        T mean[rows], rstd[rows];
+        for (int64_t r = 0; r < rows; ++r) {
+            dy[r] = in(grads[r]);
+            x[r] = in(froms[r]);
+            mean[r] = static_cast<T>(means[r]);
+            rstd[r] = static_cast<T>(rstds[r]);
+        }
         each(n, [=](int64_t i) {
-            dw[i] += static_cast<double>(dy[i] * ((x[i] - mean) * rstd));
-            db[i] += static_cast<double>(dy[i]);
+            T slope = 0, level = 0;
+            for (int64_t r = 0; r < rows; ++r) {
+                slope += dy[r][i] * ((x[r][i] - mean[r]) * rstd[r]);
+                level += dy[r][i];
+            }
+            dw[i] += static_cast<double>(slope);
+            db[i] += static_cast<double>(level);
         });
+    }
+    static void norm_affine(const void* const* dy, const void* const* x, const double* mean,
+                            const double* rstd, int64_t rows, int64_t n, double* dw, double* db) {
+        if (rows == affine_rows) return affine_of<affine_rows>(dy, x, mean, rstd, n, dw, db);
+        for (int64_t r = 0; r < rows; ++r)
+            affine_of<1>(dy + r, x + r, mean + r, rstd + r, n, dw, db);
     }
 
     // ---- recurrent cells
