@@ -3,6 +3,8 @@
 // layout and dtype. Where channels lie beside each other see pool_channels.cc.
 #include "kernels/pool.hh"
 
+#include <utility>
+
 #include "kernels/functions.hh"
 #include "kernels/scratch.hh"
 #include "kernels/windows.hh"
@@ -38,10 +40,7 @@ public:
     Dense(const Plane& plane, Compute compute)
         : plane_(plane),
           compute_(compute),
-          in_place_(plane.block->dtype == dtype_of(compute) &&
-                    (plane.sizes[2] == 1 || plane.strides[2] == 1) &&
-                    (plane.sizes[1] == 1 || plane.strides[1] == plane.sizes[2]) &&
-                    (plane.sizes[0] == 1 || plane.strides[0] == plane.sizes[1] * plane.sizes[2])) {}
+          in_place_(plane.block->dtype == dtype_of(compute) && plane.is_dense()) {}
     size_t bytes() const {
         return in_place_ ? 0 : padded(static_cast<size_t>(plane_.numel()) * sizeof(T));
     }
@@ -80,14 +79,43 @@ int each_plane(const Args& args, Run&& run) {
     return 0;
 }
 
+// All images as one with as many planes, if these are equally far from each other.
+Dims planes_in_row(const Args& args) {
+    Dims sizes(args.sizes);
+    for (const Block& b : args.blocks)
+        if (sizes[1] > 1 && b.strides[0] != sizes[1] * b.strides[1]) return sizes;
+    if (sizes[1] > 1) sizes[1] *= std::exchange(sizes[0], 1);
+    return sizes;
+}
+
+// Whether run(args) computes all channels of a window at once: these lie beside each other, or
+// there are enough to be turned for windows of so few elements.
+template <class Run>
+bool by_channels(const Args& args, const Plane& image, std::initializer_list<const Plane*> others,
+                 const Windows& windows, Run&& run) {
+    if (channels_beside(image, args.sizes[1])) return run(args), true;
+    const Dims in_row = planes_in_row(args);
+    const bool all_dense = image.is_dense() && std::all_of(others.begin(), others.end(),
+                                                           [](auto* p) { return p->is_dense(); });
+    if (!all_dense || in_row[1] < few_channels || windows.has_row_of(long_row) ||
+        image.numel() > std::numeric_limits<int32_t>::max())
+        return false;
+    Args all = args;
+    all.sizes = in_row;
+    run(all);
+    return true;
+}
+
 template <class T>
 int max_forward(const Args& args, Compute compute) {
     const size_t rank = (args.sizes.size() - 2) / 2;
     const Plane x(args, args.blocks[0], 2 + rank, rank), y(args, args.blocks[1], 2, rank),
         places(args, args.blocks[2], 2, rank);
     const Windows windows(x, y, args.params, rank);
-    if (channels_beside(x, args.sizes[1]))
-        return max_forward_of_channels(args, compute, x, y, places, windows);
+    if (by_channels(args, x, {&y, &places}, windows, [&](const Args& all) {
+            max_forward_of_channels(all, compute, x, y, places, windows);
+        }))
+        return 0;
     Dense<T> from(x, compute), to(y, compute);
     Dense<int64_t> index(places, compute_i64);
     take_memory(from, to, index);
@@ -155,8 +183,10 @@ int average_forward(const Args& args, Compute compute) {
     const size_t rank = (args.sizes.size() - 2) / 2;
     const Plane x(args, args.blocks[0], 2 + rank, rank), y(args, args.blocks[1], 2, rank);
     const Windows windows(x, y, args.params.subspan(own_params), rank);
-    if (channels_beside(x, args.sizes[1]))
-        return average_of_channels(args, compute, x, y, windows, false);
+    if (by_channels(args, x, {&y}, windows, [&](const Args& all) {
+            average_of_channels(all, compute, x, y, windows, false);
+        }))
+        return 0;
     Dense<T> from(x, compute), to(y, compute);
     take_memory(from, to);
     return each_plane(args, [&](int64_t n, int64_t c) {
@@ -177,8 +207,10 @@ int average_backward(const Args& args, Compute compute) {
     const size_t rank = (args.sizes.size() - 2) / 2;
     const Plane dy(args, args.blocks[0], 2, rank), dx(args, args.blocks[1], 2 + rank, rank);
     const Windows windows(dx, dy, args.params.subspan(own_params), rank);
-    if (channels_beside(dx, args.sizes[1]))
-        return average_of_channels(args, compute, dx, dy, windows, true);
+    if (by_channels(args, dx, {&dy}, windows, [&](const Args& all) {
+            average_of_channels(all, compute, dx, dy, windows, true);
+        }))
+        return 0;
     Dense<T> from(dy, compute), to(dx, compute);
     take_memory(from, to);
     return each_plane(args, [&](int64_t n, int64_t c) {

@@ -27,6 +27,10 @@ struct Plane {
         }
     }
     int64_t numel() const { return sizes[0] * sizes[1] * sizes[2]; }
+    bool is_dense() const {
+        return (sizes[2] == 1 || strides[2] == 1) && (sizes[1] == 1 || strides[1] == sizes[2]) &&
+               (sizes[0] == 1 || strides[0] == sizes[1] * sizes[2]);
+    }
     std::byte* at(int64_t n, int64_t c) const {
         return block->data +
                (n * block->strides[0] + c * block->strides[1]) * size_of(block->dtype);
@@ -70,6 +74,11 @@ public:
         }
     }
     const Span& operator()(int d, int64_t o) const { return spans_[d][static_cast<size_t>(o)]; }
+    bool has_row_of(int64_t count) const {  // at least so many elements along the last dim
+        const auto& spans = spans_[most_rank - 1];
+        return std::any_of(spans.begin(), spans.end(),
+                           [&](const Span& s) { return s.count >= count; });
+    }
 
 private:
     static Span span(int64_t extent, int64_t count, int64_t o, std::span<const Param> params,
@@ -109,6 +118,9 @@ inline bool channels_beside(const Plane& image, int64_t channels) {
     return channels > 1 && step > 0 && image.numel() <= std::numeric_limits<int32_t>::max() &&
            ((image.sizes[2] > 1 && image.strides[2] > step) || (image.sizes[2] == 1 && step == 1));
 }
+
+// A vector of these, so that dense planes are worth turning for windows with short rows.
+inline constexpr int64_t few_channels = 16;
 
 int max_forward_of_channels(const Args& args, Compute compute, const Plane& x, const Plane& y,
                             const Plane& places, const Windows& windows);

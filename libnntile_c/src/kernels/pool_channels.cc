@@ -1,39 +1,53 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Pooling where channels lie beside each other: window by window with all channels of a panel, in
-// vectors, and read where they lie.
+// Pooling window by window with all channels of a panel, in vectors: read where they lie if they
+// lie beside each other, else turned from planes.
 #include <cinttypes>
 #include <utility>
 
 #include "base/error.hh"
 #include "kernels/pool.hh"
 #include "kernels/scratch.hh"
+#include "kernels/transpose.hh"
 #include "kernels/windows.hh"
 
 namespace nntile::kernels::pooling {
 namespace {
 
-// Panels: some channels of an image.
+// Panels: some channels of an image. Of planes that are turned a few, so that these stay in a cache.
 constexpr int64_t most_channels = 64;
+int64_t wide_of(const Args& args, const Plane& image, size_t bytes) {
+    constexpr int64_t room = 1 << 18;
+    const int64_t fit = room / std::max<int64_t>(image.numel() * static_cast<int64_t>(bytes), 1);
+    const int64_t most = channels_beside(image, args.sizes[1])
+                             ? most_channels
+                             : std::clamp(fit / few_channels * few_channels, few_channels,
+                                          most_channels);
+    return std::min(args.sizes[1], most);
+}
 
 // An operand with its channels beside each other: where it lies, if it lies so, else in dense
 // memory.
 template <class T>
 class Panel {
 public:
-    Panel(const Plane& plane, Compute compute, int64_t channels)
+    // Of so many channels.
+    Panel(const Plane& plane, Compute compute, int64_t wide)
         : plane_(plane),
           compute_(compute),
-          wide_(std::min(channels, most_channels)),
-          in_place_(plane.block->dtype == dtype_of(compute) && plane.block->strides[1] == 1) {
+          wide_(wide),
+          turned_(!channels_beside(plane, wide) && plane.is_dense()),
+          converted_(plane.block->dtype != dtype_of(compute)),
+          in_place_(!turned_ && !converted_ && plane.block->strides[1] == 1) {
         const int64_t dense[] = {plane.sizes[1] * plane.sizes[2] * wide_, plane.sizes[2] * wide_,
                                  wide_};
         std::copy_n(in_place_ ? plane.strides : dense, most_rank, steps);
     }
     size_t bytes() const {
-        return in_place_ ? 0 : padded(static_cast<size_t>(plane_.numel() * wide_) * sizeof(T));
+        return in_place_ ? 0 : (1 + (turned_ && converted_)) * padded(numel() * sizeof(T));
     }
     void take(Scratch& scratch) {
-        if (!in_place_) memory_ = scratch.take<T>(static_cast<size_t>(plane_.numel() * wide_));
+        if (!in_place_) memory_ = scratch.take<T>(numel());
+        if (turned_ && converted_) planes_ = scratch.take<T>(numel());
     }
     void move_to(int64_t n, int64_t c) {
         from_ = plane_.at(n, c);
@@ -41,12 +55,30 @@ public:
     }
     void read(int64_t count) {
         if (in_place_) return;
+        if (turned_ && !converted_)
+            return transpose_of(sizeof(T))(from_, plane_.block->strides[1], data, wide_,
+                                           plane_.numel(), count);
         const Convert load = loader(plane_.block->dtype, compute_);
+        if (turned_) {
+            for (int64_t c = 0; c < count; ++c)
+                load(plane(c), planes_ + c * plane_.numel(), 1, plane_.numel());
+            return transpose_of(sizeof(T))(planes_, plane_.numel(), data, wide_, plane_.numel(),
+                                           count);
+        }
         each([&](std::byte* at, T* to) { load(at, to, plane_.block->strides[1], count); });
     }
     void write(int64_t count) {
         if (in_place_) return;
+        if (turned_ && !converted_)
+            return transpose_of(sizeof(T))(data, wide_, from_, plane_.block->strides[1], count,
+                                           plane_.numel());
         const Convert store = storer(compute_, plane_.block->dtype);
+        if (turned_) {
+            transpose_of(sizeof(T))(data, wide_, planes_, plane_.numel(), count, plane_.numel());
+            for (int64_t c = 0; c < count; ++c)
+                store(planes_ + c * plane_.numel(), plane(c), 1, plane_.numel());
+            return;
+        }
         each([&](std::byte* at, T* from) { store(from, at, plane_.block->strides[1], count); });
     }
     void clear(int64_t count) {
@@ -66,6 +98,10 @@ public:
     int64_t steps[most_rank];  // of pixels, in elements
 
 private:
+    size_t numel() const { return static_cast<size_t>(plane_.numel() * wide_); }
+    std::byte* plane(int64_t c) const {
+        return from_ + c * plane_.block->strides[1] * size_of(plane_.block->dtype);
+    }
     template <class Use>  // use(pixel of the block, pixel of the panel)
     void each(Use&& use) const {
         const int64_t bytes = size_of(plane_.block->dtype);
@@ -81,21 +117,21 @@ private:
     const Plane plane_;
     const Compute compute_;
     const int64_t wide_;
-    const bool in_place_;
+    const bool turned_, converted_, in_place_;
     std::byte* from_ = nullptr;
-    T* memory_ = nullptr;
+    T *memory_ = nullptr, *planes_ = nullptr;
 };
 
 // run(channels) with all panels there, for each image and so many of its channels.
 template <class Run, class... Panels>
-int each_panel(const Args& args, const Run& run, Panels&... panels) {
+int each_panel(const Args& args, int64_t wide, const Run& run, Panels&... panels) {
     thread_local Scratch scratch;
     scratch.begin((panels.bytes() + ...));
     (panels.take(scratch), ...);
     for (int64_t n = 0; n < args.sizes[0]; ++n)
-        for (int64_t c = 0; c < args.sizes[1]; c += most_channels) {
+        for (int64_t c = 0; c < args.sizes[1]; c += wide) {
             (panels.move_to(n, c), ...);
-            if (int status = run(std::min(most_channels, args.sizes[1] - c))) return status;
+            if (int status = run(std::min(wide, args.sizes[1] - c))) return status;
         }
     return 0;
 }
@@ -128,8 +164,9 @@ std::pair<Window, int64_t> window_at(const Plane& x, const int64_t* steps, const
 template <class T>
 int max_forward_in(const Args& args, Compute compute, const Plane& x, const Plane& y,
                    const Plane& places, const Windows& windows) {
-    Panel<T> from(x, compute, args.sizes[1]), to(y, compute, args.sizes[1]);
-    Panel<int64_t> index(places, compute_i64, args.sizes[1]);
+    const int64_t wide = wide_of(args, x, sizeof(T));
+    Panel<T> from(x, compute, wide), to(y, compute, wide);
+    Panel<int64_t> index(places, compute_i64, wide);
     const auto max = window_tables().table[compute].max;
     const auto run = [&](int64_t count) {
         from.read(count);
@@ -141,14 +178,15 @@ int max_forward_in(const Args& args, Compute compute, const Plane& x, const Plan
         index.write(count);
         return 0;
     };
-    return each_panel(args, run, from, to, index);
+    return each_panel(args, wide, run, from, to, index);
 }
 
 template <class T>
 int max_backward_in(const Args& args, Compute compute, const Plane& dy, const Plane& places,
                     const Plane& dx) {
-    Panel<T> from(dy, compute, args.sizes[1]), to(dx, compute, args.sizes[1]);
-    Panel<int64_t> index(places, compute_i64, args.sizes[1]);
+    const int64_t wide = wide_of(args, dx, sizeof(T));
+    Panel<T> from(dy, compute, wide), to(dx, compute, wide);
+    Panel<int64_t> index(places, compute_i64, wide);
     std::vector<int64_t> offsets;  // of the pixels of dx
     each_pixel(dx, [&](const int64_t* at) { offsets.push_back(to.offset(at)); });
     const auto add_at = window_tables().table[compute].add_at;
@@ -167,13 +205,14 @@ int max_backward_in(const Args& args, Compute compute, const Plane& dy, const Pl
         to.write(count);
         return 0;
     };
-    return each_panel(args, run, from, index, to);
+    return each_panel(args, wide, run, from, index, to);
 }
 
 template <class T>
 int average_in(const Args& args, Compute compute, const Plane& x, const Plane& y,
                const Windows& windows, bool backward) {
-    Panel<T> image(x, compute, args.sizes[1]), means(y, compute, args.sizes[1]);
+    const int64_t wide = wide_of(args, x, sizeof(T));
+    Panel<T> image(x, compute, wide), means(y, compute, wide);
     const WindowLoops& loops = window_tables().table[compute];
     const auto run = [&](int64_t count) {
         if (backward) {
@@ -192,7 +231,7 @@ int average_in(const Args& args, Compute compute, const Plane& x, const Plane& y
         (backward ? image : means).write(count);
         return 0;
     };
-    return each_panel(args, run, image, means);
+    return each_panel(args, wide, run, image, means);
 }
 
 }  // namespace
