@@ -7,6 +7,10 @@
 
 namespace nntile::kernels {
 
+// Elements of a row that are added up before they become doubles, which takes most of the time
+// else.
+constexpr int64_t terms = 4;
+
 struct PanelLoops {
     void (*max)(const void* x, int64_t n, void* max);  // max = the larger one; nan wins
     // sum += exp(x - max), and picked = x - max where `own` is the class
@@ -21,11 +25,15 @@ struct PanelLoops {
                                    const void* all, const void* share, double weight,
                                    const int32_t* own, int32_t of_class, const void* target,
                                    void* dx);
-    // Of softmax: y = exp(x - max), if there is a y, and sum += that
-    void (*exp_shift)(const void* x, int64_t n, const void* max, void* y, double* sum);
+    // Of softmax: y = exp(x - max), if there is a y, and sum += that; of some elements of each row,
+    // at most `terms`, so far apart
+    void (*exp_shift)(const void* x, int64_t x_step, int64_t some, int64_t n, const void* max,
+                      void* y, int64_t y_step, double* sum);
     void (*scale)(int64_t n, const void* factor, void* y);
     void (*shift)(const void* x, int64_t n, const void* max, const void* log_sum, void* y);
-    void (*dot)(const void* a, const void* b, int64_t n, double* sum);  // b: 1 if null
+    // Likewise; b: 1 if null
+    void (*dot)(const void* a, int64_t a_step, const void* b, int64_t b_step, int64_t some,
+                int64_t n, double* sum);
     void (*softmax_backward)(const void* dy, const void* y, int64_t n, const void* dot, void* dx);
     void (*log_softmax_backward)(const void* dy, const void* y, int64_t n, const void* sum,
                                  void* dx);

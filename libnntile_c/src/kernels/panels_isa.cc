@@ -51,19 +51,33 @@ struct Panel {
     }
 
     // ---- softmax
-    static void exp_shift(const void* from, int64_t n, const void* highest, void* to, double* sum) {
-        const T *x = in(from), *max = in(highest);
-        T* y = static_cast<T*>(to);
-        if (y) {
+    // sum[j] += the sum of term(i, j), for i < some <= terms
+    template <class Term>
+    static void add_up(int64_t some, int64_t n, double* sum, Term&& term) {
+        if (some == terms) {
 #pragma GCC ivdep
             for (int64_t j = 0; j < n; ++j) {
-                y[j] = exp_of(x[j] - max[j]);
-                sum[j] += static_cast<double>(y[j]);
+                T all = 0;
+                for (int64_t i = 0; i < terms; ++i) all += term(i, j);
+                sum[j] += static_cast<double>(all);
             }
             return;
         }
+        for (int64_t i = 0; i < some; ++i)
 #pragma GCC ivdep
-        for (int64_t j = 0; j < n; ++j) sum[j] += static_cast<double>(exp_of(x[j] - max[j]));
+            for (int64_t j = 0; j < n; ++j) sum[j] += static_cast<double>(term(i, j));
+    }
+    static void exp_shift(const void* from, int64_t x_step, int64_t some, int64_t n,
+                          const void* highest, void* to, int64_t y_step, double* sum) {
+        const T *x = in(from), *max = in(highest);
+        T* y = static_cast<T*>(to);
+        if (y)
+            add_up(some, n, sum, [=](int64_t i, int64_t j) {
+                return y[i * y_step + j] = exp_of(x[i * x_step + j] - max[j]);
+            });
+        else
+            add_up(some, n, sum,
+                   [=](int64_t i, int64_t j) { return exp_of(x[i * x_step + j] - max[j]); });
     }
     static void scale(int64_t n, const void* by, void* to) {
         const T* factor = in(by);
@@ -77,14 +91,13 @@ struct Panel {
 #pragma GCC ivdep
         for (int64_t j = 0; j < n; ++j) y[j] = (x[j] - max[j]) - log_sum[j];
     }
-    static void dot(const void* left, const void* right, int64_t n, double* sum) {
+    static void dot(const void* left, int64_t a_step, const void* right, int64_t b_step,
+                    int64_t some, int64_t n, double* sum) {
         const T *a = in(left), *b = in(right);
         if (b)
-#pragma GCC ivdep
-            for (int64_t j = 0; j < n; ++j) sum[j] += static_cast<double>(a[j] * b[j]);
-        else
-#pragma GCC ivdep
-            for (int64_t j = 0; j < n; ++j) sum[j] += static_cast<double>(a[j]);
+            add_up(some, n, sum,
+                   [=](int64_t i, int64_t j) { return a[i * a_step + j] * b[i * b_step + j]; });
+        else add_up(some, n, sum, [=](int64_t i, int64_t j) { return a[i * a_step + j]; });
     }
     static void softmax_backward(const void* grad, const void* value, int64_t n, const void* of,
                                  void* to) {

@@ -78,7 +78,12 @@ public:
             }
         } while (walk.next());
     }
+    template <class Body>  // body(first, count) for all elements of a row
+    void some(Body&& body) const {
+        for (int64_t i = 0; i < d; i += terms) body(i, std::min(terms, d - i));
+    }
     T* at(size_t k, int64_t element) const { return at_[k] + element * step_[k]; }
+    int64_t step(size_t k) const { return step_[k]; }
 
 private:
     static constexpr Compute compute = sizeof(T) == 4 ? compute_f32 : compute_f64;
@@ -114,8 +119,10 @@ bool forward_of_columns(const Args& args, bool log) {
         alignas(64) double sum[All::most] = {};
         std::fill_n(max, all.n, -std::numeric_limits<T>::infinity());
         for (int64_t i = 0; i < all.d; ++i) loops.max(all.at(0, i), all.n, max);
-        for (int64_t i = 0; i < all.d; ++i)
-            loops.exp_shift(all.at(0, i), all.n, max, log ? nullptr : all.at(1, i), sum);
+        all.some([&](int64_t i, int64_t some) {
+            loops.exp_shift(all.at(0, i), all.step(0), some, all.n, max,
+                            log ? nullptr : all.at(1, i), all.step(1), sum);
+        });
         if (log) loops.log(all.n, sum);
         for (int64_t j = 0; j < all.n; ++j) by[j] = static_cast<T>(log ? sum[j] : 1 / sum[j]);
         for (int64_t i = 0; i < all.d; ++i)
@@ -135,8 +142,10 @@ bool backward_of_columns(const Args& args, bool log) {
     all.each([&] {
         alignas(64) T of[All::most];
         alignas(64) double sum[All::most] = {};
-        for (int64_t i = 0; i < all.d; ++i)
-            loops.dot(all.at(0, i), log ? nullptr : all.at(1, i), all.n, sum);
+        all.some([&](int64_t i, int64_t some) {
+            loops.dot(all.at(0, i), all.step(0), log ? nullptr : all.at(1, i), all.step(1), some,
+                      all.n, sum);
+        });
         for (int64_t j = 0; j < all.n; ++j) of[j] = static_cast<T>(sum[j]);
         const auto run = log ? loops.log_softmax_backward : loops.softmax_backward;
         for (int64_t i = 0; i < all.d; ++i)
