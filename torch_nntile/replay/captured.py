@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from torch_nntile.errors import InvalidArgumentError, InvalidStateError, NotFoundError
 from torch_nntile.notices import warn
@@ -40,7 +41,9 @@ class _Entry:
     saved: Callable[[], Callable[[], None]]
     guard: Guard
     on_host: list[tuple[Tensor, Any]]
-    leaves: list[tuple[Tensor, int, bool, bool]]  # address, requires_grad, has a gradient
+    # Leaves that wrap a tensor: address, requires_grad, has a gradient. At the others the replay
+    # itself looks: it raises NotFoundError.
+    wrapped: list[tuple[Tensor, int, bool, bool]]
     spec: pytree.TreeSpec  # of the result
 
     def holds(self) -> bool:
@@ -51,7 +54,7 @@ class _Entry:
                 leaf.data_ptr() == address
                 and leaf.requires_grad is requires_grad
                 and (leaf.grad is None) is not has_gradient
-                for leaf, address, requires_grad, has_gradient in self.leaves
+                for leaf, address, requires_grad, has_gradient in self.wrapped
             )
         )
 
@@ -107,10 +110,14 @@ class Captured:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if recording_now():
             return self._function(*args, **kwargs)
-        leaves, spec = pytree.tree_flatten((args, kwargs))
+        leaves: list[Any] = []
+        spec = None
+        form = _flatten(args, leaves), _flatten(kwargs, leaves)
+        if _UNKNOWN in form:
+            leaves, spec = pytree.tree_flatten((args, kwargs))
         leaves = [_on_device(leaf) for leaf in leaves]
         tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
-        key = (spec, tuple(map(_key_of, leaves)), _global_state())
+        key = (spec or form, tuple(map(_key_of, leaves)), _global_state())
         entries = self._entries.get(key)
         if entries:
             self._entries.move_to_end(key)
@@ -123,7 +130,7 @@ class Captured:
                     if self._kept:
                         self._kept.pop(key, None)
                     return result
-        return self._record(key, leaves, spec, tensors)
+        return self._record(key, leaves, spec or pytree.tree_structure((args, kwargs)), tensors)
 
     def _replay(self, entry: _Entry, tensors: list[Tensor]) -> Any:
         restore = entry.saved()
@@ -250,19 +257,43 @@ class Captured:
             saved=watch.numbers.saved,
             guard=guard,
             on_host=watch.host_guard(),
-            leaves=[
+            wrapped=[
                 (leaf, leaf.data_ptr(), leaf.requires_grad, had_gradient)
                 for leaf, had_gradient in leaves
+                if is_traceable_wrapper_subclass(leaf)
             ],
             spec=spec,
         )
+        recording.require([own for own in leaves if not is_traceable_wrapper_subclass(own[0])])
         entries.insert(0, entry)
         del entries[MOST_ENTRIES:]
         self._entries.move_to_end(key)
 
 
+_LEAVES = frozenset({Tensor, nn.Parameter, int, float, bool, str, type(None)})
+_UNKNOWN = object()
+
+
+def _flatten(tree: Any, leaves: list[Any]) -> Any:
+    """What is left of a tree when its leaves are taken: the order of pytree.tree_flatten, in a
+    quarter of its time. _UNKNOWN: it has other things than most arguments have."""
+    kind = type(tree)
+    if kind in _LEAVES:
+        leaves.append(tree)
+        return None
+    if kind is dict:
+        parts = [_flatten(value, leaves) for value in tree.values()]
+        form: tuple[Any, ...] = (dict, *tree, *parts)
+    elif kind is tuple or kind is list:
+        parts = [_flatten(value, leaves) for value in tree]
+        form = (kind, *parts)
+    else:
+        return _UNKNOWN
+    return _UNKNOWN if _UNKNOWN in parts else form
+
+
 def _on_device(leaf: Any) -> Any:
-    return leaf.to("nntile") if isinstance(leaf, Tensor) and leaf.device.type == "cpu" else leaf
+    return leaf.to("nntile") if isinstance(leaf, Tensor) and leaf.is_cpu else leaf
 
 
 def _key_of(leaf: Any) -> Any:

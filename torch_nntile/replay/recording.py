@@ -327,13 +327,19 @@ class Recording:
         """Run it on other arguments, with other numbers.
 
         Raises:
-            LookupError: arguments have other shapes or share storages in another way, or data that
-                was recorded is gone. Nothing has changed.
+            LookupError: arguments have other shapes or share storages in another way, data that was
+                recorded is gone, or leaves are not as `require` has found them. Nothing has changed.
         """
         results = replay_first([self], arguments, live)
         if results is None:
             raise NotFoundError("replay: other arguments, or data that was recorded is gone")
         return results[1]
+
+    def require(self, leaves: Sequence[tuple[Tensor, bool]]) -> None:
+        """A replay needs these leaves as they are: where they lie, what requires a gradient, and, as
+        the second says, what has one. None of them wraps a tensor."""
+        state = [int(flag) for leaf, had in leaves for flag in (leaf.requires_grad, had)]
+        torch.ops.nntile._require.default(self.handle, [leaf for leaf, _ in leaves], state)
 
     def _gradient(self, gradient: _Gradient, arguments: Sequence[Tensor]) -> Tensor:
         """The part of this process of a gradient that wraps it."""

@@ -3,6 +3,7 @@
 // a capture here, since in Python each costs 2 us. An op is how Python hands over tensors.
 #include <torch/library.h>
 
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <mutex>
@@ -70,6 +71,16 @@ struct Recorded {
         at::DimVector strides;
         bool reads;  // more is added to it
     };
+    struct Required {
+        Tensor leaf;
+        int64_t address;
+        bool requires_grad, has_gradient;
+        bool holds() const {
+            return reinterpret_cast<int64_t>(leaf.const_data_ptr()) == address &&
+                   leaf.requires_grad() == requires_grad &&
+                   leaf.grad().defined() == has_gradient;
+        }
+    };
 
     nntile_capture* capture;
     int64_t drawn;  // numbers of the generator
@@ -82,12 +93,13 @@ struct Recorded {
     std::vector<Result> results;
     std::vector<Gradient> gradients;
     std::vector<Leaf> dropped;  // whose gradients go
+    std::vector<Required> required;  // as they were: then it stands for a call
 };
 
 struct All {
     std::mutex mutex;
     int64_t last = 0;
-    std::unordered_map<int64_t, std::shared_ptr<const Recorded>> recorded;
+    std::unordered_map<int64_t, std::shared_ptr<Recorded>> recorded;
 };
 All& all() {
     static auto* a = new All;
@@ -160,6 +172,16 @@ int64_t keep(Ints spec, at::TensorList arguments, at::TensorList results, at::Te
     return a.last;
 }
 
+// state: for each leaf whether it requires a gradient, and has one
+void require(int64_t number, at::TensorList leaves, Ints state) {
+    std::lock_guard lock(all().mutex);
+    auto& required = all().recorded.at(number)->required;
+    required.clear();
+    for (size_t k = 0; k < leaves.size(); ++k)
+        required.push_back({leaves[k], reinterpret_cast<int64_t>(leaves[k].const_data_ptr()),
+                            state[2 * k] != 0, state[2 * k + 1] != 0});
+}
+
 void forget(int64_t number) {
     std::shared_ptr<const Recorded> ended;  // its tensors end behind the lock
     std::lock_guard lock(all().mutex);
@@ -181,7 +203,8 @@ bool fits(const Recorded& r, at::TensorList arguments) {
         if (!ours(arguments[k]) || !r.arguments[k].is(arguments[k])) return false;
     for (const auto& [k, first] : r.aliases)
         if (buffer_of(arguments[k]) != buffer_of(arguments[first])) return false;
-    return true;
+    return std::all_of(r.required.begin(), r.required.end(),
+                       [](const Recorded::Required& leaf) { return leaf.holds(); });
 }
 
 // False if data that was recorded is gone, or a gradient; nothing has changed then.
@@ -261,6 +284,7 @@ TORCH_LIBRARY_FRAGMENT(nntile, m) {
         "_recording(int[] spec, Tensor[] arguments, Tensor[] results, Tensor[] leaves, "
         "Tensor[] gradients, Tensor[] dropped) -> int",
         &keep);
+    m.def("_require(int recording, Tensor[] leaves, int[] state) -> ()", &require);
     m.def("_forget(int recording) -> ()", &forget);
     m.def(
         "_replay(int[] recordings, Tensor[] arguments, Tensor[] others, int[] numbers, "
