@@ -104,6 +104,20 @@ def test_a_retile_of_stored_data_is_no_task_of_an_op() -> None:
     assert not any(" node " in line for line in copies)
 
 
+def test_only_what_blas_cannot_read_is_copied() -> None:
+    """A linear layer on three dims expands its weight: a copy would have one for each image."""
+    x, w = torch.randn(64, 8, 4), torch.randn(16, 64)
+    rows = x.to("nntile").permute(2, 1, 0)  # batch innermost: no matrix that BLAS reads
+    weight = w.to("nntile")
+    wait()
+    y = nn.functional.linear(rows, weight)
+    wait()
+    copies = [line for line in explain("tiles").splitlines() if ": copy (" in line]
+    assert len(copies) == 1
+    assert f"bytes {2 * 4 * x.numel()}" in copies[0]
+    torch.testing.assert_close(y.cpu(), x.permute(2, 1, 0) @ w.T)
+
+
 def test_names_spread_by_ops() -> None:
     batch, hidden = fresh("batch"), fresh("hidden")
     x, w = torch.randn(6, 4).to("nntile"), torch.randn(8, 4).to("nntile")
