@@ -13,15 +13,16 @@
 namespace nntile::kernels::pooling {
 namespace {
 
-// Panels: some channels of an image. Of planes that are turned a few, so that these stay in a cache.
+// Panels: some channels of an image. Of planes that are turned a few, so that these stay in a
+// cache.
 constexpr int64_t most_channels = 64;
 int64_t wide_of(const Args& args, const Plane& image, size_t bytes) {
     constexpr int64_t room = 1 << 18;
     const int64_t fit = room / std::max<int64_t>(image.numel() * static_cast<int64_t>(bytes), 1);
-    const int64_t most = channels_beside(image, args.sizes[1])
-                             ? most_channels
-                             : std::clamp(fit / few_channels * few_channels, few_channels,
-                                          most_channels);
+    const int64_t most =
+        channels_beside(image, args.sizes[1])
+            ? most_channels
+            : std::clamp(fit / few_channels * few_channels, few_channels, most_channels);
     return std::min(args.sizes[1], most);
 }
 

@@ -138,8 +138,8 @@ void Lowering::add_tasks_of(uint32_t number, const graph::Node& node, const Oper
     NodeTiles blocks = bind_operands(view, place);
     add_lanes(view, blocks);
     std::optional<std::vector<Task>> tasks = lower_node(view, blocks, out_.tiles.tiles);
-    // One after the other: a copy of an expanded operand, as of a layer's weight for each image, may
-    // be much larger than what it is a view of.
+    // One after the other: a copy of an expanded operand, as of a layer's weight for each image,
+    // may be much larger than what it is a view of.
     for (size_t k = 0; !tasks && k < view.own_in; ++k) {
         bind_operand(view, k, true, blocks);
         tasks = lower_node(view, blocks, out_.tiles.tiles);

@@ -77,8 +77,7 @@ struct Recorded {
         bool requires_grad, has_gradient;
         bool holds() const {
             return reinterpret_cast<int64_t>(leaf.const_data_ptr()) == address &&
-                   leaf.requires_grad() == requires_grad &&
-                   leaf.grad().defined() == has_gradient;
+                   leaf.requires_grad() == requires_grad && leaf.grad().defined() == has_gradient;
         }
     };
 
@@ -92,7 +91,7 @@ struct Recorded {
     std::vector<Storage> storages;
     std::vector<Result> results;
     std::vector<Gradient> gradients;
-    std::vector<Leaf> dropped;  // whose gradients go
+    std::vector<Leaf> dropped;       // whose gradients go
     std::vector<Required> required;  // as they were: then it stands for a call
 };
 
