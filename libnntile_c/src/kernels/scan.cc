@@ -93,7 +93,7 @@ int scan_of(const Args& args) {
         T totals[group];
         std::fill_n(totals, n, first);
         if (rows.along(strides, n)) {  // pieces of a few rows: sums that do not wait for each other
-            constexpr int64_t few = 8;
+            constexpr int64_t few = 4;
             T pieces[few][group];
             for (int64_t r = 0; r < n; r += few) {
                 const int64_t count = std::min(few, n - r);
