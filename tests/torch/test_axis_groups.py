@@ -104,18 +104,19 @@ def test_a_retile_of_stored_data_is_no_task_of_an_op() -> None:
     assert not any(" node " in line for line in copies)
 
 
-def test_only_what_blas_cannot_read_is_copied() -> None:
-    """A linear layer on three dims expands its weight: a copy would have one for each image."""
+@pytest.mark.parametrize("left", [False, True])
+def test_only_what_blas_cannot_read_is_copied(left: bool) -> None:
+    """A weight is expanded over a batch: a copy would have one for each image."""
     x, w = torch.randn(64, 8, 4), torch.randn(16, 64)
-    rows = x.to("nntile").permute(2, 1, 0)  # batch innermost: no matrix that BLAS reads
-    weight = w.to("nntile")
+    order = (2, 0, 1) if left else (2, 1, 0)  # batch innermost: no matrix that BLAS reads
+    data, weight = x.to("nntile").permute(order), w.to("nntile")
     wait()
-    y = nn.functional.linear(rows, weight)
+    y = weight @ data if left else nn.functional.linear(data, weight)
     wait()
     copies = [line for line in explain("tiles").splitlines() if ": copy (" in line]
     assert len(copies) == 1
     assert f"bytes {2 * 4 * x.numel()}" in copies[0]
-    torch.testing.assert_close(y.cpu(), x.permute(2, 1, 0) @ w.T)
+    torch.testing.assert_close(y.cpu(), w @ x.permute(order) if left else x.permute(order) @ w.T)
 
 
 def test_names_spread_by_ops() -> None:

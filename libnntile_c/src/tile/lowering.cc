@@ -137,13 +137,17 @@ void Lowering::add_tasks_of(uint32_t number, const graph::Node& node, const Oper
     const NodeView view(graph_, tiling_, number, node);
     NodeTiles blocks = bind_operands(view, place);
     add_lanes(view, blocks);
-    std::optional<std::vector<Task>> tasks = lower_node(view, blocks, out_.tiles.tiles);
-    // One after the other: a copy of an expanded operand, as of a layer's weight for each image,
-    // may be much larger than what it is a view of.
-    for (size_t k = 0; !tasks && k < view.own_in; ++k) {
+    uint32_t misfit = none;
+    std::optional<std::vector<Task>> tasks = lower_node(view, blocks, out_.tiles.tiles, misfit);
+    // Only what has to be: a copy of an expanded operand, as of a layer's weight for each image, may
+    // be much larger than what it is a view of.
+    const auto make_dense = [&](size_t k) {
         bind_operand(view, k, true, blocks);
-        tasks = lower_node(view, blocks, out_.tiles.tiles);
-    }
+        tasks = lower_node(view, blocks, out_.tiles.tiles, misfit);
+    };
+    for (size_t times = 0; !tasks && misfit != none && times < view.own_in; ++times)
+        make_dense(misfit);
+    for (size_t k = 0; !tasks && k < view.own_in; ++k) make_dense(k);
     check(tasks.has_value(), Status::internal, node.row->name,
           ": dense operands do not fit the kernel");
     std::move(tasks->begin(), tasks->end(), std::back_inserter(out_.tiles.tasks));
@@ -160,7 +164,8 @@ bool Lowering::fits_place(uint32_t number, const graph::Node& node, const Operan
         view.cuts[view.n_in] != tiling_.values[node.outputs[0]].cuts)  // the place's
         return false;
     const NodeTiles blocks = bind_operands(view, &place);  // may make tiles: before their list
-    return lower_node(view, blocks, out_.tiles.tiles).has_value();
+    uint32_t misfit;
+    return lower_node(view, blocks, out_.tiles.tiles, misfit).has_value();
 }
 
 Lowered Lowering::run() {

@@ -138,6 +138,7 @@ public:
     }
 
     std::vector<Task> tasks;
+    uint32_t misfit = none;  // the operand because of which there are none, if that is known
 
 private:
     // Of the partial results of one output tile: the first one; it adds to an earlier one; the
@@ -278,7 +279,7 @@ private:
         if (view_.is_host())
             make_host_call(task, graph_, node_, view_.space, view_.iteration, segments,
                            part.accumulate);
-        else if (!fit_kernel(task, *node_.row, view_.space.relation, view_.iteration)) {
+        else if (!fit_kernel(task, *node_.row, view_.space.relation, view_.iteration, misfit)) {
             // Perhaps it is the program's operands, or its index, that are no matrices.
             if (!view_.epilogue || !part.ends ||
                 !add(segments, {part.first, part.accumulate, false}, outs))
@@ -360,9 +361,11 @@ private:
 }  // namespace
 
 std::optional<std::vector<Task>> lower_node(const NodeView& view, const NodeTiles& blocks,
-                                            std::span<const Tile> tiles) {
+                                            std::span<const Tile> tiles, uint32_t& misfit) {
     NodeTasks made(view, blocks, tiles);
-    if (!made.run()) return std::nullopt;
+    const bool fits = made.run();
+    misfit = made.misfit;
+    if (!fits) return std::nullopt;
     return std::move(made.tasks);
 }
 

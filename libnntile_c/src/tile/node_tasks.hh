@@ -79,8 +79,9 @@ struct NodeTiles {
     bool placed = false;  // the one output is a part of tiles that others write too
 };
 
-// `tiles` are all that exist. nullopt: the kernel can not do with the strides of some operand.
+// `tiles` are all that exist. nullopt: the kernel can not do with the strides of an operand, of
+// which one is in `misfit`, if that is known.
 std::optional<std::vector<Task>> lower_node(const NodeView& view, const NodeTiles& blocks,
-                                            std::span<const Tile> tiles);
+                                            std::span<const Tile> tiles, uint32_t& misfit);
 
 }  // namespace nntile::tile

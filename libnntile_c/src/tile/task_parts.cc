@@ -115,7 +115,8 @@ SmallVector<size_t, 8> coalesce_task(Task& task, const Flags& may_merge, const F
 }
 
 bool fit_kernel(Task& task, const schema::OpRow& row, const schema::Relation& relation,
-                const Grid& iteration) {
+                const Grid& iteration, uint32_t& misfit) {
+    misfit = none;
     const size_t rank = iteration.dims.size();
     const auto& labels = relation.labels;
     auto label = [&](size_t i) { return iteration.dims[i].dim; };
@@ -140,8 +141,9 @@ bool fit_kernel(Task& task, const schema::OpRow& row, const schema::Relation& re
     const size_t n = left.size();
     const int64_t M = task.sizes[n - 3], N = task.sizes[n - 2], K = task.sizes[n - 1];
     const Dims &a = task.operands[0].strides, &b = task.operands[1].strides;
-    return kernels::gemm_layout_ok(M, K, a[n - 3], a[n - 1]) &&
-           kernels::gemm_layout_ok(K, N, b[n - 1], b[n - 2]);
+    if (!kernels::gemm_layout_ok(M, K, a[n - 3], a[n - 1])) misfit = 0;
+    else if (!kernels::gemm_layout_ok(K, N, b[n - 1], b[n - 2])) misfit = 1;
+    return misfit == none;
 }
 
 }  // namespace nntile::tile

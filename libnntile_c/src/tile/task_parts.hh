@@ -24,9 +24,10 @@ void make_host_call(Task& task, const graph::Graph& graph, const graph::Node& no
                     bool accumulate);
 
 // The kernel wants exactly one dim for each of the last kernel_dims labels and for whole labels;
-// the others may be merged with each other. False: some operand has to be made dense first.
+// the others may be merged with each other. False: an operand has to be made dense first, this one
+// if it is known which, else `misfit` is none.
 bool fit_kernel(Task& task, const schema::OpRow& row, const schema::Relation& relation,
-                const Grid& iteration);
+                const Grid& iteration, uint32_t& misfit);
 
 // Merges neighbouring dims of a task where every operand allows it, and drops dims of size 1.
 // may_merge[i]: dim i may join dim i + 1; keep[i]: dim i stays alone, even if its size is 1. Gives
