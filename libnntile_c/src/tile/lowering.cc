@@ -139,8 +139,8 @@ void Lowering::add_tasks_of(uint32_t number, const graph::Node& node, const Oper
     add_lanes(view, blocks);
     uint32_t misfit = none;
     std::optional<std::vector<Task>> tasks = lower_node(view, blocks, out_.tiles.tiles, misfit);
-    // Only what has to be: a copy of an expanded operand, as of a layer's weight for each image, may
-    // be much larger than what it is a view of.
+    // Only what has to be: a copy of an expanded operand, as of a layer's weight for each image,
+    // may be much larger than what it is a view of.
     const auto make_dense = [&](size_t k) {
         bind_operand(view, k, true, blocks);
         tasks = lower_node(view, blocks, out_.tiles.tiles, misfit);
