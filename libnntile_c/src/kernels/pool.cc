@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Pooling, plane by plane: a plane is read into dense memory of the compute type, whatever its
-// layout and dtype. Where channels lie beside each other see pool_channels.cc.
+// layout and dtype. Where channels lie beside each other, or can be turned so, see
+// pool_channels.cc.
 #include "kernels/pool.hh"
 
 #include <utility>
@@ -88,21 +89,23 @@ Dims planes_in_row(const Args& args) {
     return sizes;
 }
 
-// Whether run(args) computes all channels of a window at once: these lie beside each other, or
-// there are enough to be turned for windows of so few elements.
+// Whether run(args, turned) computes many channels of a window at once: these lie beside each
+// other, or are turned so, from dense planes that are not too large and fill half a vector, for
+// windows whose rows are shorter than one.
 template <class Run>
 bool by_channels(const Args& args, const Plane& image, std::initializer_list<const Plane*> others,
                  const Windows& windows, Run&& run) {
-    if (channels_beside(image, args.sizes[1])) return run(args), true;
+    constexpr int64_t most_memory = 4 << 20;
+    if (channels_beside(image, args.sizes[1])) return run(args, false), true;
     const Dims in_row = planes_in_row(args);
     const bool all_dense = image.is_dense() && std::all_of(others.begin(), others.end(),
                                                            [](auto* p) { return p->is_dense(); });
-    if (!all_dense || in_row[1] < few_channels || windows.has_row_of(long_row) ||
-        image.numel() > std::numeric_limits<int32_t>::max())
+    if (!all_dense || in_row[1] < turned_channels / 2 || windows.has_row_of(long_row) ||
+        image.numel() * turned_channels * size_of(compute_of(image.block->dtype)) > most_memory)
         return false;
     Args all = args;
     all.sizes = in_row;
-    run(all);
+    run(all, true);
     return true;
 }
 
@@ -112,8 +115,8 @@ int max_forward(const Args& args, Compute compute) {
     const Plane x(args, args.blocks[0], 2 + rank, rank), y(args, args.blocks[1], 2, rank),
         places(args, args.blocks[2], 2, rank);
     const Windows windows(x, y, args.params, rank);
-    if (by_channels(args, x, {&y, &places}, windows, [&](const Args& all) {
-            max_forward_of_channels(all, compute, x, y, places, windows);
+    if (by_channels(args, x, {&y, &places}, windows, [&](const Args& all, bool turned) {
+            max_forward_of_channels(all, compute, x, y, places, windows, turned);
         }))
         return 0;
     Dense<T> from(x, compute), to(y, compute);
@@ -183,8 +186,8 @@ int average_forward(const Args& args, Compute compute) {
     const size_t rank = (args.sizes.size() - 2) / 2;
     const Plane x(args, args.blocks[0], 2 + rank, rank), y(args, args.blocks[1], 2, rank);
     const Windows windows(x, y, args.params.subspan(own_params), rank);
-    if (by_channels(args, x, {&y}, windows, [&](const Args& all) {
-            average_of_channels(all, compute, x, y, windows, false);
+    if (by_channels(args, x, {&y}, windows, [&](const Args& all, bool turned) {
+            average_of_channels(all, compute, x, y, windows, turned, false);
         }))
         return 0;
     Dense<T> from(x, compute), to(y, compute);
@@ -207,8 +210,8 @@ int average_backward(const Args& args, Compute compute) {
     const size_t rank = (args.sizes.size() - 2) / 2;
     const Plane dy(args, args.blocks[0], 2, rank), dx(args, args.blocks[1], 2 + rank, rank);
     const Windows windows(dx, dy, args.params.subspan(own_params), rank);
-    if (by_channels(args, dx, {&dy}, windows, [&](const Args& all) {
-            average_of_channels(all, compute, dx, dy, windows, true);
+    if (by_channels(args, dx, {&dy}, windows, [&](const Args& all, bool turned) {
+            average_of_channels(all, compute, dx, dy, windows, turned, true);
         }))
         return 0;
     Dense<T> from(dy, compute), to(dx, compute);

@@ -119,15 +119,16 @@ inline bool channels_beside(const Plane& image, int64_t channels) {
            ((image.sizes[2] > 1 && image.strides[2] > step) || (image.sizes[2] == 1 && step == 1));
 }
 
-// A vector of these, so that dense planes are worth turning for windows with short rows.
-inline constexpr int64_t few_channels = 16;
+// Channels of dense planes are turned by so many, a vector, or a multiple of that.
+inline constexpr int64_t turned_channels = 16;
 
+// turned: all planes are dense, and their channels lie anywhere.
 int max_forward_of_channels(const Args& args, Compute compute, const Plane& x, const Plane& y,
-                            const Plane& places, const Windows& windows);
+                            const Plane& places, const Windows& windows, bool turned);
 int max_backward_of_channels(const Args& args, Compute compute, const Plane& dy,
                              const Plane& places, const Plane& dx);
 int average_of_channels(const Args& args, Compute compute, const Plane& x, const Plane& y,
-                        const Windows& windows, bool backward);
+                        const Windows& windows, bool turned, bool backward);
 int refuse_place(const Args& args, int64_t place, int64_t pixels);
 
 }  // namespace nntile::kernels::pooling

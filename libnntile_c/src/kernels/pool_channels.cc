@@ -13,17 +13,15 @@
 namespace nntile::kernels::pooling {
 namespace {
 
-// Panels: some channels of an image. Of planes that are turned a few, so that these stay in a
-// cache.
+// Panels: some channels of an image. Of planes that are turned as many as stay in a cache, in whole
+// vectors, the last of which may have channels that nobody reads.
 constexpr int64_t most_channels = 64;
-int64_t wide_of(const Args& args, const Plane& image, size_t bytes) {
-    constexpr int64_t room = 1 << 18;
-    const int64_t fit = room / std::max<int64_t>(image.numel() * static_cast<int64_t>(bytes), 1);
-    const int64_t most =
-        channels_beside(image, args.sizes[1])
-            ? most_channels
-            : std::clamp(fit / few_channels * few_channels, few_channels, most_channels);
-    return std::min(args.sizes[1], most);
+int64_t wide_of(const Args& args, const Plane& image, size_t bytes, bool turned) {
+    if (!turned) return std::min(args.sizes[1], most_channels);
+    constexpr int64_t room = 1 << 18, step = turned_channels;
+    const int64_t fit = room / std::max<int64_t>(image.numel() * static_cast<int64_t>(bytes), 1),
+                  all = (args.sizes[1] + step - 1) / step * step;
+    return std::min(all, std::clamp(fit / step * step, step, most_channels));
 }
 
 // An operand with its channels beside each other: where it lies, if it lies so, else in dense
@@ -32,11 +30,11 @@ template <class T>
 class Panel {
 public:
     // Of so many channels.
-    Panel(const Plane& plane, Compute compute, int64_t wide)
+    Panel(const Plane& plane, Compute compute, int64_t wide, bool turned)
         : plane_(plane),
           compute_(compute),
           wide_(wide),
-          turned_(!channels_beside(plane, wide) && plane.is_dense()),
+          turned_(turned),
           converted_(plane.block->dtype != dtype_of(compute)),
           in_place_(!turned_ && !converted_ && plane.block->strides[1] == 1) {
         const int64_t dense[] = {plane.sizes[1] * plane.sizes[2] * wide_, plane.sizes[2] * wide_,
@@ -164,16 +162,16 @@ std::pair<Window, int64_t> window_at(const Plane& x, const int64_t* steps, const
 }
 template <class T>
 int max_forward_in(const Args& args, Compute compute, const Plane& x, const Plane& y,
-                   const Plane& places, const Windows& windows) {
-    const int64_t wide = wide_of(args, x, sizeof(T));
-    Panel<T> from(x, compute, wide), to(y, compute, wide);
-    Panel<int64_t> index(places, compute_i64, wide);
+                   const Plane& places, const Windows& windows, bool turned) {
+    const int64_t wide = wide_of(args, x, sizeof(T), turned);
+    Panel<T> from(x, compute, wide, turned), to(y, compute, wide, turned);
+    Panel<int64_t> index(places, compute_i64, wide, turned);
     const auto max = window_tables().table[compute].max;
     const auto run = [&](int64_t count) {
         from.read(count);
         each_pixel(y, [&](const int64_t* at) {
             const auto [window, first] = window_at(x, from.steps, windows, at);
-            max(from.data + first, window, count, to.pixel(at), index.pixel(at));
+            max(from.data + first, window, turned ? wide : count, to.pixel(at), index.pixel(at));
         });
         to.write(count);
         index.write(count);
@@ -185,9 +183,9 @@ int max_forward_in(const Args& args, Compute compute, const Plane& x, const Plan
 template <class T>
 int max_backward_in(const Args& args, Compute compute, const Plane& dy, const Plane& places,
                     const Plane& dx) {
-    const int64_t wide = wide_of(args, dx, sizeof(T));
-    Panel<T> from(dy, compute, wide), to(dx, compute, wide);
-    Panel<int64_t> index(places, compute_i64, wide);
+    const int64_t wide = wide_of(args, dx, sizeof(T), false);
+    Panel<T> from(dy, compute, wide, false), to(dx, compute, wide, false);
+    Panel<int64_t> index(places, compute_i64, wide, false);
     std::vector<int64_t> offsets;  // of the pixels of dx
     each_pixel(dx, [&](const int64_t* at) { offsets.push_back(to.offset(at)); });
     const auto add_at = window_tables().table[compute].add_at;
@@ -211,16 +209,17 @@ int max_backward_in(const Args& args, Compute compute, const Plane& dy, const Pl
 
 template <class T>
 int average_in(const Args& args, Compute compute, const Plane& x, const Plane& y,
-               const Windows& windows, bool backward) {
-    const int64_t wide = wide_of(args, x, sizeof(T));
-    Panel<T> image(x, compute, wide), means(y, compute, wide);
+               const Windows& windows, bool turned, bool backward) {
+    const int64_t wide = wide_of(args, x, sizeof(T), turned);
+    Panel<T> image(x, compute, wide, turned), means(y, compute, wide, turned);
     const WindowLoops& loops = window_tables().table[compute];
-    const auto run = [&](int64_t count) {
+    const auto run = [&](int64_t channels) {
+        const int64_t count = turned ? wide : channels;
         if (backward) {
-            means.read(count);
+            means.read(channels);
             image.clear(count);
         } else {
-            image.read(count);
+            image.read(channels);
         }
         each_pixel(y, [&](const int64_t* at) {
             const auto [window, first] = window_at(x, image.steps, windows, at);
@@ -229,7 +228,7 @@ int average_in(const Args& args, Compute compute, const Plane& x, const Plane& y
             if (backward) loops.spread(means.pixel(at), window, count, divisor, image.data + first);
             else loops.average(image.data + first, window, count, divisor, means.pixel(at));
         });
-        (backward ? image : means).write(count);
+        (backward ? image : means).write(channels);
         return 0;
     };
     return each_panel(args, wide, run, image, means);
@@ -238,9 +237,9 @@ int average_in(const Args& args, Compute compute, const Plane& x, const Plane& y
 }  // namespace
 
 int max_forward_of_channels(const Args& args, Compute compute, const Plane& x, const Plane& y,
-                            const Plane& places, const Windows& windows) {
-    return compute == compute_f64 ? max_forward_in<double>(args, compute, x, y, places, windows)
-                                  : max_forward_in<float>(args, compute, x, y, places, windows);
+                            const Plane& places, const Windows& windows, bool turned) {
+    const auto run = compute == compute_f64 ? max_forward_in<double> : max_forward_in<float>;
+    return run(args, compute, x, y, places, windows, turned);
 }
 int max_backward_of_channels(const Args& args, Compute compute, const Plane& dy,
                              const Plane& places, const Plane& dx) {
@@ -248,9 +247,9 @@ int max_backward_of_channels(const Args& args, Compute compute, const Plane& dy,
                                   : max_backward_in<float>(args, compute, dy, places, dx);
 }
 int average_of_channels(const Args& args, Compute compute, const Plane& x, const Plane& y,
-                        const Windows& windows, bool backward) {
-    return compute == compute_f64 ? average_in<double>(args, compute, x, y, windows, backward)
-                                  : average_in<float>(args, compute, x, y, windows, backward);
+                        const Windows& windows, bool turned, bool backward) {
+    const auto run = compute == compute_f64 ? average_in<double> : average_in<float>;
+    return run(args, compute, x, y, windows, turned, backward);
 }
 int refuse_place(const Args& args, int64_t place, int64_t pixels) {
     return fail_task(args, static_cast<int>(Status::index_error),
