@@ -7,9 +7,9 @@
 
 namespace nntile::kernels {
 
-// Elements of a row that are added up before they become doubles, which takes most of the time
-// else.
-constexpr int64_t terms = 4;
+// Elements of a row that are added up before the sum becomes a double: to convert each takes most
+// of the time.
+constexpr int64_t panel_terms = 4;
 
 struct PanelLoops {
     void (*max)(const void* x, int64_t n, void* max);  // max = the larger one; nan wins
@@ -26,7 +26,7 @@ struct PanelLoops {
                                    const int32_t* own, int32_t of_class, const void* target,
                                    void* dx);
     // Of softmax: y = exp(x - max), if there is a y, and sum += that; of some elements of each row,
-    // at most `terms`, so far apart
+    // at most `panel_terms`, so far apart
     void (*exp_shift)(const void* x, int64_t x_step, int64_t some, int64_t n, const void* max,
                       void* y, int64_t y_step, double* sum);
     void (*scale)(int64_t n, const void* factor, void* y);

@@ -51,14 +51,14 @@ struct Panel {
     }
 
     // ---- softmax
-    // sum[j] += the sum of term(i, j), for i < some <= terms
+    // sum[j] += the sum of term(i, j), for i < some <= panel_terms
     template <class Term>
     static void add_up(int64_t some, int64_t n, double* sum, Term&& term) {
-        if (some == terms) {
+        if (some == panel_terms) {
 #pragma GCC ivdep
             for (int64_t j = 0; j < n; ++j) {
                 T all = 0;
-                for (int64_t i = 0; i < terms; ++i) all += term(i, j);
+                for (int64_t i = 0; i < panel_terms; ++i) all += term(i, j);
                 sum[j] += static_cast<double>(all);
             }
             return;

@@ -11,7 +11,8 @@
 
 namespace nntile::kernels {
 
-// Rows whose terms are added up before they become doubles, which takes most of the time else.
+// Rows whose terms are added up before the sum becomes a double: to convert each takes most of the
+// time.
 constexpr int64_t affine_rows = 4;
 
 // On contiguous arrays of f32 or f64; y and dx may be one of the inputs. Sums come back in double.

@@ -80,7 +80,7 @@ public:
     }
     template <class Body>  // body(first, count) for all elements of a row
     void some(Body&& body) const {
-        for (int64_t i = 0; i < d; i += terms) body(i, std::min(terms, d - i));
+        for (int64_t i = 0; i < d; i += panel_terms) body(i, std::min(panel_terms, d - i));
     }
     T* at(size_t k, int64_t element) const { return at_[k] + element * step_[k]; }
     int64_t step(size_t k) const { return step_[k]; }
