@@ -179,7 +179,7 @@ record::Executor::Result PlanExecutor::run(const graph::Graph& graph, const Hash
     std::vector<runtime::HostCall> host;
     for (const record::HostCall& call : calls) host.push_back({call.host.name, call.function});
     entry.plan->launch(
-        {inputs, outputs, graph.scalars, std::move(host), graph.where, graph.callers, awaited});
+        {inputs, outputs, graph.scalars, std::move(host), graph.places, graph.callers, awaited});
     calls.clear();
     // An input that an op related to a named axis keeps the name: a gradient that meets its
     // parameter.
@@ -206,7 +206,7 @@ public:
         : executor_(executor),
           plan_(compiled.plan),
           outputs_(compiled.outputs),
-          places_(compiled.graph.where.size()),
+          places_(compiled.graph.places.size()),
           copies_(static_cast<int64_t>(compiled.copies)) {
         for (uint32_t v : compiled.inputs) inputs_.push_back(compiled.graph.value(v).source);
     }
@@ -333,8 +333,8 @@ namespace {
 
 // Where the last call stands that says so.
 Place place_of_last(const graph::Graph& graph) {
-    for (size_t k = graph.where.size(); k-- > 0;)
-        if (graph.where[k]) return graph.where[k];
+    for (size_t k = graph.places.size(); k-- > 0;)
+        if (graph.places[k]) return graph.places[k];
     return 0;
 }
 

@@ -213,7 +213,7 @@ void errors() {
     b.task({x}, t, 0, false, 0, refuse_row);
     b.task({x}, y, 1);
     b.graph.op_names[0] = "nll_loss";
-    b.graph.where[0] = place_of("model.py:14");
+    b.graph.places[0] = place_of("model.py:14");
     auto plan = b.plan();
     StorageRef in = filled(4, 10), out = launch(*plan, {in}, 1, 4)[0];
     CHECK_THROWS(runtime::wait(), Status::index_error,

@@ -116,7 +116,7 @@ struct Builder {
             t.params.push_back({false, {.i = p}, 0});
         t.node = static_cast<uint32_t>(graph.tasks.size());
         graph.op_names.push_back(row.name);
-        graph.where.push_back(0);
+        graph.places.push_back(0);
         graph.tasks.push_back(std::move(t));
         return graph.tasks.back();
     }

@@ -31,7 +31,7 @@ Operand operand(uint32_t tile, Access access, DType dtype, int64_t offset, Dims 
 TileGraph example() {
     TileGraph g;
     g.op_names = {"matmul", "aten::foo"};
-    g.where = {place_of("model.py:14"), 0};
+    g.places = {place_of("model.py:14"), 0};
     g.tiles = {{0, 0, 401408, TileRole::input, none},
                {1, 0, 802816, TileRole::input, none},
                {none, 0, 65536, TileRole::temporary, none},

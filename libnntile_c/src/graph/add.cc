@@ -48,7 +48,7 @@ void Graph::clear() {
         keep(scalars, next.scalars);
         keep(inputs, next.inputs);
         keep(outputs, next.outputs);
-        keep(where, next.where);
+        keep(places, next.places);
     }
     *this = std::move(next);
 }
@@ -255,10 +255,10 @@ void Graph::add_epilogue(Code code, std::span<const Type> out) {
 }
 
 void Graph::append(Node node, std::span<const Type> out) {
-    node.where = static_cast<uint32_t>(where.size());
-    where.push_back(place);
+    node.recorded = static_cast<uint32_t>(places.size());
+    places.push_back(place);
     if (caller) {
-        callers.resize(where.size());
+        callers.resize(places.size());
         callers.back() = caller;
     }
     nodes.push_back(std::move(node));

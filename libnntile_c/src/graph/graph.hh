@@ -45,7 +45,7 @@ struct Node {
     const OpRow* row;
     DType compute;              // dtype of variable T
     int32_t host_call = -1;     // rule host: index of the run's host call
-    uint32_t where = no_value;  // index into Graph::where: the node that was recorded
+    uint32_t recorded = no_value;  // the recorded node, index into Graph::places
     SmallVector<uint32_t, 5> inputs, outputs;
     std::vector<Attr> attrs;
     // Several map nodes in one; see program.hh
@@ -155,9 +155,9 @@ public:
     std::vector<Input> inputs;
     std::vector<Output> outputs;
     std::vector<AxisMark> marks;  // by value and dim
-    std::vector<Place> where;     // of the nodes as they were recorded
+    std::vector<Place> places;    // of the nodes as they were recorded
     Place place = 0;              // of what is added without one
-    std::vector<Mark> callers;    // as `where`, by a profiler; shorter where the rest have none
+    std::vector<Mark> callers;    // as `places`, by a profiler; shorter where the rest have none
     Mark caller = 0;              // of what is added
     std::vector<Host> hosts;      // by Node::host_call
 

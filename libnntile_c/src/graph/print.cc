@@ -115,7 +115,7 @@ private:
     Line line_of(const Node& node) {
         Line line;
         for (uint32_t v : node.outputs) line.left += (line.left.empty() ? "" : ", ") + typed(v);
-        if (node.where != no_value) line.comment = text_of_place(g_.where[node.where]);
+        if (node.recorded != no_value) line.comment = text_of_place(g_.places[node.recorded]);
         if (node.host_call >= 0) {
             const Host& host = g_.hosts[node.host_call];
             line.right =

@@ -63,7 +63,7 @@ void append_program(Node& node, Code code) {
 
 Node prologue_of(const Node& node) {
     const Part part = parts_of(node).before;
-    Node made{&program_row(), DType::none, -1, node.where, {}, {}, {}};
+    Node made{&program_row(), DType::none, -1, node.recorded, {}, {}, {}};
     made.outputs.append(part.outputs.begin(), part.outputs.end());
     append_program(made, {node.program,
                           {part.inputs.begin(), part.inputs.end()},

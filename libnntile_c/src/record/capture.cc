@@ -190,7 +190,7 @@ void Recorder::replay(Capture& capture, const Replay& given) {
             r.is_offset ? given.generator.offset + r.value : given.generator.seed;
     if (graph.is_idle()) return;
     compute_before_overwriting(graph);
-    graph.callers.assign(current_mark ? graph.where.size() : 0, current_mark);
+    graph.callers.assign(current_mark ? graph.places.size() : 0, current_mark);
     std::vector<HostCall> calls = capture.calls;
     bool lowered = false;
     Executor::Result result = executor_->run(graph, capture.hash, calls, cuts_, lowered, false);

@@ -20,9 +20,9 @@ Place place_of_largest(const graph::Graph& graph) {
         int64_t bytes = 0;
         for (uint32_t v : node.outputs)
             bytes += product(graph.value(v).sizes) * size_of(graph.value(v).dtype);
-        if (bytes < most || node.where == no_value || !graph.where[node.where]) continue;
+        if (bytes < most || node.recorded == no_value || !graph.places[node.recorded]) continue;
         most = bytes;
-        place = graph.where[node.where];
+        place = graph.places[node.recorded];
     }
     return place;
 }

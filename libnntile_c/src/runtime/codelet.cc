@@ -103,8 +103,8 @@ std::string message(const Run& run, uint32_t index, const char* text) {
     const size_t name = std::strspn(text, "abcdefghijklmnopqrstuvwxyz_");
     if (name > 0 && text[name] == ':' && text[name + 1] == ' ') text += name + 2;
     out += text_of(": ", *text ? text : "the kernel failed");
-    const std::string where = text_of_place(run.place_of(task));
-    return where.empty() ? out : out + " [" + where + "]";
+    const std::string place = text_of_place(run.place_of(task));
+    return place.empty() ? out : out + " [" + place + "]";
 }
 
 // Whether something that the task reads was never computed. Its kernel must not see that: indices
@@ -167,7 +167,7 @@ void tell(TraceFunction trace, const RunTask& task, int worker, int64_t begin) {
     const TaskKind& kind = *plan.kind;
     trace({kind.op.c_str(), worker, task.run->mark_of(plan), begin, trace_clock(),
            kind.kernel ? kind.kernel->name : "host", task.run->place_of(plan), task.run->number,
-           plan.where == tile::none ? -1 : static_cast<int64_t>(plan.where), task.index, kind.bytes,
+           plan.recorded == tile::none ? -1 : static_cast<int64_t>(plan.recorded), task.index, kind.bytes,
            kind.flops});
 }
 

@@ -183,13 +183,13 @@ TileRef owner_of(const Tile* tile, const SmallLaunch& launch) {
 
 Place CompiledPlan::place_of(const PlanTask& task, std::span<const Place> of_run) const {
     const std::span<const Place> all = of_run.empty() ? std::span<const Place>(places) : of_run;
-    return task.where < all.size() ? all[task.where] : 0;
+    return task.recorded < all.size() ? all[task.recorded] : 0;
 }
 
 Place Run::place_of(const PlanTask& task) const { return plan->place_of(task, places); }
 
 Mark Run::mark_of(const PlanTask& task) const {
-    return task.where < marks.size() ? marks[task.where] : 0;
+    return task.recorded < marks.size() ? marks[task.recorded] : 0;
 }
 
 void CompiledPlan::launch(Launch launch) {

@@ -243,7 +243,7 @@ private:
         p.kind = plan_.kinds.of(task, known ? graph_.op_names[task.node] : "", plan_.slots_read);
         p.index_offset = task.index_offset;
         p.host_call = task.host_call;
-        p.where = known ? recorded(task.node) : none;
+        p.recorded = known ? recorded(task.node) : none;
         add_entries(task);
         for (size_t s = p.first_slot; s < plan_.slots_read.size(); ++s)
             plan_.scalars = std::max<size_t>(plan_.scalars, plan_.slots_read[s] + 1);
@@ -259,11 +259,11 @@ private:
     }
 
     uint32_t recorded(uint32_t node) {
-        const uint32_t where = graph_.recorded.empty() ? node : graph_.recorded[node];
-        if (where == none || node >= graph_.where.size()) return none;
-        if (where >= plan_.places.size()) plan_.places.resize(where + 1);
-        plan_.places[where] = graph_.where[node];
-        return where;
+        const uint32_t index = graph_.recorded.empty() ? node : graph_.recorded[node];
+        if (index == none || node >= graph_.places.size()) return none;
+        if (index >= plan_.places.size()) plan_.places.resize(index + 1);
+        plan_.places[index] = graph_.places[node];
+        return index;
     }
 
     // The handles of a task: a memory that several operands lie in appears once, with all their

@@ -178,7 +178,7 @@ void Stager::tell(const Tile& tile, const char* what, int64_t begin) {
         const PlanTask& plan = task.run->plan->tasks[task.index];
         place = task.run->place_of(plan);
         run = task.run->number;
-        node = plan.where == tile::none ? -1 : static_cast<int64_t>(plan.where);
+        node = plan.recorded == tile::none ? -1 : static_cast<int64_t>(plan.recorded);
     }
     const auto which = static_cast<int64_t>(reinterpret_cast<uintptr_t>(&tile));
     trace({op.c_str(), -1, 0, begin, trace_clock(), "disk", place, run, node, which,

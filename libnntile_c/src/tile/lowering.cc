@@ -170,14 +170,14 @@ bool Lowering::fits_place(uint32_t number, const graph::Node& node, const Operan
 
 Lowered Lowering::run() {
     out_.tiles.op_names.reserve(graph_.nodes.size());
-    out_.tiles.where.reserve(graph_.nodes.size());
+    out_.tiles.places.reserve(graph_.nodes.size());
     out_.tiles.recorded.reserve(graph_.nodes.size());
     out_.tiles.tasks.reserve(graph_.nodes.size());  // where nothing is cut
     out_.tiles.tiles.reserve(graph_.values.size());
     for (const graph::Node& node : graph_.nodes) {
         out_.tiles.op_names.push_back(graph::name_of(graph_, node));
-        out_.tiles.where.push_back(node.where == no_value ? 0 : graph_.where[node.where]);
-        out_.tiles.recorded.push_back(node.where);
+        out_.tiles.places.push_back(node.recorded == no_value ? 0 : graph_.places[node.recorded]);
+        out_.tiles.recorded.push_back(node.recorded);
     }
     for (const graph::Output& o : graph_.outputs)
         if (std::find(out_.outputs.begin(), out_.outputs.end(), o.value) == out_.outputs.end())

@@ -117,7 +117,7 @@ bool Lowering::join_copy(const Task& copy) {
     const Operand &x = copy.operands[0], &y = copy.operands[1], &with = last.operands.back();
     const size_t parts = last.operands.size() - 1, rank = copy.sizes.size();
     const auto line = [&](uint32_t node) {
-        return node == none ? Place{} : out_.tiles.where[node];
+        return node == none ? Place{} : out_.tiles.places[node];
     };
     if (parts == most || rank == 0 || rank != last.sizes.size() ||
         !(line(node_) == line(last.node)))

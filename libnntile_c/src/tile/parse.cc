@@ -51,7 +51,7 @@ private:
     void node() {
         s_.expect(":");
         g_.op_names.push_back(s_.word_or_string());
-        g_.where.push_back(place_of(s_.comment()));
+        g_.places.push_back(place_of(s_.comment()));
     }
 
     std::string tile_name(Tile& tile) {

@@ -76,7 +76,7 @@ std::string print(const TileGraph& graph) {
     std::string out = "tiles {\n";
     for (size_t k = 0; k < graph.op_names.size(); ++k) {
         out += text_of("  n", k, " : ", word_or_quoted(graph.op_names[k]));
-        const std::string place = k < graph.where.size() ? text_of_place(graph.where[k]) : "";
+        const std::string place = k < graph.places.size() ? text_of_place(graph.places[k]) : "";
         out += (place.empty() ? "" : "  # " + place) + "\n";
     }
     for (size_t k = 0; k < graph.tiles.size(); ++k) {

@@ -75,7 +75,7 @@ struct TileGraph {
     std::vector<Tile> tiles;
     std::vector<Task> tasks;
     std::vector<std::string> op_names;  // by graph node: "gelu", for messages and traces
-    std::vector<Place> where;           // by graph node: user's line
+    std::vector<Place> places;          // by graph node: user's line
     std::vector<uint32_t> recorded;     // by graph node: the one that was recorded; empty: itself
 
     // By tile: the first tile of its chain of `reuses`; tiles of one chain live in the same memory.

@@ -61,7 +61,7 @@ public:
     }
 
     void fuse(Rewriter& rewriter) const {
-        Node fused{&program_row(), DType::none, -1, where(), {}, {}, {}};
+        Node fused{&program_row(), DType::none, -1, recorded(), {}, {}, {}};
         auto program = std::make_shared<kernels::Program>();
         std::map<uint32_t, uint8_t> registers;
         uint8_t used = 0;
@@ -93,9 +93,9 @@ public:
 
 private:
     // Of the call with the most work, of equal ones the first: a profile counts the time there.
-    uint32_t where() const {
+    uint32_t recorded() const {
         const auto work = [this](uint32_t n) { return flops_of(g_.nodes[n]); };
-        return g_.nodes[*std::ranges::max_element(group_, {}, work)].where;
+        return g_.nodes[*std::ranges::max_element(group_, {}, work)].recorded;
     }
     const Dims& sizes_of(uint32_t node) const { return g_.value(g_.nodes[node].outputs[0]).sizes; }
 

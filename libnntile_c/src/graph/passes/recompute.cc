@@ -159,7 +159,7 @@ private:
             if ((in = kept_until(in, place)) == no_value) return false;
         const auto made = static_cast<uint32_t>(g_.values.size());
         g_.values.push_back({g_.value(v).dtype, ValueKind::result, 0, n, g_.value(v).sizes});
-        Node node{&program_row(), g_.value(v).dtype, -1, g_.nodes[n].where, {}, {}, {}};
+        Node node{&program_row(), g_.value(v).dtype, -1, g_.nodes[n].recorded, {}, {}, {}};
         node.outputs.push_back(made);
         append_program(node, std::move(*code));
         rewriter.insert(place, std::move(node));
