@@ -12,7 +12,8 @@ namespace nntile::graph {
 namespace {
 
 std::string place_of_node(const Graph& graph, const Node& node) {
-    const std::string line = node.recorded == no_value ? "" : text_of_place(graph.places[node.recorded]);
+    const std::string line =
+        node.recorded == no_value ? "" : text_of_place(graph.places[node.recorded]);
     return line.empty() ? line : " (" + line + ")";
 }
 

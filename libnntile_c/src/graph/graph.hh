@@ -43,8 +43,8 @@ struct Input {
 
 struct Node {
     const OpRow* row;
-    DType compute;              // dtype of variable T
-    int32_t host_call = -1;     // rule host: index of the run's host call
+    DType compute;                 // dtype of variable T
+    int32_t host_call = -1;        // rule host: index of the run's host call
     uint32_t recorded = no_value;  // the recorded node, index into Graph::places
     SmallVector<uint32_t, 5> inputs, outputs;
     std::vector<Attr> attrs;

@@ -167,8 +167,8 @@ void tell(TraceFunction trace, const RunTask& task, int worker, int64_t begin) {
     const TaskKind& kind = *plan.kind;
     trace({kind.op.c_str(), worker, task.run->mark_of(plan), begin, trace_clock(),
            kind.kernel ? kind.kernel->name : "host", task.run->place_of(plan), task.run->number,
-           plan.recorded == tile::none ? -1 : static_cast<int64_t>(plan.recorded), task.index, kind.bytes,
-           kind.flops});
+           plan.recorded == tile::none ? -1 : static_cast<int64_t>(plan.recorded), task.index,
+           kind.bytes, kind.flops});
 }
 
 Blocks blocks_of(const Run& run, uint32_t index) {

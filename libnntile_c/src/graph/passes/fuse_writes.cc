@@ -22,7 +22,7 @@ bool fits(Graph& g, Readers& readers, const Group& group) {
 
 void fuse(Graph& g, Readers&, const Group& group, Rewriter& rewriter) {
     const Node &maker = g.nodes[group[0]], &write = g.nodes[group[1]];
-    Node fused{write.row,   write.compute,     -1,
+    Node fused{write.row,      write.compute,     -1,
                maker.recorded, {write.inputs[0]}, {write.outputs[0], maker.outputs[0]},
                write.attrs};
     fused.attrs[schema::attr_index(*write.row, "strides")].ints = part_of(g, group)->strides;
