@@ -84,16 +84,13 @@ std::vector<Operands> calls(const Shape& s, Order x, Order y, DType dtype = DTyp
     const auto written = [&](Order order) {
         return order == Order::repeated ? Order::usual : order;
     };
+    const Order w = x == Order::last ? x : Order::usual;
     return {
         {"convolution",
-         {make('x', x), make('w', Order::usual), make('b', Order::usual), make('y', written(y))},
+         {make('x', x), make('w', w), make('b', Order::usual), make('y', written(y))},
          window},
-        {"convolution_backward_input",
-         {make('y', y), make('w', Order::usual), make('x', written(x))},
-         window},
-        {"convolution_backward_weight",
-         {make('y', y), make('x', x), make('w', Order::usual)},
-         summed}};
+        {"convolution_backward_input", {make('y', y), make('w', w), make('x', written(x))}, window},
+        {"convolution_backward_weight", {make('y', y), make('x', x), make('w', w)}, summed}};
 }
 
 std::string code_of(const Shape& s, Operands& o) {
@@ -176,6 +173,26 @@ void test_code() {
         }
 }
 
+// The weight as it lies, in a product with patches, where pixels are few.
+void test_products() {
+    const auto check = [](const Shape& s, std::array<bool, 3> products) {
+        for (Order order : {Order::usual, Order::last}) {
+            auto all = calls(s, order, order);
+            for (size_t k = 0; k < all.size(); ++k)
+                if ((code_of(s, all[k]) == "product") != products[k])
+                    report(__FILE__, __LINE__, text_of(all[k].kernel, " of ", s.text()));
+        }
+    };
+    Shape s = image(16, 64, 2, 3);
+    check(s, {true, true, true});
+    s.n = 3;  // pixels are more than an eighth, a sixth, a half of the channels
+    check(s, {false, false, true});
+    s.n = 9;
+    check(s, {false, false, false});
+    check(image(64, 64, 1, 3), {false, false, false});  // eight taps meet padding only
+    check(image(64, 64, 2, 3, 1, 1, 4), {false, false, false});
+}
+
 // Each product of the convolution: index of y, of x and of w in the task's dims.
 template <class Visit>
 void each_product(const Shape& s, Visit&& visit) {
@@ -228,11 +245,17 @@ void check_numbers(const Shape& s, Order x_order, Order y_order, DType dtype) {
                 product *= o.tensors[k].get(names[k] == 'y' ? y : names[k] == 'x' ? x : w);
             want.set(to, want.get(to) + product);
         });
-        CHECK(run(o.kernel, s.sizes(), pointers, o.params) == 0);
-        CHECK_VALUES(
-            text_of(o.kernel, " of ", s.text(), ", orders ", int(x_order), " ", int(y_order)),
-            result, 32 * epsilon(dtype), 1000 * epsilon(DType::f32),
-            [&](const Index& at) { return want.get(at); });
+        const auto check = [&](double times) {
+            CHECK(run(o.kernel, s.sizes(), pointers, o.params) == 0);
+            CHECK_VALUES(
+                text_of(o.kernel, " of ", s.text(), ", orders ", int(x_order), " ", int(y_order)),
+                result, 32 * epsilon(dtype), 1000 * epsilon(DType::f32),
+                [&](const Index& at) { return times * want.get(at); });
+        };
+        check(1);
+        if (made != 'w' || dtype != DType::f32) continue;
+        o.params[0].i = 1;  // is added to what is there
+        check(2);
     }
 }
 
@@ -250,6 +273,14 @@ void test_numbers() {
         {1, 8, 8, {1, 1}, {3, 3}, 1, 1, 1, 8},
         {2, 5, 4, {9}, {3}, 2, 2, 3},
         {1, 3, 4, {3, 4, 5}, {2, 3, 2}, 1, 1},
+        // products, of some kinds or of all
+        {2, 5, 70, {2, 2}, {3, 3}, 1, 1},
+        {3, 6, 64, {5, 4}, {1, 1}, 2},
+        {2, 24, 64, {2, 2}, {1, 1}},
+        {1, 5, 48, {4, 3}, {2, 2}, 1, 1, 2},
+        {2, 1, 96, {6}, {3}, 2, 1},
+        {1, 3, 64, {2, 2, 2}, {2, 1, 2}, 1, 0},
+        {1, 9, 5, {8, 8}, {1, 1}},
     };
     for (const Shape& s : shapes)
         for (DType dtype : {DType::f32, DType::bf16, DType::f16})
@@ -268,6 +299,7 @@ void test_numbers() {
 int main() {
     if (!kernels::has_convolution()) return 0;
     test_code();
+    test_products();
     test_numbers();
     return result();
 }

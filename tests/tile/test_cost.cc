@@ -88,6 +88,9 @@ void tasks() {
 
     const kernels::KernelRow convolution = kernel("convolution");
     task.kernel = &convolution;
+    task.sizes = {2, 12, 3, 1, 1, 4, 4};  // 12 channels of one pixel of 2 images
+    CHECK(of(task) == cost.flops(1000, 60, DType::f32));
+    task.sizes[0] = 3;
     CHECK(of(task) == cost.reorders(1000, 60, DType::f32));
     CHECK(cost.reorders(1000, 60, DType::f32) > cost.flops(1000, 60, DType::f32));
 

@@ -3,7 +3,6 @@
 // Primitives are made once for each thread and geometry; images lie inside as the library has fast
 // code for, and its memory is kept between calls.
 #include "kernels/functions.hh"
-#include "kernels/gemm.hh"
 #include "kernels/space.hh"
 
 #ifdef NNTILE_HAVE_ONEDNN
@@ -73,20 +72,8 @@ const Prepared& prepared(const Args& args, Kind kind) {
     return *slot;
 }
 
-// The taps that are left out are no part of the primitive's result.
-int clear(const Args& args, const Block& weight) {
-    Args one = args;
-    const Param zero{.i = 0};
-    SmallVector<int64_t, 16> sizes(args.sizes.begin(), args.sizes.end());
-    for (size_t d = 0; d < sizes.size(); ++d)
-        if (weight.strides[d] == 0) sizes[d] = 1;
-    one.sizes = sizes;
-    one.blocks = {&weight, 1};
-    one.params = {&zero, 1};
-    return fill(one);
-}
-
 int run(const Args& args, Kind kind) {
+    if (is_product(args, kind)) return run_product(args, kind);
     thread_local Scratch scratch;
     dnnl::stream& stream = dnn_stream();
     const OneDnnThread one_thread;
@@ -123,7 +110,7 @@ int run(const Args& args, Kind kind) {
                       memory(p.scratchpad, dnn_engine(), scratch.take(p.scratchpad.get_size())));
     p.primitive.execute(stream, arguments);
     const Way& last = p.ways[p.result];
-    if (p.clear)
+    if (p.clear)  // taps that are left out are no part of the primitive's result
         if (int status = clear(args, args.blocks[p.result])) return status;
     if (last.reordered) last.reorder.execute(stream, inside_result, own_result);
     stream.wait();
@@ -135,86 +122,22 @@ int run(const Args& args, Kind kind) {
     return last.packed ? convert(args, last, into, dense_result, false) : 0;
 }
 
-// Windows of one element, one for each pixel, whose results lie channel by channel: a product for
-// each image. The library would bring images into blocks of channels and back, which pays where
-// they are small and so products narrow, or have their channels last.
-struct ByProducts {
-    const Args& args;
-    const Block &x = args.blocks[0], &w = args.blocks[1], &b = args.blocks[2], &y = args.blocks[3];
-    size_t rank = (args.sizes.size() - 4) / 3, y_pixels = 4, x_pixels = 4 + rank;
-    int64_t pixels = 1;
-
-    explicit ByProducts(const Args& a) : args(a) {
-        for (size_t d = 0; d < rank; ++d) pixels *= args.sizes[y_pixels + d];
-    }
-
-    bool possible() const {
-        constexpr int64_t few_pixels = 64;
-        const Param* window = args.params.data() + 1;
-        if (args.params[0].i != 1 || pixels < few_pixels) return false;
-        for (const Block& block : args.blocks)
-            if (block.data && block.dtype != DType::f32) return false;
-        for (size_t d = 0; d < rank; ++d)
-            if (args.sizes[4 + 2 * rank + d] != 1 || window[d].i != 1 || window[rank + d].i != 0)
-                return false;
-        return lie_dense(y, y_pixels) && (lie_dense(x, x_pixels) || x.strides[2] != 1);
-    }
-    bool lie_dense(const Block& block, size_t first) const {
-        int64_t next = 1;
-        for (size_t d = rank; d-- > 0; next *= args.sizes[first + d])
-            if (args.sizes[first + d] > 1 && block.strides[first + d] != next) return false;
-        return true;
-    }
-
-    int run() const {
-        thread_local Scratch scratch;
-        const bool in_place = lie_dense(x, x_pixels);
-        const int64_t channels = args.sizes[2];
-        std::byte* turned = nullptr;
-        if (!in_place) {
-            scratch.begin(channels * pixels * sizeof(float));
-            turned = scratch.take(channels * pixels * sizeof(float));
-        }
-        const auto matrix = [](std::byte* data, int64_t row, int64_t column) {
-            return Matrix{data, DType::f32, row, column};
-        };
-        for (int64_t i = 0; i < args.sizes[0]; ++i) {
-            std::byte* image = x.data + i * x.strides[0] * sizeof(float);
-            if (!in_place)
-                if (int status = load(image, turned)) return status;
-            multiply({args.sizes[1], pixels, channels, matrix(w.data, w.strides[1], w.strides[2]),
-                      in_place ? matrix(image, x.strides[2], 1) : matrix(turned, pixels, 1),
-                      matrix(b.data, b.data ? b.strides[1] : 0, 0),
-                      matrix(y.data + i * y.strides[0] * sizeof(float), y.strides[1], 1), 1, 1,
-                      false});
-        }
-        return 0;
-    }
-    int load(std::byte* image, std::byte* dense) const {
-        SmallVector<int64_t, 4> sizes{args.sizes[2]}, strides{x.strides[2]}, dense_strides;
-        for (size_t d = 0; d < rank; ++d) {
-            sizes.push_back(args.sizes[x_pixels + d]);
-            strides.push_back(x.strides[x_pixels + d]);
-        }
-        int64_t next = args.sizes[2] * pixels;
-        for (int64_t size : sizes) dense_strides.push_back(next /= size);
-        const Block blocks[] = {{image, DType::f32, strides.data()},
-                                {dense, DType::f32, dense_strides.data()}};
-        Args one = args;
-        one.sizes = sizes;
-        one.blocks = blocks;
-        one.params = {};
-        return copy(one);
-    }
-};
-
 }  // namespace
 
-bool has_convolution() { return true; }
-int convolution(const Args& args) {
-    const ByProducts products(args);
-    return products.possible() ? products.run() : run(args, forward);
+int convolutions::clear(const Args& args, const Block& block) {
+    Args one = args;
+    const Param zero{.i = 0};
+    SmallVector<int64_t, 16> sizes(args.sizes.begin(), args.sizes.end());
+    for (size_t d = 0; d < sizes.size(); ++d)
+        if (block.strides[d] == 0) sizes[d] = 1;
+    one.sizes = sizes;
+    one.blocks = {&block, 1};
+    one.params = {&zero, 1};
+    return fill(one);
 }
+
+bool has_convolution() { return true; }
+int convolution(const Args& args) { return run(args, forward); }
 int convolution_backward_input(const Args& args) { return run(args, backward_input); }
 int convolution_backward_weight(const Args& args) { return run(args, backward_weight); }
 
@@ -222,6 +145,7 @@ std::string convolution_code(const Args& args, std::string_view kernel) {
     const Kind kind = kernel == "convolution"     ? forward
                       : kernel.ends_with("input") ? backward_input
                                                   : backward_weight;
+    if (is_product(args, kind)) return "product";
     const OneDnnThread one_thread;
     const Prepared& p = prepared(args, kind);
     std::string names = p.name;

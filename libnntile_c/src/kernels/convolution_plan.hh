@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/convolution.hh"
 #include "kernels/kernel.hh"
 #include "kernels/onednn.hh"
 
@@ -15,7 +16,6 @@ namespace nntile::kernels::convolutions {
 
 using dnnl::memory;
 
-enum Kind { forward, backward_input, backward_weight };
 // Of each kind: inputs, then the result
 constexpr std::string_view operands_of[] = {"xwby", "ywx", "yxw"};
 
@@ -71,5 +71,10 @@ struct Prepared {
 };
 
 std::unique_ptr<Prepared> prepare(const Args& args, Kind kind);
+
+// Whether matrix products take less time than the library's convolution, and these.
+bool is_product(const Args& args, Kind kind);
+int run_product(const Args& args, Kind kind);
+int clear(const Args& args, const Block& block);  // zeros
 
 }  // namespace nntile::kernels::convolutions

@@ -96,6 +96,8 @@ struct KernelRow {
     CudaFunction* cuda;  // nullptr: no CUDA implementation, or a build without CUDA
     Work work = Work::pass;
     int place = 0;  // > 0: the index is the place along this dim, counted from the last one
+    // Work::reorders of float32: whether a task of such sizes reads its operands as they lie
+    bool (*as_they_lie)(std::span<const int64_t> sizes) = nullptr;
 };
 
 std::span<const KernelRow> kernel_rows();

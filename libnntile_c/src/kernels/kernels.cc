@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The table of kernels. Operands are listed in order, inputs before outputs; '?' marks an optional
 // one.
+#include "kernels/convolution.hh"
 #include "kernels/cuda.hh"
 #include "kernels/functions.hh"
 
@@ -72,12 +73,15 @@ static constexpr KernelRow rows[] = {
      "x, w, bias? -> y; dims n, co, c, w's channels of one of several groups, y's spatial.., "
      "x's.., window..; params "
      "groups(i), stride.., padding.., dilation..",
-     convolution, NNTILE_ON_CUDA(convolution), Work::reorders},
+     convolution, NNTILE_ON_CUDA(convolution), Work::reorders, 0,
+     convolutions::has_few_pixels<convolutions::forward>},
     {"convolution_backward_input", "dy, w -> dx; dims and params as convolution",
-     convolution_backward_input, NNTILE_ON_CUDA(convolution_backward_input), Work::reorders},
+     convolution_backward_input, NNTILE_ON_CUDA(convolution_backward_input), Work::reorders, 0,
+     convolutions::has_few_pixels<convolutions::backward_input>},
     {"convolution_backward_weight",
      "dy, x -> dw; dims as convolution; params accumulate(i), then as convolution",
-     convolution_backward_weight, NNTILE_ON_CUDA(convolution_backward_weight), Work::reorders},
+     convolution_backward_weight, NNTILE_ON_CUDA(convolution_backward_weight), Work::reorders, 0,
+     convolutions::has_few_pixels<convolutions::backward_weight>},
     {"channel_sums",
      "x, y, shift? -> first, second (f64); dims of x, of which shift, first and second have some; "
      "params "

@@ -188,6 +188,10 @@ double Cost::epilogue(const Task& task) const {
 }
 
 double Cost::task(const Task& task) const {
+    const auto reads_as_they_lie = [&] {
+        return task.kernel->as_they_lie && task.operands.back().dtype == DType::f32 &&
+               task.kernel->as_they_lie(task.sizes);
+    };
     double seconds = 0;
     if (!task.kernel) {
         seconds = task.flops / machine.host_bytes;  // bytes times weight; see make_host_call()
@@ -203,7 +207,7 @@ double Cost::task(const Task& task) const {
                   (task.program ? epilogue(task) : 0);
     } else if (task.kernel->work == kernels::Work::table) {
         seconds = table(task);
-    } else if (task.kernel->work == kernels::Work::flops) {
+    } else if (task.kernel->work == kernels::Work::flops || reads_as_they_lie()) {
         seconds = flops(task.flops, task.bytes, task.operands.back().dtype);
     } else if (task.kernel->work == kernels::Work::reorders) {
         seconds = reorders(task.flops, task.bytes, task.operands.back().dtype);

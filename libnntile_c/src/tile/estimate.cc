@@ -120,6 +120,7 @@ void Estimator::add(uint32_t number, const graph::Node& node, size_t level) {
                : works(kernels::Work::reorders)           ? Kind::reorders
                : works(kernels::Work::visits)             ? Kind::visits
                                                           : Kind::pass;
+    if (kernel && job.dtype == DType::f32) job.as_they_lie = kernel->as_they_lie;
     job.flops =
         node.host_call >= 0 ? host_weight(g.hosts[node.host_call].name) : flops_of(node, space);
     const graph::Parts parts = graph::parts_of(node);
@@ -198,6 +199,13 @@ double Estimator::epilogue_seconds(const Job& job, const std::vector<AxisState>&
     return cost_.epilogue(flops, bytes);
 }
 
+bool Estimator::reads_as_they_lie(const Job& job, const std::vector<AxisState>& axes) {
+    if (!job.as_they_lie) return false;
+    SmallVector<int64_t, 10> sizes;
+    for (const Label& l : job.labels) sizes.push_back(static_cast<int64_t>(length(l, axes)));
+    return job.as_they_lie(sizes);
+}
+
 double Estimator::task_seconds(const Job& job, const std::vector<AxisState>& axes) const {
     const size_t n = job.labels.size();
     if (job.kind == Kind::product) {
@@ -216,9 +224,11 @@ double Estimator::task_seconds(const Job& job, const std::vector<AxisState>& axe
     for (const Label& l : job.labels)
         if (!(job.sparse && l.kind == LabelKind::whole)) flops *= length(l, axes);
     if (job.kind == Kind::visits) return cost_.visits(flops, job.dtype);
-    if (job.kind == Kind::reorders) return cost_.reorders(flops, bytes, job.dtype);
-    return job.kind == Kind::flops ? cost_.flops(flops, bytes, job.dtype)
-                                   : cost_.pass(flops, bytes);
+    if (job.kind == Kind::reorders && !reads_as_they_lie(job, axes))
+        return cost_.reorders(flops, bytes, job.dtype);
+    return job.kind == Kind::flops || job.kind == Kind::reorders
+               ? cost_.flops(flops, bytes, job.dtype)
+               : cost_.pass(flops, bytes);
 }
 
 bool Estimator::fits(uint32_t input) const {

@@ -71,7 +71,8 @@ private:
         Kind kind = Kind::pass;
         DType dtype = DType::f32;
         bool sparse = false;
-        double flops = 0;     // of a point; the weight of a host function
+        double flops = 0;  // of a point; the weight of a host function
+        bool (*as_they_lie)(std::span<const int64_t>) = nullptr;  // of the kernel
         double epilogue = 0;  // flops of a point of the result, by a program after the product
         double seconds = 0;   // uncut
         size_t level = 0;
@@ -109,6 +110,7 @@ private:
     // With the last part of a sum
     double epilogue_seconds(const Job& job, const std::vector<AxisState>& axes) const;
     // Of a task's part
+    static bool reads_as_they_lie(const Job& job, const std::vector<AxisState>& axes);
     static double length(const Label& label, const std::vector<AxisState>& axes);
     void estimate_job(const Job& job, const Now& now, std::vector<Sum>& levels,
                       Estimate& all) const;

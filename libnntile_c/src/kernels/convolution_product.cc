@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A convolution as a product of matrices: the weight, as it lies, and patches of the image, a row
+// for each channel and tap. The library brings a weight into blocks of channels or back, which
+// takes longer than to make patches where there are fewer pixels than channels.
+#ifdef NNTILE_HAVE_ONEDNN
+
+#include <algorithm>
+
+#include "kernels/convolution_plan.hh"
+#include "kernels/functions.hh"
+#include "kernels/gemm.hh"
+#include "kernels/scratch.hh"
+
+namespace nntile::kernels::convolutions {
+namespace {
+
+class Convolution {
+public:
+    Convolution(const Args& args, Kind kind)
+        : args_(args),
+          kind_(kind),
+          rank_((args.sizes.size() - 4) / 3),
+          window_(args.params.data() + (kind == backward_weight) + 1),
+          x_{block('x'), 2, 4 + rank_},
+          y_{block('y'), 1, 4},
+          w_(block('w')) {
+        for (size_t d = 0; d < rank_; ++d) {
+            pixels_ *= size(y_.first + d);
+            taps_ *= size(tap(d));
+        }
+        pointwise_ = taps_ == 1;
+        for (size_t d = 0; d < rank_; ++d)
+            pointwise_ &= window_[d].i == 1 && window_[rank_ + d].i == 0;
+        rows_ = size(2) * taps_;
+    }
+
+    bool pays() const {
+        const bool floats = std::all_of(args_.blocks.begin(), args_.blocks.end(),
+                                        [](auto& b) { return !b.data || b.dtype == DType::f32; });
+        const int64_t groups = window_[-1].i;
+        return groups == 1 && floats && weight_has_rows() &&
+               (is_wide() || (has_few_pixels(kind_, args_.sizes) && every_tap_meets()));
+    }
+
+    int run() {
+        images_ = is_wide() ? 1 : size(0);
+        if (!pointwise_) find_places();
+        for (int64_t image = 0; image < size(0); image += images_)
+            if (int status = run(image)) return status;
+        return 0;
+    }
+
+private:
+    // Images as matrices of channels and pixels; the first of the spatial dims of the task.
+    struct Images {
+        const Block& block;
+        size_t channels, first;
+    };
+
+    const Block& block(char name) const { return args_.blocks[operands_of[kind_].find(name)]; }
+    int64_t size(size_t dim) const { return args_.sizes[dim]; }
+    size_t tap(size_t d) const { return 4 + 2 * rank_ + d; }
+    int64_t columns() const { return images_ * pixels_; }
+    float* data(const Images& of, int64_t image) const {
+        return reinterpret_cast<float*>(of.block.data) + image * of.block.strides[0];
+    }
+
+    // From one pixel to the next, of `images` images; 0: there is no such step.
+    int64_t step(const Images& of, int64_t images) const {
+        int64_t step = 0, next = 0;
+        const auto fits = [&](int64_t size, int64_t stride) {
+            if (size == 1) return true;
+            if (step == 0) step = next = stride;
+            const bool so = stride == next && stride > 0;
+            next = stride * size;
+            return so;
+        };
+        bool all = true;
+        for (size_t d = rank_; d-- > 0;)
+            all = all && fits(size(of.first + d), of.block.strides[of.first + d]);
+        all = all && fits(images, of.block.strides[0]);
+        return !all ? 0 : step == 0 ? 1 : step;
+    }
+    // nullptr: BLAS cannot read it so.
+    Matrix matrix(const Images& of, int64_t image) const {
+        const int64_t pixel = step(of, images_), channel = of.block.strides[of.channels];
+        if (pixel == 0 || (pixel != 1 && channel != 1)) return {nullptr, DType::f32, 0, 0};
+        return {reinterpret_cast<std::byte*>(data(of, image)), DType::f32, channel, pixel};
+    }
+    Matrix dense(float* data) const {
+        return {reinterpret_cast<std::byte*>(data), DType::f32, columns(), 1};
+    }
+
+    // A row of the weight is dense: all taps of a channel, or all channels of a tap, after another.
+    bool weight_has_rows() const {
+        int64_t next = tap_step();
+        for (size_t d = rank_; d-- > 0; next *= size(tap(d)))
+            if (size(tap(d)) > 1 && w_.strides[tap(d)] != next) return false;
+        return (tap_step() == 1 && channel_step() == taps_) ||
+               (channel_step() == 1 && tap_step() == size(2));
+    }
+    int64_t tap_step() const {
+        for (size_t d = rank_; d-- > 0;)
+            if (size(tap(d)) > 1) return w_.strides[tap(d)];
+        return channel_step() == 1 ? size(2) : 1;
+    }
+    int64_t channel_step() const { return size(2) > 1 ? w_.strides[2] : taps_; }
+
+    // Of windows of one element: an image that is a matrix as it lies, for a product that is not
+    // too narrow. The library reads an image with its channels last as it lies, too.
+    bool is_wide() const {
+        constexpr int64_t few_pixels = 64;
+        return kind_ == forward && pointwise_ && pixels_ >= few_pixels && step(y_, 1) == 1 &&
+               (step(x_, 1) == 1 || x_.block.strides[2] != 1);
+    }
+
+    // In dim d of the image, of pixel o and tap k; negative: padding.
+    int64_t place(size_t d, int64_t o, int64_t k) const {
+        const int64_t at = o * window_[d].i - window_[rank_ + d].i + k * window_[2 * rank_ + d].i;
+        return at < size(x_.first + d) ? at : -1;
+    }
+    // The library leaves out taps that meet padding only.
+    bool every_tap_meets() const {
+        for (size_t d = 0; d < rank_; ++d)
+            for (int64_t k = 0; k < size(tap(d)); ++k) {
+                int64_t o = 0;
+                while (o < size(y_.first + d) && place(d, o, k) < 0) ++o;
+                if (o == size(y_.first + d)) return false;
+            }
+        return true;
+    }
+    // Of each tap and pixel: the offset in the image; -1: padding.
+    void find_places() {
+        places_.assign(static_cast<size_t>(taps_ * pixels_), 0);
+        for (int64_t t = 0; t < taps_; ++t)
+            for (int64_t p = 0; p < pixels_; ++p) {
+                int64_t& at = places_[t * pixels_ + p];
+                int64_t taps = t, pixels = p;
+                for (size_t d = rank_; d-- > 0 && at >= 0;) {
+                    const int64_t here = place(d, pixels % size(y_.first + d), taps % size(tap(d)));
+                    at = here < 0 ? -1 : at + here * x_.block.strides[x_.first + d];
+                    pixels /= size(y_.first + d);
+                    taps /= size(tap(d));
+                }
+            }
+    }
+
+    // visit(row of patches, a channel's elements of an image, their places)
+    template <class Visit>
+    void each_row(int64_t image, float* patches, Visit&& visit) const {
+        const int64_t channel = channel_step(), tap = tap_step();
+        for (int64_t n = 0; n < images_; ++n)
+            for (int64_t c = 0; c < size(2); ++c) {
+                float* from = data(x_, image + n) + c * x_.block.strides[2];
+                for (int64_t t = 0; t < taps_; ++t) {
+                    const int64_t row = c * channel + t * tap;
+                    visit(patches + row * columns() + n * pixels_, from,
+                          places_.data() + t * pixels_);
+                }
+            }
+    }
+    int make(int64_t image, float* patches) const {
+        if (pointwise_) return copy_pixels(x_, image, patches, true);
+        each_row(image, patches, [&](float* row, const float* x, const int64_t* places) {
+            for (int64_t o = 0; o < pixels_; ++o) row[o] = places[o] < 0 ? 0 : x[places[o]];
+        });
+        return 0;
+    }
+    int add_up(int64_t image, float* patches) const {
+        if (pointwise_) return copy_pixels(x_, image, patches, false);
+        if (int status = clear(args_, x_.block)) return status;
+        each_row(image, patches, [&](const float* row, float* x, const int64_t* places) {
+            for (int64_t o = 0; o < pixels_; ++o)
+                if (places[o] >= 0) x[places[o]] += row[o];
+        });
+        return 0;
+    }
+    int copy_pixels(const Images& of, int64_t image, float* dense, bool load) const {
+        SmallVector<int64_t, 8> sizes{images_, size(of.channels)},
+            strides{of.block.strides[0], of.block.strides[of.channels]}, own{pixels_, columns()};
+        int64_t next = pixels_;
+        for (size_t d = 0; d < rank_; ++d) {
+            sizes.push_back(size(of.first + d));
+            strides.push_back(of.block.strides[of.first + d]);
+            own.push_back(next /= sizes.back());
+        }
+        const Block lying{reinterpret_cast<std::byte*>(data(of, image)), DType::f32,
+                          strides.data()},
+            packed{reinterpret_cast<std::byte*>(dense), DType::f32, own.data()};
+        const Block blocks[] = {load ? lying : packed, load ? packed : lying};
+        Args one = args_;
+        one.sizes = sizes;
+        one.blocks = blocks;
+        one.params = {};
+        return copy(one);
+    }
+
+    int run(int64_t image) {
+        thread_local Scratch scratch;
+        const int64_t made = size(1);
+        Matrix x = pointwise_ ? matrix(x_, image) : Matrix{}, y = matrix(y_, image);
+        float *patches = nullptr, *turned = nullptr;
+        scratch.begin(padded(x.data ? 0 : rows_ * columns() * sizeof(float)) +
+                      padded(y.data ? 0 : made * columns() * sizeof(float)));
+        if (!x.data) x = dense(patches = scratch.take<float>(rows_ * columns()));
+        if (!y.data) y = dense(turned = scratch.take<float>(made * columns()));
+        if (turned && kind_ != forward)
+            if (int status = copy_pixels(y_, image, turned, true)) return status;
+        if (patches && kind_ != backward_input)
+            if (int status = make(image, patches)) return status;
+        const Matrix w{w_.data, DType::f32, made == 1 ? rows_ : w_.strides[1], 1};
+        if (kind_ == forward) {
+            const Block& bias = block('b');
+            multiply({made,
+                      columns(),
+                      rows_,
+                      w,
+                      x,
+                      {bias.data, DType::f32, bias.data ? bias.strides[1] : 0, 0},
+                      y,
+                      1,
+                      1,
+                      false});
+            return turned ? copy_pixels(y_, image, turned, false) : 0;
+        }
+        if (kind_ == backward_weight) {
+            multiply(
+                {made, rows_, columns(), y, x.transposed(), {}, w, 1, 0, args_.params[0].i != 0});
+            return 0;
+        }
+        multiply({rows_, columns(), made, w.transposed(), y, {}, x, 1, 0, false});
+        return patches ? add_up(image, patches) : 0;
+    }
+
+    const Args& args_;
+    const Kind kind_;
+    const size_t rank_;
+    const Param* window_;
+    const Images x_, y_;
+    const Block& w_;
+    int64_t pixels_ = 1, taps_ = 1, rows_ = 0;  // of an image; of a channel; of all channels
+    int64_t images_ = 1;                        // of a product
+    bool pointwise_ = false;                    // patches are the image itself
+    std::vector<int64_t> places_;
+};
+
+}  // namespace
+
+bool is_product(const Args& args, Kind kind) { return Convolution(args, kind).pays(); }
+int run_product(const Args& args, Kind kind) { return Convolution(args, kind).run(); }
+
+}  // namespace nntile::kernels::convolutions
+
+#endif
