@@ -117,6 +117,14 @@ const std::vector<Case> cases = {
      },
      2,
      {1, 1, 0}},
+    {"a batch is cut where a cache line has all numbers of one operand",
+     [](Graph& g) {
+         const uint32_t x = input(g, {8, 400'000}), scales = input(g, {8});
+         const uint32_t y = add(g, "softmax", {x});
+         g.set_output(add(g, "mul", {y, g.add_view(scales, {{8, 400'000}, {1, 0}, 0})}));
+     },
+     2,
+     {0, 1}},
     {"softmax is never cut along its dim",
      [](Graph& g) {
          auto attrs = schema::default_attrs(*schema::find_op("softmax"));

@@ -352,17 +352,21 @@ std::vector<std::vector<int>> Estimator::candidates() const {
     return out;
 }
 
-// Whether all of an axis lies in a cache line of some data: tasks of its parts would each read the
-// lines of all.
+// Whether all of an axis lies in a cache line of data that has many: tasks of its parts would each
+// read the lines of all.
 bool Estimator::is_within_lines(int dim) const {
     const int axis = axis_of_dim_[static_cast<size_t>(all_.find(dim))];
     for (const Job& job : jobs_)
-        for (const Operand& o : job.operands)
-            for (size_t d = 0; o.in_one && d < o.axes.size(); ++d) {
-                if (o.axes[d] != axis || o.strides[d] == 0) continue;
+        for (const Operand& o : job.operands) {
+            const auto lies_along = [&](size_t d) { return o.axes[d] >= 0 && o.strides[d] != 0; };
+            size_t dims = 0;
+            for (size_t d = 0; o.in_one && d < o.axes.size(); ++d) dims += lies_along(d);
+            for (size_t d = 0; dims > 1 && d < o.axes.size(); ++d) {
+                if (!lies_along(d) || o.axes[d] != axis) continue;
                 const auto span = static_cast<double>(std::abs(o.strides[d]) * all_.extent(dim));
                 if (o.element * span <= bytes_of_line) return true;
             }
+        }
     return false;
 }
 
