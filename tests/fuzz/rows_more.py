@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -32,7 +33,10 @@ def dim_of(d: Draw) -> tuple[Var, int]:
 def conv2d(d: Draw) -> tuple[Any, ...]:
     x = d.tensor(lambda x: x.dim() == 4 and x.dtype == torch.float32 and 0 not in x.shape)
     kernel = [d.random.randint(1, min(n, 3)) for n in shape_of(d, x)[2:]]
-    weight = d.new((d.choice((1, 2)), shape_of(d, x)[1], *kernel), torch.float32, d.chance(0.3))
+    images, channels, *pixels = shape_of(d, x)
+    few = images * math.prod(pixels) <= 16  # beside many channels: another kernel
+    made = d.choice((1, 2, 32) if few else (1, 2))
+    weight = d.new((made, channels, *kernel), torch.float32, d.chance(0.3))
     return x, weight, d.choice((1, 2)), d.choice((0, 1))
 
 
