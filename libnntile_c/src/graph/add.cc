@@ -176,10 +176,10 @@ std::vector<Type> Graph::results_of(const OpRow& row, std::span<const Type> type
 
 std::vector<uint32_t> Graph::add(const OpRow& row, std::span<const uint32_t> in,
                                  std::vector<Attr> attrs, DType compute,
-                                 std::span<const Type> wanted, std::string_view text) {
+                                 std::span<const Type> wanted, std::string_view place_text) {
     const std::vector<Type> types = types_of(row.name, in);
     const std::vector<Type> out = results_of(row, types, attrs, compute, wanted);
-    const Placed placed(place, text);
+    const Placed placed(place, place_text);
     if (row.compose) return row.compose(*this, {row, types, attrs, compute}, in);
     place_scalars(row, attrs);
     Node node{&row, compute, -1, no_value, {}, {}, std::move(attrs)};
@@ -190,7 +190,7 @@ std::vector<uint32_t> Graph::add(const OpRow& row, std::span<const uint32_t> in,
 
 void Graph::add_prologue(const OpRow& row, std::span<const uint32_t> in, std::vector<Attr> attrs,
                          Code code, DType compute, std::span<const Type> wanted,
-                         std::string_view text) {
+                         std::string_view place_text) {
     check(row.prologue >= 0 && wanted.size() == row.outputs.size() + 1, Status::invalid_argument,
           row.name, ": no program can make ", wanted.size(), " results with it");
     std::vector<Type> types = types_of(row.name, in);
@@ -203,7 +203,7 @@ void Graph::add_prologue(const OpRow& row, std::span<const uint32_t> in, std::ve
     out.push_back(wanted.back());
     place_scalars(row, attrs);
     place_scalars(*code.program, code.attrs);
-    const Placed placed(place, text);
+    const Placed placed(place, place_text);
     Node node{&row, compute, -1, no_value, {}, {}, std::move(attrs)};
     node.inputs.append(in.begin(), in.end());
     append_program(node, std::move(code));
@@ -232,10 +232,10 @@ void Graph::place_scalars(const kernels::Program& program, std::span<Attr> attrs
     }
 }
 
-void Graph::add_program(Code code, std::span<const Type> out, std::string_view text) {
+void Graph::add_program(Code code, std::span<const Type> out, std::string_view place_text) {
     for (uint32_t v : code.inputs) check_value(v, "map");
     place_scalars(*code.program, code.attrs);
-    const Placed placed(place, text);
+    const Placed placed(place, place_text);
     Node node{&program_row(), out.empty() ? DType::none : out[0].dtype, -1, no_value, {}, {}, {}};
     append_program(node, std::move(code));
     append(std::move(node), out);

@@ -109,19 +109,19 @@ public:
     // `wanted`: what the caller knows the outputs to be; a map may have another output dtype there.
     std::vector<uint32_t> add(const OpRow& row, std::span<const uint32_t> inputs,
                               std::vector<Attr> attrs, DType compute = DType::none,
-                              std::span<const Type> wanted = {}, std::string_view where = {});
+                              std::span<const Type> wanted = {}, std::string_view place_text = {});
     // Rule host: outputs are what `outputs` says.
     std::vector<uint32_t> add_host(Host host, std::span<const uint32_t> inputs,
-                                   std::span<const Type> outputs, std::string_view where = {});
+                                   std::span<const Type> outputs, std::string_view place_text = {});
     // Several map nodes in one; outputs are of one shape.
-    void add_program(Code code, std::span<const Type> outputs, std::string_view where = {});
+    void add_program(Code code, std::span<const Type> outputs, std::string_view place_text = {});
     // The last node, whose row has `epilogue`, runs a program on its result; see program.hh.
     void add_epilogue(Code code, std::span<const Type> outputs);
     // As add(), but a program makes the operand that the row has as `prologue`; see program.hh.
     // `inputs` are without it, `wanted` are all outputs, the operand last.
     void add_prologue(const OpRow& row, std::span<const uint32_t> inputs, std::vector<Attr> attrs,
                       Code code, DType compute, std::span<const Type> wanted,
-                      std::string_view where = {});
+                      std::string_view place_text = {});
     void set_output(uint32_t value, std::string name = {});
     void name_axis(uint32_t value, uint32_t dim, std::string name);
     // not_found for a name that no dim has; invalid_argument where the segments do not fill its

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/convolution.hh"
+#include "kernels/convolution_kinds.hh"
 #include "kernels/kernel.hh"
 #include "kernels/onednn.hh"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The table of kernels. Operands are listed in order, inputs before outputs; '?' marks an optional
 // one.
-#include "kernels/convolution.hh"
+#include "kernels/convolution_kinds.hh"
 #include "kernels/cuda.hh"
 #include "kernels/functions.hh"
 
