@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Convolutions by oneDNN, the library of the field. A task is one call of it on one thread.
+// Convolutions by oneDNN, the library of the field, where they are no products of matrices
+// (convolution_product.cc). A task is one call of it on one thread.
 // Primitives are made once for each thread and geometry; images lie inside as the library has fast
 // code for, and its memory is kept between calls.
 #include "kernels/functions.hh"

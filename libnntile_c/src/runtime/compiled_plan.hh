@@ -66,8 +66,8 @@ struct PlanTask {
     int32_t host_call = -1;
     // The first task with an effect, by number, that waits for this one; none: it is in no hurry
     uint32_t needed_by = tile::none;
-    uint32_t recorded =
-        tile::none;  // the recorded node: into the places of the run, or of the plan
+    // The recorded node, an index into the places of the run, or of the plan
+    uint32_t recorded = tile::none;
 };
 
 enum class MemoryKind : uint8_t { input, output, slot };
