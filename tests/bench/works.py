@@ -64,12 +64,13 @@ def sized(options: argparse.Namespace) -> Work:
     """A model of sized_models.py, AdamW with its defaults."""
     row = MODELS[options.work]
     torch.manual_seed(42)
-    model = row.build().train().to(options.device)
+    dtype = torch.bfloat16 if options.bfloat16 else torch.float32
+    model = row.build().train().to(options.device, dtype)
     batches = [row.inputs(torch.Generator().manual_seed(seed)) for seed in range(options.batches)]
     return (
         model,
         torch.optim.AdamW(model.parameters(), fused=True if options.fused else None),
-        [moved(batch, options.device) for batch in batches],
+        [moved(batch, options.device, dtype) for batch in batches],
     )
 
 
@@ -122,6 +123,7 @@ class Trainer:
         self.call: Any = self.model
         if options.compiled:  # not model.compile(): the loss of transformers' models is inside
             self.call = torch.compile(self.model, backend="nntile" if self.ours else "inductor")
+        self.mixed = bool(options.autocast)
         self.body: Any = self.whole
         if options.captured:
             self.body = torch_nntile.capture(self.whole)
@@ -133,7 +135,8 @@ class Trainer:
 
     def whole(self, batch: dict[str, Tensor]) -> Tensor:
         self.optimizer.zero_grad()
-        loss = loss_of(self.call, batch)
+        with torch.autocast(self.device, torch.bfloat16, enabled=self.mixed):
+            loss = loss_of(self.call, batch)
         loss.backward()
         self.optimizer.step()
         return loss
@@ -277,6 +280,8 @@ def main() -> None:
     parser.add_argument("--fused", type=int, default=0, help="the optimizer")
     parser.add_argument("--captured", type=int, default=0)
     parser.add_argument("--compiled", type=int, default=0)
+    parser.add_argument("--autocast", type=int, default=0, help="to bfloat16")
+    parser.add_argument("--bfloat16", type=int, default=0, help="model of sized_models.py and data")
     parser.add_argument("--batches", type=int, default=1, help="of a model of sized_models.py")
     trainer = Trainer(parser.parse_args())
     for line in sys.stdin:
