@@ -139,6 +139,7 @@ void test_rows() {
                                            {3, 6, 128},
                                            {2, 3, 384},
                                            {3, 2048},
+                                           {300, 1024},
                                            {2, 3, 200},
                                            {4, 300},
                                            {1000}}) {
@@ -156,6 +157,12 @@ void test_rows() {
                             return x.get(at) + w.get(at) * last->get(at);
                         });
                     }
+                    Tensor d(dtype, sizes, from, outer);
+                    d.random(0, 4);
+                    CHECK(run("map", sizes, {&x, &b, &d, &y}, {real(1)}, nullptr, &own) == 0);
+                    CHECK_VALUES("rows of two", y, eps, eps, [&](const Index& at) {
+                        return x.get(at) + b.get(at) * d.get(at);
+                    });
                     Tensor into(DType::f64, sizes, to);
                     CHECK(run("map", sizes, {&x, &into}, {}, nullptr, &cast) == 0);
                     CHECK_VALUES("cast rows", into, 1e-7, 0,

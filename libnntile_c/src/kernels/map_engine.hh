@@ -75,7 +75,8 @@ private:
         bool moves;  // some lie where the chunk does
     };
 
-    void choose_chunk();
+    void choose_chunk(bool may_be_whole);
+    bool has_registers() const;
     void choose_plane();
     double lines(int operand, int dim, int64_t m, int64_t n) const;
     Footprint footprint_of(int operand) const;
@@ -114,12 +115,13 @@ private:
     int64_t rows, inner;  // inner: elements of one row
     // Loops go through whole rows of blocks, wherever these lie.
     bool in_rows = false;
+    bool whole = false;  // one chunk has all rows: nothing but uniform operands is in a register
     // Not 0: a chunk has only so many elements of the last dim, which is then split
     int64_t columns = 0;
     Footprint footprints[max_operands];
     int64_t position[max_operands];  // of the chunk, in elements
 
-    int n_slots = 0, n_steps = 0, n_buffers = 0, n_free = 0, n_direct = 0, index_slot = -1;
+    int n_slots, n_steps, n_buffers, n_free, n_direct, index_slot;  // plan() begins with none
     bool full = false;  // out of buffers
     int16_t last_use[max_map_registers];
     int16_t slot_of[max_map_registers][compute_count];

@@ -25,12 +25,28 @@ int MapEngine::prepare() {
     if (int status = space.make(args, std::span(strides, blocks + uses_index), {first_output, 0}))
         return status;
     if (space.empty()) return 0;
-    choose_chunk();
-    for (int k = 0; k < space.operands; ++k) footprints[k] = footprint_of(k);
-    return plan();
+    for (bool may_be_whole : {true, false}) {
+        choose_chunk(may_be_whole);
+        for (int k = 0; k < space.operands; ++k) footprints[k] = footprint_of(k);
+        if (int status = plan()) return status;
+        if (!whole || !has_registers()) break;
+    }
+    return 0;
 }
 
-void MapEngine::choose_chunk() {
+// What has no chunks must not go through registers, which are as large as one.
+bool MapEngine::has_registers() const {
+    return std::any_of(steps, steps + n_steps, [&](const Step& s) {
+        switch (s.kind) {
+            case Step::compute: return false;  // what it computes into a register is stored
+            case Step::load: return s.from < 0 && !slots[s.slot].uniform;
+            case Step::store: return slots[s.slot].buffer >= 0;
+            default: return true;
+        }
+    });
+}
+
+void MapEngine::choose_chunk(bool may_be_whole) {
     // A result is narrowed in a buffer, as what it is narrowed to.
     const bool wide =
         uses_index || std::any_of(program.code.begin(), program.code.end(), [](auto& i) {
@@ -54,13 +70,14 @@ void MapEngine::choose_chunk() {
     const int64_t size_of_row = space.sizes[last], most_elements = chunk_bytes / (wide ? 8 : 4);
     // Long rows of blocks are read and written where they are; others that lie apart one at a time:
     // a chunk of several would be copied.
-    const bool repeats = varies && size_of_row >= long_uniform_row, lies = plain && !varies;
+    const bool repeats = varies && size_of_row >= long_uniform_row;
+    const bool lies = may_be_whole && plain && !varies;
     in_rows = last > 0 && !repeats && size_of_row % map_block == 0 && is_of_loops() &&
               (lies || size_of_row <= most_elements);
     const bool by_rows =
         repeats || (!in_rows && apart && size_of_row >= (single ? long_row : long_row_of_chain));
     // A single primitive on plain arrays needs no registers and so no chunks.
-    const bool whole = plain && (last == 0 || by_rows || (in_rows && lies));
+    whole = may_be_whole && plain && (last == 0 || by_rows || (in_rows && lies));
     const int64_t limit = whole ? INT64_MAX : most_elements;
 
     if (space.dims > 1 && !whole) choose_plane();
@@ -226,6 +243,8 @@ MapEngine::Footprint MapEngine::footprint_of(int operand) const {
 
 int MapEngine::plan() {
     const int last = static_cast<int>(program.code.size());
+    n_slots = n_steps = n_buffers = n_free = n_direct = 0;
+    index_slot = -1;
     std::fill_n(last_use, max_map_registers, int16_t{-1});
     std::fill_n(&slot_of[0][0], max_map_registers * compute_count, int16_t{-1});
     for (int r = 0; r < program.n_in; ++r)
@@ -348,7 +367,7 @@ int MapEngine::slot_for(int reg, Compute compute) {
     const Footprint& f = footprints[reg];
     const bool as_computed = f.step() == 1 && b.dtype == dtype_of(compute);
     if (lies_in_rows(f) &&
-        (as_computed || ((f.plain() || !f.invariant) && is_converted_by_loop(reg)))) {
+        (as_computed || ((f.plain() || !f.invariant || whole) && is_converted_by_loop(reg)))) {
         direct_slot(reg, reg, compute);
         return slot_of[reg][compute];
     }
