@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from fuzz.machine import DONE, SKIPPED, Machine
-from fuzz.program import DEVICE, Program, Step, Var
+from fuzz.program import DEVICE, Program, Step, Var, variables
 
 __all__ = ["Draw", "NoTensorError", "draw_program"]
 
@@ -20,6 +20,8 @@ FLOATS = (torch.float32, torch.float32, torch.float32, torch.float64, torch.bflo
 INTEGERS = (torch.int64, torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 DTYPES = (*FLOATS, *FLOATS, *INTEGERS, torch.bool)
 LARGEST = 600  # elements
+# Of some programs, some extents: beyond a register of maps, a chunk, a cache line, what is packed
+LARGEST_OF_LONG, LONG = 2**18, (16, 32, 48, 65, 100, 128, 256, 257, 512, 1000, 1024, 2048)
 KEPT_ERRORS = 0.2  # share of the calls that PyTorch refuses
 
 Condition = Callable[[Tensor], bool]
@@ -34,6 +36,8 @@ class Draw:
 
     def __init__(self, seed: str) -> None:
         self.random = random.Random(seed)
+        self.long = self.chance(0.25)
+        self.largest = LARGEST_OF_LONG if self.long else LARGEST
         self.machine = Machine("cpu")
         self.steps: list[Step] = []
         self.next = 0
@@ -48,6 +52,8 @@ class Draw:
 
         results = tuple(range(self.next, self.next + 12))
         step = Step(kind, call, args, results, self.grad)
+        if self.long and self.is_too_large(step):
+            return None
         self.machine.try_step(step, NATURES[kind])
         outcome = self.machine.outcomes[-1]
         failed = outcome not in (DONE, SKIPPED)
@@ -66,6 +72,19 @@ class Draw:
         self.next += len(made)
         self.steps.append(dataclasses.replace(step, results=made))
         return Var(made[0]) if made else None
+
+    def is_too_large(self, step: Step) -> bool:
+        """Whether a result would be far larger than what a program begins with, as PyTorch's Meta
+        kernels have it."""
+        meta = Machine("meta")
+        for v in variables(step.args):
+            x = self.machine.tensors.get(v.number)
+            if x is not None:
+                size = sum(max(n - 1, 0) * k for n, k in zip(x.shape, x.stride(), strict=True)) + 1
+                room = torch.empty(size, dtype=x.dtype, device="meta")
+                meta.tensors[v.number] = room.as_strided(x.shape, x.stride())
+        meta.do(step)  # what reads data fails here
+        return any(x.numel() > 4 * self.largest for x in meta.tensors.values())
 
     def new(self, shape: tuple[int, ...], dtype: torch.dtype, leaf: bool = False) -> Var:
         kind = "leaf" if leaf else "numbers"
@@ -113,7 +132,7 @@ class Draw:
                 return False
             if into or broadcasts(y.shape, shape):
                 return broadcasts(y.shape, shape)
-            return broadcasts(shape, y.shape) and y.numel() <= LARGEST
+            return broadcasts(shape, y.shape) and y.numel() <= self.largest
 
         if self.random.random() < 0.75:
             return self.tensor(fits)
@@ -186,7 +205,9 @@ class Draw:
         shape = [self.choice((1, 2, 2, 3, 3, 4, 4, 5, 6, 7, 8)) for _ in range(rank)]
         if rank and self.chance(0.04):
             shape[self.random.randrange(rank)] = 0
-        while torch.Size(shape).numel() > LARGEST:
+        for _ in range(min(rank, 2) if self.long else 0):
+            shape[self.random.randrange(rank)] = self.choice(LONG)
+        while torch.Size(shape).numel() > self.largest:
             shape[shape.index(max(shape))] = 2
         return tuple(shape)
 
@@ -234,9 +255,9 @@ class Draw:
 
     def sizes(self, extent: int) -> Any:
         """Of tiles: uniform, or a ragged list."""
-        if extent < 2 or self.chance(0.1):
+        if extent < 2 or (self.chance(0.1) and extent <= 64):
             return self.choice((1, extent or 1))
-        first = self.random.randint(1, extent - 1)
+        first = self.random.randint(1 if extent <= 8 else extent // 8, extent - 1)
         if self.chance(0.4):
             return first
         second = self.random.randint(0, extent - first)

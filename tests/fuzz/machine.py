@@ -183,15 +183,15 @@ def is_tame(x: Tensor, limit: float) -> bool:
     return bool((x.abs() <= limit).all())  # no nan either
 
 
-def elements_of(x: Tensor) -> set[int]:
-    """Bytes of a storage where elements of x begin."""
-    shape, strides = x.shape, x.stride()
-    found = torch.zeros((), dtype=torch.int64)
-    for n, stride in zip(shape, strides, strict=True):
+def bytes_of(x: Tensor) -> Tensor:
+    """Of each byte of the storage, whether it is one of x."""
+    found = torch.tensor(x.storage_offset())
+    for n, stride in zip(x.shape, x.stride(), strict=True):
         found = found.unsqueeze(-1) + torch.arange(n) * stride
-    size = x.element_size()
-    starts = ((found.reshape(-1) + x.storage_offset()) * size).tolist()
-    return {start + k for start in starts for k in range(size)}
+    mask = torch.zeros(x.untyped_storage().nbytes(), dtype=torch.bool)
+    for k in range(x.itemsize):
+        mask[found.reshape(-1) * x.itemsize + k] = True
+    return mask
 
 
 def layout_of(x: Tensor) -> tuple[Any, ...]:
@@ -200,7 +200,7 @@ def layout_of(x: Tensor) -> tuple[Any, ...]:
 
 
 def overlaps_itself(x: Tensor) -> bool:
-    return len(elements_of(x)) < x.numel() * x.itemsize
+    return int(bytes_of(x).sum()) < x.numel() * x.itemsize
 
 
 def writes_are_ordered(inputs: list[Tensor], nature: Nature) -> bool:
@@ -220,7 +220,7 @@ def writes_are_ordered(inputs: list[Tensor], nature: Nature) -> bool:
         refused = is_dense(target) and is_dense(other) and not nature.partial
         if nature.unchecked:
             same = refused = False
-        if not same and not refused and elements_of(target) & elements_of(other):
+        if not same and not refused and bool((bytes_of(target) & bytes_of(other)).any()):
             return False
     return True
 
