@@ -14,12 +14,17 @@ from torch.utils._pytree import tree_map_only
 
 __all__ = ["register"]
 
-# Products: half the bytes, and the sum over k is kept in float32 anyway.
+# Products: half the bytes, and the sum over k is kept in float32 anyway. Recurrent layers as a
+# whole, as CUDA's are (the CPU's GRU alone keeps float32 between its products).
 LOWER = (
     *("linear", "matmul", "mm", "bmm", "addmm", "baddbmm", "addbmm", "mv", "addmv", "chain_matmul"),
-    *("conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d.input"),
-    *("_convolution", "lstm_cell", "gru_cell", "rnn_tanh_cell", "rnn_relu_cell", "prelu"),
+    *("conv1d", "conv2d", "conv3d", "conv_tbc", "convolution"),
+    *("conv_transpose1d", "conv_transpose2d.input", "conv_transpose3d.input"),
+    *("_convolution", "_convolution.deprecated", "prelu", "addr", "einsum"),
     *("scaled_dot_product_attention", "linalg_vecdot", "linalg_multi_dot"),
+    *("lstm_cell", "gru_cell", "rnn_tanh_cell", "rnn_relu_cell"),
+    *("lstm.input", "lstm.data", "gru.input", "gru.data"),
+    *("rnn_tanh.input", "rnn_tanh.data", "rnn_relu.input", "rnn_relu.data"),
 )
 # Small differences of large numbers, and long sums.
 FLOAT32 = (
@@ -32,19 +37,17 @@ FLOAT32 = (
     *("hinge_embedding_loss", "kl_div", "l1_loss", "smooth_l1_loss", "huber_loss", "mse_loss"),
     *("margin_ranking_loss", "multilabel_margin_loss", "soft_margin_loss", "triplet_margin_loss"),
     *("multi_margin_loss", "binary_cross_entropy_with_logits", "cross_entropy_loss", "dist"),
+    *("binary_cross_entropy", "linalg_matrix_norm", "linalg_matrix_norm.str_ord"),
+    *("frobenius_norm.dim", "nuclear_norm", "nuclear_norm.dim"),
+    *("upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d", "upsample_linear1d"),
+    *("_upsample_nearest_exact1d", "_upsample_nearest_exact2d", "_upsample_nearest_exact3d"),
+    *("upsample_bilinear2d", "_upsample_bilinear2d_aa", "upsample_trilinear3d"),
+    *("upsample_bicubic2d", "_upsample_bicubic2d_aa"),
 )
 # Tensors of one call in the widest dtype among them.
 WIDEST = (
-    "addcdiv",
-    "addcmul",
-    "atan2",
-    "bilinear",
-    "cross",
-    "dot",
-    "vdot",
-    "index_put",
-    "stack",
-    "cat",
+    *("addcdiv", "addcmul", "atan2", "bilinear", "cross", "dot", "vdot", "index_put", "stack"),
+    *("cat", "grid_sampler", "scatter_add", "tensordot"),
 )
 
 _KEY = torch._C.DispatchKeySet(torch._C._dispatch_key_parse("AutocastPrivateUse1"))

@@ -2,7 +2,7 @@
 """torch.nn.LSTM, GRU and RNN as one op a layer and direction: a product with all inputs, then all steps.
 
 A packed sequence is one op for each of its batch sizes, since its data are (steps, batch, width) there.
-Projections, mixed dtypes and autocast take PyTorch's formula, which goes step by step.
+Projections and mixed dtypes take PyTorch's formula, which goes step by step.
 """
 
 from __future__ import annotations
@@ -140,7 +140,6 @@ def _is_plain(
         and all(state.dim() == 3 and state.shape == states[0].shape for state in states)
         and len({t.dtype for t in tensors}) == 1
         and x.is_floating_point()
-        and not torch.is_autocast_enabled(x.device.type)
         and x.numel() > 0
         and is_usual(*tensors)
     )

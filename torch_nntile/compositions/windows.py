@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Windows of images that no row has: windows as columns, and what undoes a maximum.
+"""Windows of images that no row has: windows as columns, what undoes a maximum, and the name that
+convolutions have in traced programs.
 
 Shapes, layouts and errors are those that PyTorch's own functions of shapes say.
 """
@@ -15,6 +16,26 @@ from torch import Tensor
 
 from torch_nntile.compositions.formats import like_on_meta, suggest_memory_format
 from torch_nntile.compositions.registry import composition
+
+
+
+@composition("_convolution", "_convolution.deprecated", above_autograd=True)
+def _convolution(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    stride: list[int],
+    padding: list[int],
+    dilation: list[int],
+    transposed: bool,
+    output_padding: list[int],
+    groups: int,
+    *settings_of_cudnn: bool,
+) -> Tensor:
+    """What torch.jit.trace writes for each convolution. PyTorch's own ends where a device has none."""
+    where = (stride, padding, dilation, transposed, output_padding, groups)
+    return torch.convolution(input, weight, bias, *where)
+
 
 # ---- windows as columns
 
