@@ -16,6 +16,7 @@ from unittest import mock
 
 import torch
 from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.optim import Optimizer
 from torch.optim.optimizer import (
@@ -45,8 +46,9 @@ def _flat(things: Any) -> Iterator[Any]:
 
 
 def is_leaf(tensor: Tensor) -> bool:
-    """False for a view: one that autograd has given up cannot even be asked."""
-    return not tensor._is_view() and tensor.is_leaf
+    """False for a view, as one that autograd has given up cannot even be asked; and for what a
+    compiler puts in the place of a tensor."""
+    return not isinstance(tensor, FakeTensor) and not tensor._is_view() and tensor.is_leaf
 
 
 class Watch(TorchFunctionMode):
@@ -136,6 +138,8 @@ class Watch(TorchFunctionMode):
         self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         kwargs = kwargs or {}
+        if torch.compiler.is_dynamo_compiling():  # it reads modes as well, before there is data
+            return func(*args, **kwargs)
         flat = list(_flat(args)) + list(_flat(kwargs.values()))
         try:
             if self._optimizer is not None:
