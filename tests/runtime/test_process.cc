@@ -51,7 +51,8 @@ void forked_child() {
 
 void idle() {
     begin();
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    // After a fork OpenBLAS's thread spins for 2^28 ticks, 90 to 130 ms, and then sleeps.
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
     const double before = cpu_seconds();
     const auto start = Clock::now();
     std::this_thread::sleep_for(std::chrono::seconds(1));

@@ -14,6 +14,8 @@ inline constexpr int64_t convert_block = 64;
 struct Conversions {
     Convert load[dtype_count][compute_count];   // strided -> contiguous
     Convert store[compute_count][dtype_count];  // contiguous -> strided
+    // To what a dtype has of it, of the compute type as before; both contiguous
+    Convert narrow[compute_count][dtype_count];
 };
 NNTILE_ISA_TABLE(Conversions, conversions)
 
@@ -22,6 +24,10 @@ inline Convert loader(DType from, Compute to) {
 }
 inline Convert storer(Compute from, DType to) {
     return conversions().store[from][static_cast<int>(to)];
+}
+
+inline Convert narrower(Compute compute, DType to) {
+    return conversions().narrow[compute][static_cast<int>(to)];
 }
 
 }  // namespace nntile::kernels

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "kernels/convert.hh"
 
+#include <algorithm>
+
 #include "kernels/element_isa.hh"
 
 namespace nntile::kernels::NNTILE_ISA {
@@ -121,11 +123,35 @@ void store(const void* from, void* to, int64_t stride, int64_t n) {
     }
 }
 
+template <class T, DType D>
+[[gnu::always_inline]] inline void narrow_run(const T* x, T* y, int64_t n) {
+#pragma GCC ivdep
+    for (int64_t i = 0; i < n; ++i) y[i] = Element<D>::template get<T>(Element<D>::put(x[i]));
+}
+template <class T, DType D>
+void narrow(const void* from, void* to, int64_t, int64_t n) {
+    const T* x = static_cast<const T*>(from);
+    T* y = static_cast<T*>(to);
+    if constexpr (D == DType::f16) {  // which vectors convert only as they are stored
+        alignas(64) Storage<D> kept[convert_block];
+        for (int64_t i = 0; i < n; i += convert_block) {
+            const int64_t size = std::min(convert_block, n - i);
+            store<T, D>(x + i, kept, 1, size);
+            load<D, T>(kept, y + i, 1, size);
+        }
+    } else if (n == convert_block) {
+        narrow_run<T, D>(x, y, convert_block);
+    } else {
+        narrow_run<T, D>(x, y, n);
+    }
+}
+
 template <DType D, class T, Compute compute>
 constexpr void add_type(Conversions& table) {
     constexpr int d = static_cast<int>(D);
     table.load[d][compute] = load<D, T>;
     table.store[compute][d] = store<T, D>;
+    table.narrow[compute][d] = narrow<T, D>;
 }
 template <DType D>
 constexpr void add(Conversions& table) {

@@ -242,10 +242,7 @@ int MapEngine::run_chunk(int64_t count, bool first) {
                 break;
             case Step::index: run_index(step, count); break;
             case Step::convert: step.convert_run(slots[step.from].at, s.at, 1, n); break;
-            case Step::narrow:
-                step.convert_run(s.at, narrowed, 1, n);
-                loader(step.dtype, s.compute)(narrowed, s.at, 1, n);
-                break;
+            case Step::narrow: step.convert_run(s.at, s.at, 1, n); break;
             case Step::compute:
                 if (int status = run_compute(step, n)) return status;
                 break;
@@ -425,7 +422,8 @@ void MapEngine::prepare_calls() {
         }
         for (int i = 0; i < step.n_out; ++i) {
             call.out[i] = take(step.out[i]);
-            call.stored[step.n_in + i] = slots[step.out[i]].stored;
+            Stored& stored = call.stored[step.n_in + i] = slots[step.out[i]].stored;
+            if (!stored.convert) stored.convert = step.convert_run;
         }
     }
 }

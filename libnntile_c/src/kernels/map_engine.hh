@@ -55,13 +55,13 @@ private:
     };
     struct Step {
         enum Kind : uint8_t { load, index, convert, compute, narrow, store } kind;
-        DType dtype;  // compute: of the result; narrow: the dtype to narrow to
+        DType dtype;  // compute: of the result
         MapCheck check;
         uint8_t checked;  // input
         uint8_t n_in, n_out;
         uint16_t first_param;
         int16_t slot, from;  // to and from; store: from `slot` to block `from`
-        Convert convert_run;
+        Convert convert_run;  // compute: what narrows the results, or nullptr
         MapLoop loop;
         int16_t in[max_instruction_operands], out[max_instruction_operands];
     };
@@ -132,7 +132,6 @@ private:
     Step steps[max_steps];
     Call calls[max_map_instructions];  // of the compute steps, by Step::from
     alignas(64) std::byte buffers[max_buffers][register_bytes];
-    alignas(64) std::byte narrowed[register_bytes];
     alignas(64) std::byte turned[register_bytes];  // of a plane that is read or written in columns
 };
 

@@ -314,9 +314,12 @@ int MapEngine::plan_instruction(int number) {
         }
         step.out[k] = slot_of[r][compute];
         const DType result = instruction.result;
-        if (slots[step.out[k]].stored.convert) continue;
-        if (result != DType::none && result != dtype_of(compute) && row.types != Types::compare)
-            new_step(Step::narrow, slot_of[r][compute], -1, storer(compute, result)).dtype = result;
+        if (slots[step.out[k]].stored.convert || result == DType::none ||
+            result == dtype_of(compute) || row.types == Types::compare)
+            continue;
+        if (row.by_blocks) step.convert_run = narrower(compute, result);
+        else
+            new_step(Step::narrow, slot_of[r][compute], -1, narrower(compute, result));
     }
     release(number);
     return 0;
