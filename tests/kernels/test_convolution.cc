@@ -253,9 +253,22 @@ void check_numbers(const Shape& s, Order x_order, Order y_order, DType dtype) {
                 [&](const Index& at) { return times * want.get(at); });
         };
         check(1);
-        if (made != 'w' || dtype != DType::f32) continue;
-        o.params[0].i = 1;  // is added to what is there
-        check(2);
+        if (made != 'w') continue;
+        if (dtype == DType::f32) {
+            o.params[0].i = 1;  // is added to what is there
+            check(2);
+            continue;
+        }
+        // Parts of a batch are summed in float32.
+        Tensor sum(DType::f32, result.sizes, result.strides);
+        pointers.back() = &sum.random();
+        for (int64_t times : {1, 2}) {
+            o.params[0].i = times - 1;
+            CHECK(run(o.kernel, s.sizes(), pointers, o.params) == 0);
+            CHECK_VALUES(text_of("sums of ", o.kernel, " of ", s.text()), sum, 1e-4,
+                         1000 * epsilon(DType::f32),
+                         [&](const Index& at) { return static_cast<double>(times) * want.get(at); });
+        }
     }
 }
 

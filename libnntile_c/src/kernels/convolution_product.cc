@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "kernels/convert.hh"
 #include "kernels/convolution_plan.hh"
 #include "kernels/functions.hh"
 #include "kernels/gemm.hh"
@@ -23,7 +24,8 @@ public:
           window_(args.params.data() + (kind == backward_weight) + 1),
           x_{block('x'), 2, 4 + rank_},
           y_{block('y'), 1, 4},
-          w_(block('w')) {
+          w_(block('w')),
+          dtype_((kind == backward_input ? w_ : x_.block).dtype) {
         for (size_t d = 0; d < rank_; ++d) {
             pixels_ *= size(y_.first + d);
             taps_ *= size(tap(d));
@@ -35,10 +37,8 @@ public:
     }
 
     bool pays() const {
-        const bool floats = std::all_of(args_.blocks.begin(), args_.blocks.end(),
-                                        [](auto& b) { return !b.data || b.dtype == DType::f32; });
         const int64_t groups = window_[-1].i;
-        return groups == 1 && floats && weight_has_rows() &&
+        return groups == 1 && has_products() && weight_has_rows() &&
                (is_wide() || (has_few_pixels(kind_, args_.sizes) && every_tap_meets()));
     }
 
@@ -58,11 +58,21 @@ private:
     };
 
     const Block& block(char name) const { return args_.blocks[operands_of[kind_].find(name)]; }
+    // Both operands are of a dtype that products are fast of; a result may be the sum in float32.
+    bool has_products() const {
+        if (dtype_ != DType::f32 && !has_short_products(dtype_)) return false;
+        return std::all_of(args_.blocks.begin(), args_.blocks.end(), [&](const Block& b) {
+            return !b.data || b.dtype == dtype_ || (b.dtype == DType::f32 && &b == &result());
+        });
+    }
+    const Block& result() const {
+        return kind_ == forward ? y_.block : kind_ == backward_input ? x_.block : w_;
+    }
     int64_t size(size_t dim) const { return args_.sizes[dim]; }
     size_t tap(size_t d) const { return 4 + 2 * rank_ + d; }
     int64_t columns() const { return images_ * pixels_; }
-    float* data(const Images& of, int64_t image) const {
-        return reinterpret_cast<float*>(of.block.data) + image * of.block.strides[0];
+    static std::byte* data(const Images& of, int64_t image) {
+        return of.block.data + image * of.block.strides[0] * size_of(of.block.dtype);
     }
 
     // From one pixel to the next, of `images` images; 0: there is no such step.
@@ -84,12 +94,10 @@ private:
     // nullptr: BLAS cannot read it so.
     Matrix matrix(const Images& of, int64_t image) const {
         const int64_t pixel = step(of, images_), channel = of.block.strides[of.channels];
-        if (pixel == 0 || (pixel != 1 && channel != 1)) return {nullptr, DType::f32, 0, 0};
-        return {reinterpret_cast<std::byte*>(data(of, image)), DType::f32, channel, pixel};
+        if (pixel == 0 || (pixel != 1 && channel != 1)) return {nullptr, of.block.dtype, 0, 0};
+        return {data(of, image), of.block.dtype, channel, pixel};
     }
-    Matrix dense(float* data) const {
-        return {reinterpret_cast<std::byte*>(data), DType::f32, columns(), 1};
-    }
+    Matrix dense(std::byte* data, DType dtype) const { return {data, dtype, columns(), 1}; }
 
     // A row of the weight is dense: all taps of a channel, or all channels of a tap, after another.
     bool weight_has_rows() const {
@@ -129,8 +137,15 @@ private:
             }
         return true;
     }
-    // Of each tap and pixel: the offset in the image; -1: padding.
+    // Of each tap and pixel: the offset in the image, or in its sums; -1: padding.
     void find_places() {
+        const bool sums = kind_ == backward_input && x_.block.dtype != DType::f32;
+        sum_strides_.assign(args_.sizes.size(), 0);
+        int64_t next = 1;
+        for (size_t d = rank_; d-- > 0; next *= size(x_.first + d)) sum_strides_[x_.first + d] = next;
+        sum_strides_[0] = next;
+        sum_strides_[2] = images_ * next;
+        const int64_t* strides = sums ? sum_strides_.data() : x_.block.strides;
         places_.assign(static_cast<size_t>(taps_ * pixels_), 0);
         for (int64_t t = 0; t < taps_; ++t)
             for (int64_t p = 0; p < pixels_; ++p) {
@@ -138,7 +153,7 @@ private:
                 int64_t taps = t, pixels = p;
                 for (size_t d = rank_; d-- > 0 && at >= 0;) {
                     const int64_t here = place(d, pixels % size(y_.first + d), taps % size(tap(d)));
-                    at = here < 0 ? -1 : at + here * x_.block.strides[x_.first + d];
+                    at = here < 0 ? -1 : at + here * strides[x_.first + d];
                     pixels /= size(y_.first + d);
                     taps /= size(tap(d));
                 }
@@ -146,12 +161,13 @@ private:
     }
 
     // visit(row of patches, a channel's elements of an image, their places)
-    template <class Visit>
-    void each_row(int64_t image, float* patches, Visit&& visit) const {
+    template <class Patch, class Pixel, class Visit>
+    void each_row(const Images& of, int64_t image, Patch* patches, Visit&& visit) const {
         const int64_t channel = channel_step(), tap = tap_step();
         for (int64_t n = 0; n < images_; ++n)
             for (int64_t c = 0; c < size(2); ++c) {
-                float* from = data(x_, image + n) + c * x_.block.strides[2];
+                Pixel* from =
+                    reinterpret_cast<Pixel*>(data(of, image + n)) + c * of.block.strides[2];
                 for (int64_t t = 0; t < taps_; ++t) {
                     const int64_t row = c * channel + t * tap;
                     visit(patches + row * columns() + n * pixels_, from,
@@ -159,34 +175,43 @@ private:
                 }
             }
     }
-    int make(int64_t image, float* patches) const {
+    template <class T>  // of the size of an element: zero is zero bits in all dtypes
+    void gather(int64_t image, std::byte* patches) const {
+        each_row<T, const T>(
+            x_, image, reinterpret_cast<T*>(patches),
+            [&](T* row, const T* x, const int64_t* places) {
+                for (int64_t o = 0; o < pixels_; ++o) row[o] = places[o] < 0 ? T{} : x[places[o]];
+            });
+    }
+    int make(int64_t image, std::byte* patches) const {
         if (pointwise_) return copy_pixels(x_, image, patches, true);
-        each_row(image, patches, [&](float* row, const float* x, const int64_t* places) {
-            for (int64_t o = 0; o < pixels_; ++o) row[o] = places[o] < 0 ? 0 : x[places[o]];
-        });
+        if (dtype_ == DType::f32) gather<float>(image, patches);
+        else gather<uint16_t>(image, patches);
         return 0;
     }
-    int add_up(int64_t image, float* patches) const {
-        if (pointwise_) return copy_pixels(x_, image, patches, false);
-        if (int status = clear(args_, x_.block)) return status;
-        each_row(image, patches, [&](const float* row, float* x, const int64_t* places) {
-            for (int64_t o = 0; o < pixels_; ++o)
-                if (places[o] >= 0) x[places[o]] += row[o];
-        });
+    // Patches are summed in float32.
+    int add_up(int64_t image, std::byte* patches, const Images& sums) const {
+        if (int status = clear(args_, sums.block)) return status;
+        each_row<const float, float>(
+            sums, image, reinterpret_cast<float*>(patches),
+            [&](const float* row, float* x, const int64_t* places) {
+                for (int64_t o = 0; o < pixels_; ++o)
+                    if (places[o] >= 0) x[places[o]] += row[o];
+            });
         return 0;
     }
-    int copy_pixels(const Images& of, int64_t image, float* dense, bool load) const {
+    // Dense: by channels, images and pixels.
+    int copy_pixels(const Images& of, int64_t image, std::byte* dense, bool load) const {
+        int64_t next = pixels_of(of);
         SmallVector<int64_t, 8> sizes{images_, size(of.channels)},
-            strides{of.block.strides[0], of.block.strides[of.channels]}, own{pixels_, columns()};
-        int64_t next = pixels_;
+            strides{of.block.strides[0], of.block.strides[of.channels]}, own{next, images_ * next};
         for (size_t d = 0; d < rank_; ++d) {
             sizes.push_back(size(of.first + d));
             strides.push_back(of.block.strides[of.first + d]);
             own.push_back(next /= sizes.back());
         }
-        const Block lying{reinterpret_cast<std::byte*>(data(of, image)), DType::f32,
-                          strides.data()},
-            packed{reinterpret_cast<std::byte*>(dense), DType::f32, own.data()};
+        const Block lying{data(of, image), of.block.dtype, strides.data()},
+            packed{dense, of.block.dtype, own.data()};
         const Block blocks[] = {load ? lying : packed, load ? packed : lying};
         Args one = args_;
         one.sizes = sizes;
@@ -194,21 +219,34 @@ private:
         one.params = {};
         return copy(one);
     }
+    int64_t pixels_of(const Images& of) const {
+        int64_t count = 1;
+        for (size_t d = 0; d < rank_; ++d) count *= size(of.first + d);
+        return count;
+    }
 
     int run(int64_t image) {
         thread_local Scratch scratch;
-        const int64_t made = size(1);
+        const int64_t made = size(1), elements = rows_ * columns();
+        // What is summed of patches, and rounded, is kept in float32 before it is.
+        const bool sums = kind_ == backward_input && !pointwise_,
+                   rounds = sums && x_.block.dtype != DType::f32;
+        const DType of_patches = sums ? DType::f32 : x_.block.dtype;
+        const int64_t pixels = rounds ? images_ * size(2) * pixels_of(x_) : 0;
         Matrix x = pointwise_ ? matrix(x_, image) : Matrix{}, y = matrix(y_, image);
-        float *patches = nullptr, *turned = nullptr;
-        scratch.begin(padded(x.data ? 0 : rows_ * columns() * sizeof(float)) +
-                      padded(y.data ? 0 : made * columns() * sizeof(float)));
-        if (!x.data) x = dense(patches = scratch.take<float>(rows_ * columns()));
-        if (!y.data) y = dense(turned = scratch.take<float>(made * columns()));
+        std::byte *patches = nullptr, *turned = nullptr;
+        const size_t bytes[] = {padded(x.data ? 0 : elements * size_of(of_patches)),
+                                padded(y.data ? 0 : made * columns() * size_of(y_.block.dtype)),
+                                padded(pixels * sizeof(float)),
+                                padded(pixels * size_of(x_.block.dtype))};
+        scratch.begin(bytes[0] + bytes[1] + bytes[2] + bytes[3]);
+        if (!x.data) x = dense(patches = scratch.take(bytes[0]), of_patches);
+        if (!y.data) y = dense(turned = scratch.take(bytes[1]), y_.block.dtype);
         if (turned && kind_ != forward)
             if (int status = copy_pixels(y_, image, turned, true)) return status;
         if (patches && kind_ != backward_input)
             if (int status = make(image, patches)) return status;
-        const Matrix w{w_.data, DType::f32, made == 1 ? rows_ : w_.strides[1], 1};
+        const Matrix w{w_.data, w_.dtype, made == 1 ? rows_ : w_.strides[1], 1};
         if (kind_ == forward) {
             const Block& bias = block('b');
             multiply({made,
@@ -216,7 +254,7 @@ private:
                       rows_,
                       w,
                       x,
-                      {bias.data, DType::f32, bias.data ? bias.strides[1] : 0, 0},
+                      {bias.data, bias.dtype, bias.data ? bias.strides[1] : 0, 0},
                       y,
                       1,
                       1,
@@ -229,7 +267,14 @@ private:
             return 0;
         }
         multiply({rows_, columns(), made, w.transposed(), y, {}, x, 1, 0, false});
-        return patches ? add_up(image, patches) : 0;
+        if (!sums) return patches ? copy_pixels(x_, image, patches, false) : 0;
+        if (!rounds) return add_up(image, patches, x_);
+        auto* sum = scratch.take<float>(pixels);
+        std::byte* rounded = scratch.take(bytes[3]);
+        const Block own{reinterpret_cast<std::byte*>(sum), DType::f32, sum_strides_.data()};
+        if (int status = add_up(image, patches, {own, x_.channels, x_.first})) return status;
+        storer(compute_f32, x_.block.dtype)(sum, rounded, 1, pixels);
+        return copy_pixels(x_, image, rounded, false);
     }
 
     const Args& args_;
@@ -241,7 +286,8 @@ private:
     int64_t pixels_ = 1, taps_ = 1, rows_ = 0;  // of an image; of a channel; of all channels
     int64_t images_ = 1;                        // of a product
     bool pointwise_ = false;                    // patches are the image itself
-    std::vector<int64_t> places_;
+    DType dtype_;  // of what is multiplied
+    std::vector<int64_t> places_, sum_strides_;
 };
 
 }  // namespace
