@@ -52,6 +52,7 @@ class Machine:
     rounded: dict[int, Any] = field(default_factory=dict)
     magnitude: float = 1.0  # of the largest operand of a rounded call
     eps: float = 0.0  # of the coarsest dtype that was rounded to
+    longest: int = 0  # elements of the largest operand of a rounded call
 
     def do(self, step: Step) -> Any:
         """Run one step; an exception of PyTorch becomes its outcome."""
@@ -132,6 +133,7 @@ class Machine:
 
     def remember(self, tensors: list[Tensor], scale: float) -> None:
         for x in tensors:
+            self.longest = max(self.longest, x.numel())
             if x.is_floating_point() and x.numel():
                 self.eps = max(self.eps, torch.finfo(x.dtype).eps)
         self.magnitude = max(self.magnitude, largest_of(tensors) * scale)
