@@ -12,7 +12,7 @@ from torch import nn
 from torch.nn import functional as F
 from torch.testing._internal.autocast_test_lists import AutocastTestLists, TestAutocast
 
-import torch_nntile  # noqa: F401 - registers the device
+import torch_nntile
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])

@@ -78,9 +78,9 @@ def options_of(work: str, setting: str) -> dict[str, Any]:
             options["batches"] = number
         elif ours and change[:1] == "g" and number:
             environment |= {"STARPU_NCUDA": str(number)}
-        elif change in ("fused", "compiled", "autocast"):
-            options[change] = 1
-        elif change == "bfloat16" and work in MODELS:
+        elif change in ("fused", "compiled", "autocast") or (
+            change == "bfloat16" and work in MODELS
+        ):
             options[change] = 1
         elif ours and change == "off":
             environment |= {"NNTILE_AUTOMATIC_CUTS": "0"}

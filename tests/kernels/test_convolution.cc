@@ -266,8 +266,9 @@ void check_numbers(const Shape& s, Order x_order, Order y_order, DType dtype) {
             o.params[0].i = times - 1;
             CHECK(run(o.kernel, s.sizes(), pointers, o.params) == 0);
             CHECK_VALUES(text_of("sums of ", o.kernel, " of ", s.text()), sum, 1e-4,
-                         1000 * epsilon(DType::f32),
-                         [&](const Index& at) { return static_cast<double>(times) * want.get(at); });
+                         1000 * epsilon(DType::f32), [&](const Index& at) {
+                             return static_cast<double>(times) * want.get(at);
+                         });
         }
     }
 }

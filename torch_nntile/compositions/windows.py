@@ -18,7 +18,6 @@ from torch_nntile.compositions.formats import like_on_meta, suggest_memory_forma
 from torch_nntile.compositions.registry import composition
 
 
-
 @composition("_convolution", "_convolution.deprecated", above_autograd=True)
 def _convolution(
     input: Tensor,

@@ -142,7 +142,8 @@ private:
         const bool sums = kind_ == backward_input && x_.block.dtype != DType::f32;
         sum_strides_.assign(args_.sizes.size(), 0);
         int64_t next = 1;
-        for (size_t d = rank_; d-- > 0; next *= size(x_.first + d)) sum_strides_[x_.first + d] = next;
+        for (size_t d = rank_; d-- > 0; next *= size(x_.first + d))
+            sum_strides_[x_.first + d] = next;
         sum_strides_[0] = next;
         sum_strides_[2] = images_ * next;
         const int64_t* strides = sums ? sum_strides_.data() : x_.block.strides;
@@ -177,11 +178,11 @@ private:
     }
     template <class T>  // of the size of an element: zero is zero bits in all dtypes
     void gather(int64_t image, std::byte* patches) const {
-        each_row<T, const T>(
-            x_, image, reinterpret_cast<T*>(patches),
-            [&](T* row, const T* x, const int64_t* places) {
-                for (int64_t o = 0; o < pixels_; ++o) row[o] = places[o] < 0 ? T{} : x[places[o]];
-            });
+        each_row<T, const T>(x_, image, reinterpret_cast<T*>(patches),
+                             [&](T* row, const T* x, const int64_t* places) {
+                                 for (int64_t o = 0; o < pixels_; ++o)
+                                     row[o] = places[o] < 0 ? T{} : x[places[o]];
+                             });
     }
     int make(int64_t image, std::byte* patches) const {
         if (pointwise_) return copy_pixels(x_, image, patches, true);
@@ -192,12 +193,11 @@ private:
     // Patches are summed in float32.
     int add_up(int64_t image, std::byte* patches, const Images& sums) const {
         if (int status = clear(args_, sums.block)) return status;
-        each_row<const float, float>(
-            sums, image, reinterpret_cast<float*>(patches),
-            [&](const float* row, float* x, const int64_t* places) {
-                for (int64_t o = 0; o < pixels_; ++o)
-                    if (places[o] >= 0) x[places[o]] += row[o];
-            });
+        each_row<const float, float>(sums, image, reinterpret_cast<float*>(patches),
+                                     [&](const float* row, float* x, const int64_t* places) {
+                                         for (int64_t o = 0; o < pixels_; ++o)
+                                             if (places[o] >= 0) x[places[o]] += row[o];
+                                     });
         return 0;
     }
     // Dense: by channels, images and pixels.
@@ -286,7 +286,7 @@ private:
     int64_t pixels_ = 1, taps_ = 1, rows_ = 0;  // of an image; of a channel; of all channels
     int64_t images_ = 1;                        // of a product
     bool pointwise_ = false;                    // patches are the image itself
-    DType dtype_;  // of what is multiplied
+    DType dtype_;                               // of what is multiplied
     std::vector<int64_t> places_, sum_strides_;
 };
 

@@ -60,7 +60,7 @@ private:
         uint8_t checked;  // input
         uint8_t n_in, n_out;
         uint16_t first_param;
-        int16_t slot, from;  // to and from; store: from `slot` to block `from`
+        int16_t slot, from;   // to and from; store: from `slot` to block `from`
         Convert convert_run;  // compute: what narrows the results, or nullptr
         MapLoop loop;
         int16_t in[max_instruction_operands], out[max_instruction_operands];
@@ -122,7 +122,7 @@ private:
     int64_t position[max_operands];  // of the chunk, in elements
 
     int n_slots, n_steps, n_buffers, n_free, n_direct, index_slot;  // plan() begins with none
-    bool full = false;  // out of buffers
+    bool full = false;                                              // out of buffers
     int16_t last_use[max_map_registers];
     int16_t slot_of[max_map_registers][compute_count];
     Compute compute_of_register[max_map_registers];

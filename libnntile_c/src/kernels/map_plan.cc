@@ -318,8 +318,7 @@ int MapEngine::plan_instruction(int number) {
             result == dtype_of(compute) || row.types == Types::compare)
             continue;
         if (row.by_blocks) step.convert_run = narrower(compute, result);
-        else
-            new_step(Step::narrow, slot_of[r][compute], -1, narrower(compute, result));
+        else new_step(Step::narrow, slot_of[r][compute], -1, narrower(compute, result));
     }
     release(number);
     return 0;
