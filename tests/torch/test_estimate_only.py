@@ -6,7 +6,6 @@ from __future__ import annotations
 import gc
 import json
 import os
-import statistics
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -54,9 +53,7 @@ def test_a_run_shows_what_was_estimated(name: str, tmp_path: Path) -> None:
 def test_a_budget_moves_what_was_estimated(name: str, tmp_path: Path) -> None:
     budget = f"{BUDGETS[name]}MiB"
     said = program("estimate", name, budget, tmp_path)
-    # Two workers do not always end their tasks in the same order: what is moved differs by a tenth.
-    runs = [program("run", name, budget, tmp_path) for _ in range(1 if name == "mlp" else 3)]
-    was = {what: statistics.median(run[what] for run in runs) for what in runs[0]}
+    was = program("run", name, budget, tmp_path)
     for what in ("read", "written"):
         assert said[what] == pytest.approx(was[what], rel=0.1), (said, was)
     assert said["reserved"] == pytest.approx(was["reserved"], rel=0.1, abs=PAGE), (said, was)
