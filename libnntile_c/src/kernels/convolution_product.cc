@@ -71,6 +71,10 @@ private:
     int64_t size(size_t dim) const { return args_.sizes[dim]; }
     size_t tap(size_t d) const { return 4 + 2 * rank_ + d; }
     int64_t columns() const { return images_ * pixels_; }
+    // Whether sums of patches are kept in float32 before they are rounded.
+    bool rounds() const {
+        return kind_ == backward_input && !pointwise_ && x_.block.dtype != DType::f32;
+    }
     static std::byte* data(const Images& of, int64_t image) {
         return of.block.data + image * of.block.strides[0] * size_of(of.block.dtype);
     }
@@ -137,16 +141,19 @@ private:
             }
         return true;
     }
-    // Of each tap and pixel: the offset in the image, or in its sums; -1: padding.
-    void find_places() {
-        const bool sums = kind_ == backward_input && x_.block.dtype != DType::f32;
+    // By channels, images and pixels, as copy_pixels() takes them.
+    void lay_sums() {
         sum_strides_.assign(args_.sizes.size(), 0);
         int64_t next = 1;
         for (size_t d = rank_; d-- > 0; next *= size(x_.first + d))
             sum_strides_[x_.first + d] = next;
         sum_strides_[0] = next;
         sum_strides_[2] = images_ * next;
-        const int64_t* strides = sums ? sum_strides_.data() : x_.block.strides;
+    }
+    // Of each tap and pixel: the offset in the image, or in its sums; -1: padding.
+    void find_places() {
+        if (rounds()) lay_sums();
+        const int64_t* strides = rounds() ? sum_strides_.data() : x_.block.strides;
         places_.assign(static_cast<size_t>(taps_ * pixels_), 0);
         for (int64_t t = 0; t < taps_; ++t)
             for (int64_t p = 0; p < pixels_; ++p) {
@@ -228,11 +235,9 @@ private:
     int run(int64_t image) {
         thread_local Scratch scratch;
         const int64_t made = size(1), elements = rows_ * columns();
-        // What is summed of patches, and rounded, is kept in float32 before it is.
-        const bool sums = kind_ == backward_input && !pointwise_,
-                   rounds = sums && x_.block.dtype != DType::f32;
+        const bool sums = kind_ == backward_input && !pointwise_;
         const DType of_patches = sums ? DType::f32 : x_.block.dtype;
-        const int64_t pixels = rounds ? images_ * size(2) * pixels_of(x_) : 0;
+        const int64_t pixels = rounds() ? images_ * size(2) * pixels_of(x_) : 0;
         Matrix x = pointwise_ ? matrix(x_, image) : Matrix{}, y = matrix(y_, image);
         std::byte *patches = nullptr, *turned = nullptr;
         const size_t bytes[] = {padded(x.data ? 0 : elements * size_of(of_patches)),
@@ -268,7 +273,7 @@ private:
         }
         multiply({rows_, columns(), made, w.transposed(), y, {}, x, 1, 0, false});
         if (!sums) return patches ? copy_pixels(x_, image, patches, false) : 0;
-        if (!rounds) return add_up(image, patches, x_);
+        if (!rounds()) return add_up(image, patches, x_);
         auto* sum = scratch.take<float>(pixels);
         std::byte* rounded = scratch.take(bytes[3]);
         const Block own{reinterpret_cast<std::byte*>(sum), DType::f32, sum_strides_.data()};
