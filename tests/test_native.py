@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -18,9 +19,15 @@ PATTERNS = ["tests/**/test_*.cc", "tests/**/test_*.c", "examples/c/[0-9]*.c"]
 PROGRAMS = [file.rsplit(".", 1)[0].replace("/", "-") for file in list_sources.find(ROOT, PATTERNS)]
 
 
-def run(*command: str) -> None:
+def run(*command: str, **settings: str) -> None:
     done = subprocess.run(
-        command, cwd=ROOT, check=False, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        command,
+        cwd=ROOT,
+        check=False,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env=os.environ | settings,
     )
     if done.returncode != 0:
         pytest.fail(
@@ -39,6 +46,11 @@ def programs() -> Path:
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_program(programs: Path, name: str) -> None:
     run(str(programs / name))
+
+
+def test_convolutions_without_avx512(programs: Path) -> None:
+    """oneDNN has other code there, which reads and writes other layouts."""
+    run(str(programs / "tests-kernels-test_convolution"), ONEDNN_MAX_CPU_ISA="AVX2")
 
 
 @pytest.mark.slow

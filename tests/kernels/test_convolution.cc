@@ -160,6 +160,9 @@ void test_code() {
         {1, 3, 16, {8, 16, 16}, {3, 3, 3}, 1, 1},
         {1, 3, 64, {8, 32, 32}, {4, 4, 4}, 4},
         {1, 16, 16, {8, 8, 8}, {3, 3, 3}, 1, 1, 1, 16},
+        {1, 24, 24, {8, 8, 8}, {1, 3, 3}, 2, 0, 1, 24},
+        {1, 16, 32, {8, 8, 8}, {3, 3, 3}, 1, 1, 1, 16},
+        {1, 16, 16, {8, 8, 8}, {3, 3, 3}, 1, 1, 1, 4},
     };
     for (Shape s : shapes)
         for (int64_t n : {1, 2, 16}) {
@@ -191,6 +194,14 @@ void test_products() {
     check(s, {false, false, false});
     check(image(64, 64, 1, 3), {false, false, false});  // eight taps meet padding only
     check(image(64, 64, 2, 3, 1, 1, 4), {false, false, false});
+}
+
+// The sum of convolutions of planes, where the library has code for images alone.
+void test_planes() {
+    const Shape volumes{2, 16, 16, {8, 8, 8}, {3, 3, 3}, 1, 1, 1, 16};
+    for (Order order : orders)
+        if (order != Order::alone)
+            for (Operands& o : calls(volumes, order, order)) CHECK(code_of(volumes, o) == "planes");
 }
 
 // Each product of the convolution: index of y, of x and of w in the task's dims.
@@ -295,6 +306,12 @@ void test_numbers() {
         {2, 1, 96, {6}, {3}, 2, 1},
         {1, 3, 64, {2, 2, 2}, {2, 1, 2}, 1, 0},
         {1, 9, 5, {8, 8}, {1, 1}},
+        // sums of planes: each tap of the depth meets some of them, one all, none at all
+        {2, 5, 5, {4, 3, 4}, {3, 3, 3}, 1, 1, 1, 5},
+        {2, 4, 4, {5, 4, 3}, {3, 2, 2}, 2, 1, 1, 4},
+        {2, 4, 4, {1, 3, 3}, {2, 2, 2}, 1, 1, 1, 4},
+        {2, 4, 4, {3, 3, 3}, {3, 3, 3}, 1, 3, 3, 4},
+        {1, 16, 16, {3, 4, 4}, {1, 3, 3}, 1, 0, 1, 16},
     };
     for (const Shape& s : shapes)
         for (DType dtype : {DType::f32, DType::bf16, DType::f16})
@@ -314,6 +331,7 @@ int main() {
     if (!kernels::has_convolution()) return 0;
     test_code();
     test_products();
+    test_planes();
     test_numbers();
     return result();
 }

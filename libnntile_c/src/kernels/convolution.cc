@@ -53,8 +53,8 @@ int add(const Args& args, std::byte* into, const Way& way, const std::byte* dens
     return 0;
 }
 
-std::vector<int64_t> key_of(const Args& args, Kind kind) {
-    std::vector<int64_t> key{kind};
+std::vector<int64_t> key_of(const Args& args, Kind kind, bool accumulate) {
+    std::vector<int64_t> key{kind, accumulate};
     key.insert(key.end(), args.sizes.begin(), args.sizes.end());
     for (const Param& p : args.params) key.push_back(p.i);
     for (const Block& b : args.blocks) {
@@ -64,21 +64,28 @@ std::vector<int64_t> key_of(const Args& args, Kind kind) {
     return key;
 }
 
-const Prepared& prepared(const Args& args, Kind kind) {
+const Prepared& prepared(const Args& args, Kind kind, bool accumulate) {
     thread_local std::map<std::vector<int64_t>, std::unique_ptr<Prepared>> known;
-    auto key = key_of(args, kind);
+    auto key = key_of(args, kind, accumulate);
     if (known.size() >= most_primitives && !known.count(key)) known.clear();
     auto& slot = known[std::move(key)];
-    if (!slot) slot = prepare(args, kind);
+    if (!slot) slot = prepare(args, kind, accumulate);
     return *slot;
 }
 
 int run(const Args& args, Kind kind) {
     if (is_product(args, kind)) return run_product(args, kind);
+    if (is_sum_of_planes(args, kind)) return run_planes(args, kind);
+    return run_library(args, kind, kind == backward_weight && args.params[0].i);
+}
+
+}  // namespace
+
+int convolutions::run_library(const Args& args, Kind kind, bool accumulate) {
     thread_local Scratch scratch;
     dnnl::stream& stream = dnn_stream();
     const OneDnnThread one_thread;
-    const Prepared& p = prepared(args, kind);
+    const Prepared& p = prepared(args, kind, accumulate);
     scratch.begin(p.bytes);
     std::unordered_map<int, memory> arguments;
     std::byte *dense_result = nullptr, *into = nullptr;
@@ -109,10 +116,10 @@ int run(const Args& args, Kind kind) {
     }
     arguments.emplace(DNNL_ARG_SCRATCHPAD,
                       memory(p.scratchpad, dnn_engine(), scratch.take(p.scratchpad.get_size())));
-    p.primitive.execute(stream, arguments);
     const Way& last = p.ways[p.result];
     if (p.clear)  // taps that are left out are no part of the primitive's result
         if (int status = clear(args, args.blocks[p.result])) return status;
+    p.primitive.execute(stream, arguments);
     if (last.reordered) last.reorder.execute(stream, inside_result, own_result);
     stream.wait();
     if (p.accumulate) {
@@ -122,8 +129,6 @@ int run(const Args& args, Kind kind) {
     }
     return last.packed ? convert(args, last, into, dense_result, false) : 0;
 }
-
-}  // namespace
 
 int convolutions::clear(const Args& args, const Block& block) {
     Args one = args;
@@ -147,8 +152,9 @@ std::string convolution_code(const Args& args, std::string_view kernel) {
                       : kernel.ends_with("input") ? backward_input
                                                   : backward_weight;
     if (is_product(args, kind)) return "product";
+    if (is_sum_of_planes(args, kind)) return "planes";
     const OneDnnThread one_thread;
-    const Prepared& p = prepared(args, kind);
+    const Prepared& p = prepared(args, kind, false);
     std::string names = p.name;
     for (const Way& way : p.ways)
         if (way.reordered) names += " " + way.reorder_name;

@@ -19,16 +19,17 @@ namespace {
 struct Geometry {
     Kind kind;
     size_t rank;
-    bool accumulate, cropped = false;
+    bool accumulate, sums_inside, cropped = false;
     int64_t groups;
     SmallVector<int64_t, 16> sizes;
     SmallVector<int64_t, 3> skipped;  // taps, of each spatial dim
     memory::dims stride, dilation, left, right;
 
-    Geometry(const Args& args, Kind k)
+    Geometry(const Args& args, Kind k, bool adds)
         : kind(k),
           rank((args.sizes.size() - 4) / 3),
-          accumulate(k == backward_weight && args.params[0].i),
+          accumulate(adds),
+          sums_inside(adds && k == forward),
           groups(args.params[k == backward_weight].i),
           sizes(args.sizes.begin(), args.sizes.end()) {
         const Param* window = args.params.data() + (k == backward_weight) + 1;
@@ -145,6 +146,11 @@ Candidate candidate(const Geometry& g, const std::vector<Way>& ways, Inside insi
     };
     dnnl::primitive_attr attr;
     attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+    if (g.sums_inside) {
+        dnnl::post_ops sum;
+        sum.append_sum();
+        attr.set_post_ops(sum);
+    }
     const auto algorithm = dnnl::algorithm::convolution_direct;
     const memory::desc x = desc('x'), w = desc('w'), y = desc('y'),
                        b = g.kind == forward ? desc('b') : memory::desc();
@@ -201,6 +207,12 @@ bool lies_so(const DnnLayout& place, const memory::desc& desc) {
     return true;
 }
 
+// Whether the primitive can add to the result as it lies.
+bool adds_in_place(const Candidate& made, const Way& result) {
+    return !is_slow(made.name) && result.dtype == result.read && lies_apart(result.layout) &&
+           lies_so(result.layout, made.primitive.query_md(dnnl::query::exec_arg_md, DNNL_ARG_DST));
+}
+
 // How the operand gets there; `summed`: into memory of ours, from which it is added.
 void route(Way& way, bool result, bool summed) {
     const auto reorder = [&](const memory::desc& own) {
@@ -240,8 +252,8 @@ void route(Way& way, bool result, bool summed) {
 
 }  // namespace
 
-std::unique_ptr<Prepared> prepare(const Args& args, Kind kind) {
-    const Geometry g(args, kind);
+std::unique_ptr<Prepared> prepare(const Args& args, Kind kind, bool accumulate) {
+    Geometry g(args, kind, accumulate);
     auto made = std::make_unique<Prepared>();
     const std::string_view order = operands_of[g.kind];
     for (size_t k = 0; k < order.size(); ++k) {
@@ -257,7 +269,6 @@ std::unique_ptr<Prepared> prepare(const Args& args, Kind kind) {
     made->weight = order.find('w');
     const Block& weight = args.blocks[made->weight];
     made->first_tap = g.offset(weight) * static_cast<int64_t>(size_of(weight.dtype));
-    made->accumulate = g.accumulate;
     made->clear = g.kind == backward_weight && g.cropped && !g.accumulate;
     Candidate best;
     const DType dtype = made->ways[0].dtype;
@@ -272,8 +283,13 @@ std::unique_ptr<Prepared> prepare(const Args& args, Kind kind) {
             for (Way& way : made->ways) way.read = DType::f32;
     }
     if (is_slow(best.name)) best = best_candidate(g, made->ways);
+    if (g.sums_inside && !adds_in_place(best, made->ways.back())) {
+        g.sums_inside = false;
+        best = best_candidate(g, made->ways);
+    }
     check(best.primitive.get(true), Status::unsupported,
           "convolution: oneDNN has no code for this one");
+    made->accumulate = g.accumulate && !g.sums_inside;
     made->name = best.name;
     made->primitive = dnnl::primitive(best.primitive);
     made->scratchpad = best.primitive.scratchpad_desc();
@@ -285,7 +301,7 @@ std::unique_ptr<Prepared> prepare(const Args& args, Kind kind) {
         made->names.push_back(names[g.kind][k]);
         if (way.dtype == DType::none) continue;
         way.inside = best.primitive.query_md(dnnl::query::exec_arg_md, made->names[k]);
-        route(way, k == made->result, k == made->result && g.accumulate);
+        route(way, k == made->result, k == made->result && made->accumulate);
         made->bytes += way.dense_bytes + way.inside_bytes;
     }
     made->bytes += padded(made->scratchpad.get_size());

@@ -70,11 +70,15 @@ struct Prepared {
     bool accumulate = false, clear = false;
 };
 
-std::unique_ptr<Prepared> prepare(const Args& args, Kind kind);
+std::unique_ptr<Prepared> prepare(const Args& args, Kind kind, bool accumulate);
+int run_library(const Args& args, Kind kind, bool accumulate);  // adds to the result, if so
 
 // Whether matrix products take less time than the library's convolution, and these.
 bool is_product(const Args& args, Kind kind);
 int run_product(const Args& args, Kind kind);
+// Whether the library has code for its planes alone, and their sum.
+bool is_sum_of_planes(const Args& args, Kind kind);
+int run_planes(const Args& args, Kind kind);
 int clear(const Args& args, const Block& block);  // zeros
 
 }  // namespace nntile::kernels::convolutions
