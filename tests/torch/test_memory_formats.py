@@ -122,3 +122,35 @@ def test_a_network_stays_in_channels_last() -> None:
     assert text.count("= convolution_rows(") == 2
     # Statistics of eight channels change their dtype; images stay where they are.
     assert not re.search(r"f32\[4, \d+, \d+, \d+\] += (copy|view_write)", text)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.uint8, torch.complex64], ids=str)
+@pytest.mark.parametrize("there", LAYOUTS)
+@pytest.mark.parametrize("here", LAYOUTS)
+def test_copies_between_layouts(here: str, there: str, dtype: torch.dtype) -> None:
+    host, other = (10 * images(layout, 2) for layout in (here, there))
+    host, other = host.to(dtype), other.to(dtype)
+    moved = host.to("nntile")
+    assert moved.stride() == host.to("meta").stride()
+    assert torch.equal(moved.cpu(), host) and moved.cpu().stride() == moved.stride()
+    assert torch.equal(other.to("nntile").copy_(host).cpu(), host)
+    assert torch.equal(torch.empty_like(other).copy_(moved), host)
+    wide = other.to("nntile").copy_(host[:1, :1]).cpu()  # each element to many places
+    assert torch.equal(wide, host[:1, :1].expand(other.shape))
+    if dtype.is_complex:
+        assert torch.equal(host.to("nntile").conj().cpu(), host.conj())
+        assert torch.equal(other.to("nntile").copy_(host.conj()).cpu(), host.conj())
+
+
+@pytest.mark.parametrize("layout", ["nhwc", "hwnc"])
+def test_the_host_rearranges_nothing(layout: str) -> None:
+    """A batch of images, as data loaders have it: its memory is copied as it lies."""
+    host = images(layout, 2)
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+        moved = host.to("nntile")
+        back = moved.cpu()
+        back.copy_(moved)
+    assert torch.equal(back, host)
+    names = [event.name for event in profile.events()]
+    assert names.count("aten::copy_") == 3, names
+    assert not {"aten::clone", "aten::contiguous"} & set(names), names

@@ -18,6 +18,10 @@
 #include <ATen/ops/view_native.h>
 #include <torch/library.h>
 
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
 #include "contract/device.h"
 #include "contract/notices.h"
 #include "contract/operand.h"
@@ -127,12 +131,36 @@ bool same_bits(const Tensor& a, const Tensor& b) {
            a.is_neg() == b.is_neg();
 }
 
+// Both with their dims in the order in which the first one's elements lie, if these fill its memory.
+std::pair<Tensor, Tensor> in_memory_order(const Tensor& host, const Tensor& other) {
+    if (host.is_contiguous() || !host.is_non_overlapping_and_dense()) return {host, other};
+    at::DimVector dims(host.dim());
+    std::iota(dims.begin(), dims.end(), 0);
+    std::stable_sort(dims.begin(), dims.end(), [&](int64_t a, int64_t b) {
+        return host.stride(a) > host.stride(b) ||
+               (host.stride(a) == host.stride(b) && host.size(a) > host.size(b));
+    });
+    const auto sorted = [&](const Tensor& t) {
+        at::DimVector sizes, strides;
+        for (int64_t d : dims) {
+            sizes.push_back(t.size(d));
+            strides.push_back(t.stride(d));
+        }
+        return as_strided(t, sizes, strides, t.storage_offset());
+    };
+    return {sorted(host), sorted(other)};
+}
+
 void write(const Tensor& target, const Tensor& host) {
-    if (same_bits(target, host) && host.is_contiguous()) return write_from_host(target, host);
-    Tensor plain = host.to(target.scalar_type()).resolve_conj().resolve_neg();
-    if (target.is_conj()) plain = plain.conj_physical();
-    if (target.is_neg()) plain = plain.neg();
-    write_from_host(target, plain.contiguous());
+    Tensor plain = host;
+    if (!same_bits(target, host)) {
+        plain = host.to(target.scalar_type()).resolve_conj().resolve_neg();
+        if (target.is_conj()) plain = plain.conj_physical();
+        if (target.is_neg()) plain = plain.neg();
+    }
+    if (!plain.is_non_overlapping_and_dense()) plain = plain.contiguous();
+    const auto [from, to] = in_memory_order(plain, target);
+    write_from_host(to, from);
 }
 
 // Neither libnntile_c nor the bytes on the host know the conjugate and negative bits of a view: the
@@ -180,10 +208,10 @@ Tensor copy_from(const Tensor& self, const Tensor& target, bool /*non_blocking*/
         TORCH_CHECK(target.is_cpu(), "nntile: cannot copy to a tensor on ", target.device());
         if (self.requires_grad() && self.is_leaf() && !at::GradMode::is_enabled())
             notify("nntile::parameter_read");
-        Tensor host = target;
-        if (same_bits(self, target) && target.is_contiguous())
-            read_to_host(source, host.mutable_data_ptr(), host.nbytes());
-        else host.copy_(read(source));
+        if (same_bits(self, target) && target.is_non_overlapping_and_dense()) {
+            const auto [host, from] = in_memory_order(target, source);
+            read_to_host(from, host.mutable_data_ptr(), host.nbytes());
+        } else Tensor(target).copy_(read(source));
     }
     return target;
 }
