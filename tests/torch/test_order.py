@@ -195,3 +195,26 @@ def test_doubles_that_differ_late(length: int, descending: bool) -> None:
     found, at = torch.sort(x.to("nntile"), stable=True, descending=descending)
     assert torch.equal(places, at.cpu())
     torch.testing.assert_close(found.cpu(), values, rtol=0, atol=0, equal_nan=True)
+
+
+RANGES = {
+    torch.int64: [(0, 3), (-5, 60), (-(2**31), 2**31), (-(2**40), 2**40), (-(2**63), 2**63 - 1)],
+    torch.int32: [(-(2**31), 2**31 - 1), (7, 8)],
+    torch.int16: [(-(2**15), 2**15 - 1)],
+    torch.uint8: [(0, 255)],
+}
+
+
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("length", [1, 40, 300])
+@pytest.mark.parametrize("dtype", RANGES, ids=str)
+def test_integers_of_any_range(dtype: torch.dtype, length: int, descending: bool) -> None:
+    generator = torch.Generator().manual_seed(length)
+    for low, high in RANGES[dtype]:
+        x = torch.randint(low, high, (3, length), generator=generator).to(dtype)
+        x[0, ::7], x[0, ::9] = low, high - 1
+        x[1, ::2] = x[1, 0].item()  # equals keep their order
+        for stable in (True, None):
+            values, places = x.to("nntile").sort(stable=stable, dim=1, descending=descending)
+            want = x.sort(stable=True, dim=1, descending=descending)
+            assert torch.equal(values.cpu(), want[0]) and torch.equal(places.cpu(), want[1])

@@ -75,17 +75,36 @@ auto by_keys(Order&& order) {
     };
 }
 
-// A float, or the upper half of a double, and its place as one number that is compared in one step.
-// Equals, as 0 and -0, and nan have one number.
+// Values and their places as numbers that are compared in one step: the upper half is of the value,
+// and equals, as 0 and -0, and nan have one. Returns whether it is all of the value: else those with
+// equal halves are still to be sorted.
 template <class T>
-uint64_t packed(T x, int64_t place, bool descending) {
-    using Bits = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
-    constexpr int bits_of_type = sizeof(T) * 8;
-    constexpr Bits sign = Bits{1} << (bits_of_type - 1);
-    const Bits bits = std::bit_cast<Bits>(x + T(0));
-    const Bits ascending = x != x ? ~Bits{0} : bits & sign ? ~bits : bits | sign;
-    const auto upper = static_cast<uint32_t>(ascending >> (bits_of_type - 32));
-    return static_cast<uint64_t>(descending ? ~upper : upper) << 32 | static_cast<uint64_t>(place);
+bool pack(const T* values, uint64_t* keys, int64_t n, bool descending) {
+    const auto put = [=](int64_t j, uint32_t upper) {
+        keys[j] = static_cast<uint64_t>(descending ? ~upper : upper) << 32 |
+                  static_cast<uint64_t>(j);
+    };
+    if constexpr (std::is_floating_point_v<T>) {
+        using Bits = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
+        constexpr int bits_of_type = sizeof(T) * 8;
+        constexpr Bits sign = Bits{1} << (bits_of_type - 1);
+        for (int64_t j = 0; j < n; ++j) {
+            const Bits bits = std::bit_cast<Bits>(values[j] + T(0));
+            const Bits ascending = values[j] != values[j] ? ~Bits{0}
+                                   : bits & sign          ? ~bits
+                                                          : bits | sign;
+            put(j, static_cast<uint32_t>(ascending >> (bits_of_type - 32)));
+        }
+        return sizeof(T) == 4;
+    } else {  // from the least one on: mostly they are a few, as numbers of classes or places
+        const auto [least, most] = std::minmax_element(values, values + n);
+        const uint64_t first = static_cast<uint64_t>(*least),
+                       range = static_cast<uint64_t>(*most) - first;
+        const int shift = std::max(static_cast<int>(std::bit_width(range)) - 32, 0);
+        for (int64_t j = 0; j < n; ++j)
+            put(j, static_cast<uint32_t>((static_cast<uint64_t>(values[j]) - first) >> shift));
+        return shift == 0;
+    }
 }
 // Sorts numbers of which the lower halves are sorted, byte by byte. Returns which of the two arrays
 // they are in then.
@@ -127,22 +146,20 @@ void sort_equal_halves(uint64_t* keys, const T* values, int64_t n, bool descendi
 template <class T>
 int sort_of(const Args& args) {
     const bool descending = args.params[0].i;
-    if constexpr (std::is_floating_point_v<T>) {
-        if (args.sizes.back() <= UINT32_MAX)
-            return first_of_rows<T>(
-                args, [=](T* values, int64_t* places, Key<T>* room, int64_t, int64_t d) {
-                    auto* keys = reinterpret_cast<uint64_t*>(room);
-                    for (int64_t j = 0; j < d; ++j) keys[j] = packed(values[j], j, descending);
-                    uint64_t* sorted = sort_packed(keys, keys + d, d);
-                    if constexpr (sizeof(T) > 4) sort_equal_halves(sorted, values, d, descending);
-                    for (int64_t j = 0; j < d; ++j) places[j] = static_cast<uint32_t>(sorted[j]);
-                    // As bytes: numbers of another type were there
-                    auto* result = reinterpret_cast<T*>(room);
-                    for (int64_t j = 0; j < d; ++j)
-                        std::memcpy(result + j, values + places[j], sizeof(T));
-                    return result;
-                });
-    }
+    if (args.sizes.back() <= UINT32_MAX)
+        return first_of_rows<T>(
+            args, [=](T* values, int64_t* places, Key<T>* room, int64_t, int64_t d) {
+                auto* keys = reinterpret_cast<uint64_t*>(room);
+                const bool whole = pack(values, keys, d, descending);
+                uint64_t* sorted = sort_packed(keys, keys + d, d);
+                if (!whole) sort_equal_halves(sorted, values, d, descending);
+                for (int64_t j = 0; j < d; ++j) places[j] = static_cast<uint32_t>(sorted[j]);
+                // As bytes: numbers of another type were there
+                auto* result = reinterpret_cast<T*>(room);
+                for (int64_t j = 0; j < d; ++j)
+                    std::memcpy(result + j, values + places[j], sizeof(T));
+                return result;
+            });
     return first_of_rows<T>(args, by_keys<T>([descending](Key<T>* keys, int64_t, int64_t d) {
                                 std::sort(keys, keys + d, Earlier{descending});
                             }));
