@@ -149,3 +149,14 @@ def test_bad_input(call: tuple[str, Callable[[Tensor], Tensor]]) -> None:
         call[1](numbers(*PLANE))
     with pytest.raises(RuntimeError):
         call[1](numbers(*PLANE).to("nntile"))
+
+
+def test_long_lines() -> None:
+    """What a line's outputs are made of is kept between calls, up to a million of them in all."""
+    for extent in (300_000, 400_000, 500_000, 300_000, 1_200_000, 400_000):
+        x = torch.arange(extent, dtype=torch.float32)[None, None]
+        for call in (
+            lambda x: F.pad(x, (200, 100), mode="reflect"),
+            lambda x: F.interpolate(x, scale_factor=1.5, mode="linear"),
+        ):
+            torch.testing.assert_close(call(x.to("nntile")).cpu(), call(x), rtol=1e-6, atol=0)

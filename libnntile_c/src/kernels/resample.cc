@@ -4,7 +4,10 @@
 // antialiased), padding by reflected and repeated elements; and transposed, which is their
 // gradient. Dim after dim: what lies between stays in the cache.
 #include <algorithm>
+#include <array>
 #include <limits>
+#include <map>
+#include <memory>
 #include <type_traits>
 #include <vector>
 
@@ -22,11 +25,11 @@ constexpr size_t most_axes = 3;
 constexpr int64_t ring = 8;          // rows that wait between two dims
 constexpr int64_t cached = 1 << 18;  // elements of a block of images that the cache holds
 
-// A dim that is resampled. V: of the elements. Integers are moved and added only; int16_t are two
-// bytes of whatever dtype that are only moved.
+// What the outputs of a dim are made of. V: of the elements. Integers are moved and added only;
+// int16_t are two bytes of whatever dtype that are only moved.
 template <class V>
-struct Axis {
-    int64_t n, m, step_x, step_y;  // elements of x and of y, and how far apart
+struct Inputs {
+    int64_t n, m;  // elements of x and of y
     std::vector<int64_t> ends, inputs;
     std::vector<V> weights, place_weights;
     std::vector<int32_t> places;
@@ -40,7 +43,7 @@ struct Axis {
     int64_t reach;          // the largest difference of the inputs of an output
 
     template <class T>
-    void set(const Taps<T>& t) {
+    Inputs(const Taps<T>& t, int64_t of_x) : n(of_x), m(std::ssize(t.ends)) {
         ends = t.ends;
         inputs = t.inputs;
         weights.assign(t.weights.begin(), t.weights.end());
@@ -105,6 +108,34 @@ struct Axis {
     }
 };
 
+// They take longer to find than to use, where there are few rows. A thread keeps some.
+template <class V, class T>
+std::shared_ptr<const Inputs<V>> inputs_of(const Shape& s, bool transposed) {
+    using Key = std::array<double, 8>;
+    constexpr int64_t most = 1 << 20;  // outputs that are kept, of all dims together
+    thread_local std::map<Key, std::shared_ptr<const Inputs<V>>> known;
+    thread_local int64_t kept = 0;
+    const Key key{double(s.mode),  double(s.align_corners), double(s.antialias), double(s.left),
+                  double(s.scale), double(s.n),             double(s.m),         double(transposed)};
+    if (const auto it = known.find(key); it != known.end()) return it->second;
+    const auto taps = transposed ? taps_of<T>(s).transposed(s.n) : taps_of<T>(s);
+    auto made = std::make_shared<const Inputs<V>>(taps, transposed ? s.m : s.n);
+    if (made->m > most) return made;
+    if (kept + made->m > most) {
+        known.clear();
+        kept = 0;
+    }
+    kept += made->m;
+    return known[key] = std::move(made);
+}
+
+// A dim that is resampled: elements of x and of y, and how far apart they are.
+template <class V>
+struct Axis {
+    int64_t n, m, step_x, step_y;
+    std::shared_ptr<const Inputs<V>> of;
+};
+
 // A block of images: all elements of the axes, of one row or of some rows beside each other.
 template <class V>
 class Blocks {
@@ -139,11 +170,11 @@ public:
         // it is asked for.
         for (size_t k = 0; k + 1 < order_.size(); ++k) {
             const Axis<V>& outer = axes_[order_[k + 1]];
-            if (order_[k + 1] + 1 != order_[k] || (!outer.moves && outer.reach >= ring)) continue;
+            if (order_[k + 1] + 1 != order_[k] || (!outer.of->moves && outer.of->reach >= ring)) continue;
             joined_ = static_cast<int>(k);
             int64_t row = axes_[order_[k]].m;
             for (size_t d = order_[k] + 1; d < axes_.size(); ++d) row *= axes_[d].m;
-            rooms_[k + 1] = outer.moves ? 0 : row * ring;
+            rooms_[k + 1] = outer.of->moves ? 0 : row * ring;
             break;
         }
         const auto limit = static_cast<size_t>(cached) * sizeof(V);
@@ -317,10 +348,10 @@ private:
             int64_t holds[ring];
             std::fill_n(holds, ring, int64_t{-1});
             std::fill(made_.begin(), made_.end(), int64_t{0});
-            for (int64_t o = 0, k = 0; o < outer.m; k = outer.ends[static_cast<size_t>(o++)]) {
-                const int64_t *inputs = outer.inputs.data() + k,
-                              count = outer.ends[static_cast<size_t>(o)] - k;
-                if (outer.moves) {
+            for (int64_t o = 0, k = 0; o < outer.m; k = outer.of->ends[static_cast<size_t>(o++)]) {
+                const int64_t *inputs = outer.of->inputs.data() + k,
+                              count = outer.of->ends[static_cast<size_t>(o)] - k;
+                if (outer.of->moves) {
                     int64_t& before_it = made_[static_cast<size_t>(*inputs)];
                     if (before_it) std::copy_n(to + (before_it - 1) * wide, wide, to + o * wide);
                     else make(*inputs, to + o * wide);
@@ -330,7 +361,7 @@ private:
                 slots_.clear();
                 for (int64_t j = 0; j < count; ++j)
                     slots_.push_back(put(inputs[j], holds, make, rows, wide));
-                loops_.of_rows(rows, wide, slots_.data(), outer.weights.data() + k, count, wide,
+                loops_.of_rows(rows, wide, slots_.data(), outer.of->weights.data() + k, count, wide,
                                to + o * wide);
             }
         }
@@ -344,13 +375,13 @@ private:
     }
     // n elements of the axis, `step` apart, each `wide` numbers beside each other.
     void row(const Axis<V>& axis, const V* from, int64_t step, int64_t wide, V* to) const {
-        if (step == wide && !axis.runs.empty()) {
-            for (const auto& run : axis.runs)
+        if (step == wide && !axis.of->runs.empty()) {
+            for (const auto& run : axis.of->runs)
                 std::copy_n(from + run.input * wide, run.count * wide, to + run.output * wide);
             return;
         }
-        if (wide == 1 && step == 1) return loops_.of_row(from, axis.taps, to);
-        loops_.of_pixels(from, step, axis.taps, wide, to);
+        if (wide == 1 && step == 1) return loops_.of_row(from, axis.of->taps, to);
+        loops_.of_pixels(from, step, axis.of->taps, wide, to);
     }
 
     const Block &x_, &y_;
@@ -387,7 +418,7 @@ int resample_of(const Args& args) {
                 axis.n,
                 axis.m};
         if (transposed) std::swap(s.n, s.m);
-        axis.set(transposed ? taps_of<T>(s).transposed(s.n) : taps_of<T>(s));
+        axis.of = inputs_of<V, T>(s, transposed);
         if (axis.m == 0) return 0;
     }
     Args rows = args;
