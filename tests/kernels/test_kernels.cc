@@ -290,6 +290,12 @@ void test_gemm() {
                                                                                  // linear layer
                     gemm_case({dtype, {3, 1, 5, 4}, a, b, y, {}, {0}, {0, 1}, 1, 1});
                     gemm_case({dtype, {4, 6, 6}, a, b, y, {}, {}, {}, 3, 0, true});
+                    // batches: of all three, one a or one b for all, with a bias, added to y
+                    gemm_case({dtype, {3, 8, 5, 17}, a, b, y});
+                    gemm_case({dtype, {3, 8, 5, 17}, a, b, y, {0}});
+                    gemm_case({dtype, {2, 4, 6, 5, 18}, a, b, y, {}, {1}, {0, 1, 2}, 1, 1});
+                    gemm_case({dtype, {2, 4, 1, 5, 18}, a, b, y, {}, {}, {0, 1, 2}, 1, 1});
+                    gemm_case({dtype, {4, 6, 1, 6}, a, b, y, {}, {}, {}, 1, 0, true});
                 }
     for (DType dtype : {DType::f32, DType::bf16, DType::i64}) {
         for (const Index& sizes : {Index{0, 3, 4},

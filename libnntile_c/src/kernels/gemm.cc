@@ -59,15 +59,31 @@ int products(const Args& args) {
     Space space;
     if (int status = space.make(outer, strides, {3})) return status;
     if (space.empty()) return 0;
-    Walk walk(space, space.dims);
-    do {
+    const auto product_at = [&](const Walk& walk) {
         Product one = p;
         one.a.data += walk.offset[0] * size_of(a->dtype);
         one.b.data += walk.offset[1] * size_of(b->dtype);
         if (p.c.data) one.c.data += walk.offset[2] * size_of(c->dtype);
         one.y.data += walk.offset[3] * size_of(y->dtype);
-        multiply(one);
-    } while (walk.next());
+        return one;
+    };
+    const int last = space.dims - 1;
+    if (is_short_float(a->dtype) && last >= 0 && space.sizes[last] > 1 &&
+        (!p.c.data || space.strides[2][last] == 0)) {
+        p.count = space.sizes[last];
+        p.step_a = space.strides[0][last];
+        p.step_b = space.strides[1][last];
+        p.step_y = space.strides[3][last];
+        Walk walk(space, last);
+        bool done = true;
+        do done = multiply_short(product_at(walk));
+        while (done && walk.next());
+        if (done) return 0;  // else none is: they have one shape
+        p.count = 1;
+    }
+    Walk walk(space, space.dims);
+    do multiply(product_at(walk));
+    while (walk.next());
     return 0;
 }
 

@@ -20,23 +20,36 @@ struct Matrix {
     Matrix transposed() const { return {data, dtype, column, row}; }
 };
 
-// y (m, n) = (accumulate ? y : beta * c) + alpha * a (m, k) @ b (k, n)
+// y (m, n) = (accumulate ? y : beta * c) + alpha * a (m, k) @ b (k, n); or `count` of them, so many
+// elements apart, with one c.
 struct Product {
     int64_t m, n, k;
     Matrix a, b, c, y;
     double alpha, beta;
     bool accumulate;
+    int64_t count = 1, step_a = 0, step_b = 0, step_y = 0;
 
     Product transposed() const {
-        return {
-            n,     m,    k,         b.transposed(), a.transposed(), c.transposed(), y.transposed(),
-            alpha, beta, accumulate};
+        return {n,
+                m,
+                k,
+                b.transposed(),
+                a.transposed(),
+                c.transposed(),
+                y.transposed(),
+                alpha,
+                beta,
+                accumulate,
+                count,
+                step_b,
+                step_a,
+                step_y};
     }
 };
 
 void multiply(const Product& p);
-// By instructions for 16-bit floats. False: there are none for this CPU or these layouts, and
-// nothing is done.
+// By instructions for 16-bit floats, the only function that takes more than one. False: there are
+// none for this CPU or these layouts, and nothing is done.
 bool multiply_short(const Product& p);
 bool has_short_products(DType dtype);  // whether there are such instructions
 // Of float32 by oneDNN, where that takes less time than OpenBLAS. False: nothing is done.

@@ -34,11 +34,17 @@ bool is_plain(const Matrix& x, int64_t rows, int64_t columns) {
     return by_rows || by_columns;
 }
 
-memory::desc desc_of(const Matrix& x, int64_t rows, int64_t columns) {
+// Of `count` matrices, `step` elements apart; one for all, if that is 0.
+memory::desc desc_of(const Matrix& x, int64_t rows, int64_t columns, int64_t count, int64_t step) {
     const bool by_columns = columns > 1 && x.column != 1;
-    memory::dims strides =
-        by_columns ? memory::dims{1, x.column} : memory::dims{rows > 1 ? x.row : columns, 1};
-    return {{rows, columns}, type_of(x.dtype), strides};
+    memory::dims sizes{rows, columns}, strides = by_columns
+                                                     ? memory::dims{1, x.column}
+                                                     : memory::dims{rows > 1 ? x.row : columns, 1};
+    if (count > 1) {
+        sizes.insert(sizes.begin(), step == 0 ? 1 : count);
+        strides.insert(strides.begin(), step == 0 ? rows * columns : step);
+    }
+    return {sizes, type_of(x.dtype), strides};
 }
 
 // A row that is added to each row of the result.
@@ -53,7 +59,12 @@ struct Known {
 };
 
 Known make(const Product& p, const Matrix& y, int64_t m, bool add) {
-    Known known{desc_of(p.a, m, p.k), desc_of(p.b, p.k, p.n), desc_of(y, m, p.n), {}, {}, {}};
+    Known known{desc_of(p.a, m, p.k, p.count, p.step_a),
+                desc_of(p.b, p.k, p.n, p.count, p.step_b),
+                desc_of(y, m, p.n, p.count, p.step_y),
+                {},
+                {},
+                {}};
     dnnl::primitive_attr attr;
     attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
     if (add) {
@@ -62,7 +73,7 @@ Known make(const Product& p, const Matrix& y, int64_t m, bool add) {
         attr.set_post_ops(sum);
     }
     constexpr bool allow_empty = true;
-    if (is_bias(p)) known.bias = {{1, p.n}, type_of(p.c.dtype), memory::dims{p.n, 1}};
+    if (is_bias(p)) known.bias = desc_of({nullptr, p.c.dtype, p.n, 1}, 1, p.n, p.count, 0);
     const dnnl::matmul::primitive_desc desc(dnn_engine(), known.a, known.b, known.bias, known.y,
                                             attr, allow_empty);
     if (!desc || std::string_view(desc.impl_info_str()).find("ref") != std::string_view::npos)
@@ -74,7 +85,7 @@ Known make(const Product& p, const Matrix& y, int64_t m, bool add) {
 
 // y (m, n) = a (m, k) @ b, of m rows of p; added to what is there.
 const Known& known_for(const Product& p, const Matrix& y, int64_t m, bool add) {
-    using Key = std::array<int64_t, 13>;
+    using Key = std::array<int64_t, 17>;
     thread_local std::map<Key, Known> all;
     const Key key{m,
                   p.n,
@@ -88,6 +99,10 @@ const Known& known_for(const Product& p, const Matrix& y, int64_t m, bool add) {
                   int64_t(p.a.dtype),
                   int64_t(y.dtype),
                   add,
+                  p.count,
+                  p.step_a,
+                  p.step_b,
+                  p.step_y,
                   int64_t(is_bias(p) ? p.c.dtype : DType::none)};
     if (all.size() >= most_products && !all.count(key)) all.clear();
     const auto at = all.find(key);
@@ -160,6 +175,7 @@ bool multiply_short(const Product& p) {
         run(known, p, p.a, p.y, scratch.take(known.scratchpad.get_size()));
         return true;
     }
+    if (p.count > 1) return false;
     // What is added to is not rounded in between: sums of a panel of rows wait in float32.
     const int64_t rows =
         std::clamp<int64_t>(panel_bytes / (4 * p.n), std::min<int64_t>(p.m, 32), p.m);
