@@ -277,6 +277,24 @@ void gemm_case(const Gemm& g) {
     });
 }
 
+// Batches of matrices that share rows, as windows of a sequence do.
+void test_windows() {
+    for (DType dtype : {DType::f32, DType::bf16}) {
+        const Index sizes{3, 8, 5, 17};
+        Tensor a(dtype, sizes, Index{17, 17, 0, 1}), b(dtype, sizes, Lie::dense, {1}),
+            y(dtype, sizes, Lie::dense, {3});
+        a.random(), b.random();
+        CHECK(run("gemm", sizes, {&a, &b, nullptr, &y}, {real(1), real(0), integer(0)}) == 0);
+        CHECK_VALUES("gemm of windows", y, 32 * epsilon(dtype), 32 * epsilon(dtype),
+                     [&](const Index& at) {
+                         double sum = 0;
+                         for (int64_t l = 0; l < 17; ++l)
+                             sum += a.get({at[0], at[1], 0, l}) * b.get({at[0], 0, at[2], l});
+                         return sum;
+                     });
+    }
+}
+
 void test_gemm() {
     for (DType dtype :
          {DType::f32, DType::f64, DType::f16, DType::bf16, DType::i64, DType::i32, DType::u8})
@@ -368,6 +386,7 @@ int main() {
     test_reduce();
     test_argmax();
     test_gemm();
+    test_windows();
     test_few_rows();
     return result();
 }

@@ -108,18 +108,6 @@ DnnLayout layout_of(const Geometry& g, char operand, const int64_t* strides) {
     return p;
 }
 
-// Windows of one's own (as_strided, unfold) may share elements, which the library refuses.
-bool lies_apart(const DnnLayout& place) {
-    std::vector<std::pair<int64_t, int64_t>> dims;
-    for (size_t d = 0; d < place.sizes.size(); ++d)
-        if (place.sizes[d] > 1 && place.strides[d] != 0)
-            dims.push_back({place.strides[d], place.sizes[d]});
-    std::sort(dims.begin(), dims.end());
-    for (size_t d = 1; d < dims.size(); ++d)
-        if (dims[d].first < dims[d - 1].first * dims[d - 1].second) return false;
-    return true;
-}
-
 // How images lie inside: with their channels last, as the library likes it, or in the usual order,
 // the weight too. All of them alike: of two that differ the library has reference code, and slow
 // code for a channel to itself.
@@ -209,7 +197,7 @@ bool lies_so(const DnnLayout& place, const memory::desc& desc) {
 
 // Whether the primitive can add to the result as it lies.
 bool adds_in_place(const Candidate& made, const Way& result) {
-    return !is_slow(made.name) && result.dtype == result.read && lies_apart(result.layout) &&
+    return !is_slow(made.name) && result.dtype == result.read && result.layout.lies_apart() &&
            lies_so(result.layout, made.primitive.query_md(dnnl::query::exec_arg_md, DNNL_ARG_DST));
 }
 
@@ -234,7 +222,7 @@ void route(Way& way, bool result, bool summed) {
         if (plain) way.own = way.inside;
         else reorder(way.dense.desc(way.read));
     };
-    if ((is_short_float(way.dtype) && way.read != way.dtype) || !lies_apart(way.layout) || summed)
+    if ((is_short_float(way.dtype) && way.read != way.dtype) || !way.layout.lies_apart() || summed)
         pack();
     else if (lies_so(way.layout, way.inside)) way.own = way.inside;
     else {

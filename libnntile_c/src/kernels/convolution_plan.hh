@@ -24,6 +24,7 @@ struct DnnLayout {
     memory::dims sizes, strides;
 
     memory::desc desc(DType dtype) const { return {sizes, type_of(dtype), strides}; }
+    bool lies_apart() const { return lie_apart(sizes, strides); }
     // The same sizes, dense; with the channels last, if so.
     DnnLayout dense(bool last) const {
         DnnLayout other{sizes, memory::dims(sizes.size())};

@@ -165,6 +165,12 @@ bool multiply_short(const Product& p) {
     if (p.y.column != 1 && p.n > 1)
         return p.m == 1 || p.y.row == 1 ? multiply_short(p.transposed()) : false;
     if (!is_plain(p.a, p.m, p.k) || !is_plain(p.b, p.k, p.n)) return false;
+    const auto apart = [&](const Matrix& x, int64_t rows, int64_t columns, int64_t step) {
+        return lie_apart({p.count, rows, columns}, {step, x.row, x.column});
+    };
+    if (p.count > 1 && !(apart(p.a, p.m, p.k, p.step_a) && apart(p.b, p.k, p.n, p.step_b) &&
+                         apart(p.y, p.m, p.n, p.step_y)))
+        return false;
     const OneDnnThread one_thread;
     thread_local Scratch scratch;
     const bool in_place = p.accumulate && p.y.dtype == DType::f32;

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <initializer_list>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include <omp.h>
 #include <signal.h>
@@ -73,6 +75,17 @@ inline dnnl::memory::data_type type_of(DType dtype) {
     return dtype == DType::bf16  ? dnnl::memory::data_type::bf16
            : dtype == DType::f16 ? dnnl::memory::data_type::f16
                                  : dnnl::memory::data_type::f32;
+}
+
+// Windows of one's own (as_strided, unfold) may share elements, which the library refuses.
+inline bool lie_apart(const dnnl::memory::dims& sizes, const dnnl::memory::dims& strides) {
+    std::vector<std::pair<int64_t, int64_t>> dims;
+    for (size_t d = 0; d < sizes.size(); ++d)
+        if (sizes[d] > 1 && strides[d] != 0) dims.push_back({strides[d], sizes[d]});
+    std::sort(dims.begin(), dims.end());
+    for (size_t d = 1; d < dims.size(); ++d)
+        if (dims[d].first < dims[d - 1].first * dims[d - 1].second) return false;
+    return true;
 }
 
 // Whether the library's name of an implementation means plain loops.
