@@ -5,6 +5,8 @@
 enum { SIZE = 4 };
 
 static const int64_t sizes[] = {SIZE}, strides[] = {1};
+static nntile_buffer* made[16];
+static int n_made = 0;
 
 static nntile_operand tensor_of(nntile_record* record) {
     nntile_operand t = {.kind = NNTILE_OPERAND_TENSOR,
@@ -14,8 +16,14 @@ static nntile_operand tensor_of(nntile_record* record) {
                         .strides = strides};
     const float data[SIZE] = {1, 2, 3, 4};
     OK(nntile_buffer_create(record, sizeof data, &t.buffer, &error));
+    made[n_made++] = t.buffer;
     OK(nntile_record_write(record, &t, data, sizeof data, &error));
     return t;
+}
+
+static void destroy(nntile_record* record) {
+    while (n_made > 0) nntile_buffer_destroy(made[--n_made]);
+    nntile_record_destroy(record);
 }
 
 /* to = 2 * from */
@@ -90,14 +98,14 @@ int main(void) {
     OK(nntile_record_create(&record, &error));
     no_graph_ends(record);
     no_value_is_named(record, 0, alone, sizeof alone);
-    nntile_record_destroy(record);
+    destroy(record);
     OK(nntile_record_create(&record, &error));
     twice(record, tensor_of(record), tensor_of(record));
     OK(nntile_record_submit(record, &error));
     no_value_is_named(record, 1, seen, sizeof seen);
     CHECK(strcmp(alone, seen) == 0);
     if (strcmp(alone, seen)) printf("%s\n-- not --\n%s\n", alone, seen);
-    nntile_record_destroy(record);
+    destroy(record);
     OK(nntile_context_shutdown(&error));
     REPORT;
 }

@@ -75,7 +75,8 @@ static void fork_beside_a_waiting_thread(void) {
         nntile_buffer_destroy(buffers[2]);
         nntile_record_trim(record);
         nntile_record_reset(record);
-        exit(failures != 0);
+        fflush(stdout);
+        _exit(failures != 0); /* its memory is that of threads that it does not have */
     }
     int status = 1;
     CHECK(waitpid(child, &status, 0) == child && status == 0);

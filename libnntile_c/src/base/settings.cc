@@ -7,6 +7,8 @@
 #include <atomic>
 #include <charconv>
 #include <cstdlib>
+#include <deque>
+#include <mutex>
 
 #include "base/error.hh"
 
@@ -110,6 +112,15 @@ Settings from_environment() {
 }
 
 std::atomic<const Settings*> current{nullptr};
+// All that were read: another thread may look at the one before.
+struct Kept {
+    std::mutex mutex;
+    std::deque<Settings> all;
+};
+Kept& kept() {
+    static auto* kept = new Kept;  // threads may end after static objects
+    return *kept;
+}
 
 constexpr int64_t least_size = int64_t{1} << 20;  // a budget that nothing fits in has a wrong unit
 constexpr int64_t most_size = int64_t{1} << 62;
@@ -185,13 +196,13 @@ int64_t size_of(std::string_view what, std::string_view text) {
 }
 
 const Settings& read_settings() {
-    const Settings* const before = current.load(std::memory_order_acquire);
     Settings found = from_environment();
+    const std::lock_guard lock(kept().mutex);
+    const Settings* const before = current.load(std::memory_order_acquire);
     if (before && *before == found) return *before;
-    // stays: another thread may look at the one before
-    const auto* const now = new Settings(std::move(found));
-    current.store(now, std::memory_order_release);
-    return *now;
+    const Settings& now = kept().all.emplace_back(std::move(found));
+    current.store(&now, std::memory_order_release);
+    return now;
 }
 
 const Settings& settings() {
