@@ -45,7 +45,10 @@ struct Forward : Attention<T> {
     }
 
     void head() {
+        // Less would be filled up with more zeros, or cost less than calls of the library.
+        constexpr int64_t least_size = 32, least_queries = 16, small = 4096;
         const bool brief_ones =
+            n.size >= least_size && n.queries >= least_queries && n.queries * n.keys > small &&
             q.dtype == k.dtype && q.dtype == v.dtype && Base::readable(q, n.queries, n.size) &&
             Base::readable(k, n.keys, n.size) && Base::readable(v, n.keys, n.value_size);
         brief = brief_ones && has_short_products(q.dtype) ? q.dtype : DType::none;

@@ -30,20 +30,9 @@ struct Product {
     int64_t count = 1, step_a = 0, step_b = 0, step_y = 0;
 
     Product transposed() const {
-        return {n,
-                m,
-                k,
-                b.transposed(),
-                a.transposed(),
-                c.transposed(),
-                y.transposed(),
-                alpha,
-                beta,
-                accumulate,
-                count,
-                step_b,
-                step_a,
-                step_y};
+        return {
+            n,     m,    k,          b.transposed(), a.transposed(), c.transposed(), y.transposed(),
+            alpha, beta, accumulate, count,          step_b,         step_a,         step_y};
     }
 };
 

@@ -115,8 +115,9 @@ std::shared_ptr<const Inputs<V>> inputs_of(const Shape& s, bool transposed) {
     constexpr int64_t most = 1 << 20;  // outputs that are kept, of all dims together
     thread_local std::map<Key, std::shared_ptr<const Inputs<V>>> known;
     thread_local int64_t kept = 0;
-    const Key key{double(s.mode),  double(s.align_corners), double(s.antialias), double(s.left),
-                  double(s.scale), double(s.n),             double(s.m),         double(transposed)};
+    const Key key{double(s.mode), double(s.align_corners), double(s.antialias),
+                  double(s.left), double(s.scale),         double(s.n),
+                  double(s.m),    double(transposed)};
     if (const auto it = known.find(key); it != known.end()) return it->second;
     const auto taps = transposed ? taps_of<T>(s).transposed(s.n) : taps_of<T>(s);
     auto made = std::make_shared<const Inputs<V>>(taps, transposed ? s.m : s.n);
@@ -170,7 +171,8 @@ public:
         // it is asked for.
         for (size_t k = 0; k + 1 < order_.size(); ++k) {
             const Axis<V>& outer = axes_[order_[k + 1]];
-            if (order_[k + 1] + 1 != order_[k] || (!outer.of->moves && outer.of->reach >= ring)) continue;
+            if (order_[k + 1] + 1 != order_[k] || (!outer.of->moves && outer.of->reach >= ring))
+                continue;
             joined_ = static_cast<int>(k);
             int64_t row = axes_[order_[k]].m;
             for (size_t d = order_[k] + 1; d < axes_.size(); ++d) row *= axes_[d].m;

@@ -76,13 +76,13 @@ auto by_keys(Order&& order) {
 }
 
 // Values and their places as numbers that are compared in one step: the upper half is of the value,
-// and equals, as 0 and -0, and nan have one. Returns whether it is all of the value: else those with
-// equal halves are still to be sorted.
+// and equals, as 0 and -0, and nan have one. Returns whether it is all of the value: else those
+// with equal halves are still to be sorted.
 template <class T>
 bool pack(const T* values, uint64_t* keys, int64_t n, bool descending) {
     const auto put = [=](int64_t j, uint32_t upper) {
-        keys[j] = static_cast<uint64_t>(descending ? ~upper : upper) << 32 |
-                  static_cast<uint64_t>(j);
+        keys[j] =
+            static_cast<uint64_t>(descending ? ~upper : upper) << 32 | static_cast<uint64_t>(j);
     };
     if constexpr (std::is_floating_point_v<T>) {
         using Bits = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
@@ -147,19 +147,20 @@ template <class T>
 int sort_of(const Args& args) {
     const bool descending = args.params[0].i;
     if (args.sizes.back() <= UINT32_MAX)
-        return first_of_rows<T>(
-            args, [=](T* values, int64_t* places, Key<T>* room, int64_t, int64_t d) {
-                auto* keys = reinterpret_cast<uint64_t*>(room);
-                const bool whole = pack(values, keys, d, descending);
-                uint64_t* sorted = sort_packed(keys, keys + d, d);
-                if (!whole) sort_equal_halves(sorted, values, d, descending);
-                for (int64_t j = 0; j < d; ++j) places[j] = static_cast<uint32_t>(sorted[j]);
-                // As bytes: numbers of another type were there
-                auto* result = reinterpret_cast<T*>(room);
-                for (int64_t j = 0; j < d; ++j)
-                    std::memcpy(result + j, values + places[j], sizeof(T));
-                return result;
-            });
+        return first_of_rows<T>(args,
+                                [=](T* values, int64_t* places, Key<T>* room, int64_t, int64_t d) {
+                                    auto* keys = reinterpret_cast<uint64_t*>(room);
+                                    const bool whole = pack(values, keys, d, descending);
+                                    uint64_t* sorted = sort_packed(keys, keys + d, d);
+                                    if (!whole) sort_equal_halves(sorted, values, d, descending);
+                                    for (int64_t j = 0; j < d; ++j)
+                                        places[j] = static_cast<uint32_t>(sorted[j]);
+                                    // As bytes: numbers of another type were there
+                                    auto* result = reinterpret_cast<T*>(room);
+                                    for (int64_t j = 0; j < d; ++j)
+                                        std::memcpy(result + j, values + places[j], sizeof(T));
+                                    return result;
+                                });
     return first_of_rows<T>(args, by_keys<T>([descending](Key<T>* keys, int64_t, int64_t d) {
                                 std::sort(keys, keys + d, Earlier{descending});
                             }));

@@ -131,7 +131,8 @@ bool same_bits(const Tensor& a, const Tensor& b) {
            a.is_neg() == b.is_neg();
 }
 
-// Both with their dims in the order in which the first one's elements lie, if these fill its memory.
+// Both with their dims in the order in which the first one's elements lie, if these fill its
+// memory.
 std::pair<Tensor, Tensor> in_memory_order(const Tensor& host, const Tensor& other) {
     if (host.is_contiguous() || !host.is_non_overlapping_and_dense()) return {host, other};
     at::DimVector dims(host.dim());
