@@ -58,6 +58,15 @@ def image(batch: int, numbers: int) -> tuple[int, int, int, int]:
     return (batch, channels, *halves(numbers // batch // channels))
 
 
+def line(batch: int, numbers: int) -> tuple[int, int, int]:
+    return (batch, 16, numbers // batch // 16)
+
+
+def volume(batch: int, numbers: int) -> tuple[int, int, int, int, int]:
+    depth, rest = 8, numbers // batch // 16 // 8
+    return (batch, 16, depth, *halves(max(rest, 1)))
+
+
 def unary(function: Callable[..., Any], values: Make = signed, gradients: int = 1) -> Op:
     return Op(lambda b, n, t: [values(rows(b, n), t)], function, gradients=gradients)
 
@@ -68,11 +77,16 @@ def binary(function: Callable[..., Any], values: Make = signed, gradients: int =
     )
 
 
-def of_image(function: Callable[..., Any], channels: int = 0, gradients: int = 1) -> Op:
-    """An image, and so many vectors of an element for each channel."""
+def of_image(
+    function: Callable[..., Any],
+    channels: int = 0,
+    gradients: int = 1,
+    family: Callable[[int, int], Sequence[int]] = image,
+) -> Op:
+    """An image (or of another family), and so many vectors of an element for each channel."""
 
     def make(b: int, n: int, t: torch.dtype) -> list[Tensor]:
-        shape = image(b, n)
+        shape = family(b, n)
         return [signed(shape, t), *(positive(shape[1:2], t) for _ in range(channels))]
 
     return Op(make, function, gradients=gradients)
@@ -119,13 +133,42 @@ def layer(function: Callable[..., Any], bias: bool = True) -> Op:
     return Op(make, function, gradients=2 + bias)
 
 
-def filters(function: Callable[..., Any], size: int, groups: bool = False) -> Op:
+def filters(
+    function: Callable[..., Any],
+    size: int,
+    groups: bool = False,
+    family: Callable[[int, int], Sequence[int]] = image,
+) -> Op:
     def make(b: int, n: int, t: torch.dtype) -> list[Tensor]:
-        shape = image(b, n)
+        shape = family(b, n)
         c = shape[1]
-        return [signed(shape, t), signed((c, 1 if groups else c, size, size), t)]
+        window = [size] * (len(shape) - 2)
+        return [signed(shape, t), signed((c, 1 if groups else c, *window), t)]
 
     return Op(make, function, gradients=2)
+
+
+def recurrent(kind: Any) -> Op:
+    """A layer of 64 features on 64 steps."""
+
+    def make(b: int, n: int, t: torch.dtype) -> list[Any]:
+        layer = kind(64, 64, batch_first=True).to(t)
+        weights = [w.detach() for w in layer.parameters()]
+        return [signed((max(n // 4096, 1), 64, 64), t), *weights]
+
+    def run(x: Tensor, *weights: Tensor) -> Tensor:
+        state = x.new_zeros(1, x.shape[0], 64)
+        if kind is torch.nn.LSTM:
+            return torch.lstm(x, (state, state), weights, True, 1, 0.0, True, False, True)[0]
+        call = torch.gru if kind is torch.nn.GRU else torch.rnn_tanh
+        return call(x, state, weights, True, 1, 0.0, True, False, True)[0]
+
+    return Op(make, run, gradients=5)
+
+
+def of_whole(function: Callable[..., Any], high: int, dtype: torch.dtype = torch.int64) -> Op:
+    """Of integers below `high`, whatever dtype is asked for."""
+    return Op(lambda b, n, t: [whole(high, rows(b, n)).to(dtype)], function, gradients=0)
 
 
 def attention(b: int, n: int, t: torch.dtype) -> list[Tensor]:
@@ -382,4 +425,67 @@ OPS: dict[str, Op] = {
     "sgd_momentum": optimizer(torch.optim.SGD, momentum=0.9),
     "foreach_add": foreach(lambda p: torch._foreach_add(p, 1.0)),
     "foreach_norm": foreach(torch._foreach_norm),
+    # ---- lines and volumes
+    "conv1d": filters(lambda x, w: F.conv1d(x, w, padding=1), 3, family=line),
+    "conv1d_depthwise": filters(
+        lambda x, w: F.conv1d(x, w, padding=4, groups=x.shape[1]), 9, True, line
+    ),
+    "conv3d": filters(lambda x, w: F.conv3d(x, w, padding=1), 3, family=volume),
+    "conv3d_depthwise": filters(
+        lambda x, w: F.conv3d(x, w, padding=1, groups=x.shape[1]), 3, True, volume
+    ),
+    "conv_transpose1d": filters(lambda x, w: F.conv_transpose1d(x, w, stride=2), 4, family=line),
+    "conv_transpose3d": filters(lambda x, w: F.conv_transpose3d(x, w, stride=2), 2, family=volume),
+    "max_pool1d": of_image(lambda x: F.max_pool1d(x, 3, 2, 1), family=line),
+    "avg_pool1d": of_image(lambda x: F.avg_pool1d(x, 3, 2, 1), family=line),
+    "max_pool3d": of_image(lambda x: F.max_pool3d(x, 2), family=volume),
+    "avg_pool3d": of_image(lambda x: F.avg_pool3d(x, 2), family=volume),
+    "interpolate_linear": of_image(
+        lambda x: F.interpolate(x, scale_factor=2, mode="linear"), family=line
+    ),
+    "interpolate_trilinear": of_image(
+        lambda x: F.interpolate(x, scale_factor=2, mode="trilinear"), family=volume
+    ),
+    "pad_reflect1d": of_image(lambda x: F.pad(x, (9, 9), mode="reflect"), family=line),
+    "pad_reflect_line": unary(lambda x: F.pad(x.reshape(1, -1), (9, 9), mode="reflect")),
+    "batch_norm3d": of_image(
+        lambda x, w, b: F.batch_norm(x, None, None, w, b, training=True), 2, 3, volume
+    ),
+    "stft": unary(
+        lambda x: torch.view_as_real(
+            torch.stft(x.flatten(1), 64, 16, torch.ones(64, device=x.device), return_complex=True)
+        )
+    ),
+    "lstm": recurrent(torch.nn.LSTM),
+    "gru": recurrent(torch.nn.GRU),
+    "rnn": recurrent(torch.nn.RNN),
+    # ---- beside training: integers, sizes that depend on data, from and to the host
+    "sort_i64": of_whole(lambda x: x.sort(-1), 64),
+    "sort_i32": of_whole(lambda x: x.flatten().sort(), 2**31 - 1, torch.int32),
+    "argsort_u8": of_whole(lambda x: x.flatten().argsort(), 255, torch.uint8),
+    "nonzero": of_whole(torch.nonzero, 2),
+    "unique": of_whole(torch.unique, 1000),
+    "bincount": of_whole(lambda x: torch.bincount(x.flatten()), 1000),
+    "randperm": unary(lambda x: torch.randperm(x.numel(), device=x.device), gradients=0),
+    "randint": unary(lambda x: torch.randint(0, 9, x.shape, device=x.device), gradients=0),
+    "randn": unary(torch.randn_like, gradients=0),
+    "nansum-1": unary(lambda x: x.nansum(-1)),
+    "nan_to_num": unary(torch.nan_to_num),
+    "cdist": Op(lambda b, n, t: [signed((b, 64, 64), t) for _ in range(2)], torch.cdist, 2, 2),
+    "cdist1": Op(
+        lambda b, n, t: [signed((b, 64, 64), t) for _ in range(2)],
+        lambda x, y: torch.cdist(x, y, p=1),
+        *(2, 2),
+    ),
+    "pdist": Op(lambda b, n, t: [signed((256, 64), t)], F.pdist),
+    "bilinear": Op(
+        lambda b, n, t: [signed(s, t) for s in ((n // 256, 32), (n // 256, 32), (32, 32, 32))],
+        F.bilinear,
+        *(2, 3),
+    ),
+    "complex_mul": unary(lambda x: torch.view_as_real(torch.complex(x, x) * torch.complex(x, x))),
+    "to_host": unary(lambda x: x.to("cpu", copy=True), gradients=0),
+    "to_host_and_back": unary(
+        lambda x: x.to("cpu", copy=True).to(x.device, copy=True), gradients=0
+    ),
 }
