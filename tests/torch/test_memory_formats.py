@@ -129,7 +129,9 @@ def test_a_network_stays_in_channels_last() -> None:
 @pytest.mark.parametrize("here", LAYOUTS)
 def test_copies_between_layouts(here: str, there: str, dtype: torch.dtype) -> None:
     host, other = (10 * images(layout, 2) for layout in (here, there))
-    host, other = host.to(dtype), other.to(dtype)
+    host, other = (x.to(dtype) * (1 + 2j if dtype.is_complex else 1) for x in (host, other))
+    if here == "step":  # both made new tensors
+        host = host.repeat_interleave(2, -1)[..., ::2]
     moved = host.to("nntile")
     assert moved.stride() == host.to("meta").stride()
     assert torch.equal(moved.cpu(), host) and moved.cpu().stride() == moved.stride()
@@ -140,6 +142,8 @@ def test_copies_between_layouts(here: str, there: str, dtype: torch.dtype) -> No
     if dtype.is_complex:
         assert torch.equal(host.to("nntile").conj().cpu(), host.conj())
         assert torch.equal(other.to("nntile").copy_(host.conj()).cpu(), host.conj())
+        assert torch.equal(other.to("nntile").conj().copy_(host.conj()).cpu(), host.conj())
+        assert torch.equal(other.to("nntile").conj().copy_(host).cpu(), host)
 
 
 @pytest.mark.parametrize("layout", ["nhwc", "hwnc"])

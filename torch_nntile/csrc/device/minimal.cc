@@ -154,12 +154,13 @@ std::pair<Tensor, Tensor> in_memory_order(const Tensor& host, const Tensor& othe
 
 void write(const Tensor& target, const Tensor& host) {
     Tensor plain = host;
-    if (!same_bits(target, host)) {
+    // A dense copy of a conjugate or negative view has its numbers, not its bits
+    if (!same_bits(target, host) || !host.is_non_overlapping_and_dense()) {
         plain = host.to(target.scalar_type()).resolve_conj().resolve_neg();
         if (target.is_conj()) plain = plain.conj_physical();
         if (target.is_neg()) plain = plain.neg();
+        if (!plain.is_non_overlapping_and_dense()) plain = plain.contiguous();
     }
-    if (!plain.is_non_overlapping_and_dense()) plain = plain.contiguous();
     const auto [from, to] = in_memory_order(plain, target);
     write_from_host(to, from);
 }
