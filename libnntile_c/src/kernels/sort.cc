@@ -146,21 +146,18 @@ void sort_equal_halves(uint64_t* keys, const T* values, int64_t n, bool descendi
 template <class T>
 int sort_of(const Args& args) {
     const bool descending = args.params[0].i;
-    if (args.sizes.back() <= UINT32_MAX)
-        return first_of_rows<T>(args,
-                                [=](T* values, int64_t* places, Key<T>* room, int64_t, int64_t d) {
-                                    auto* keys = reinterpret_cast<uint64_t*>(room);
-                                    const bool whole = pack(values, keys, d, descending);
-                                    uint64_t* sorted = sort_packed(keys, keys + d, d);
-                                    if (!whole) sort_equal_halves(sorted, values, d, descending);
-                                    for (int64_t j = 0; j < d; ++j)
-                                        places[j] = static_cast<uint32_t>(sorted[j]);
-                                    // As bytes: numbers of another type were there
-                                    auto* result = reinterpret_cast<T*>(room);
-                                    for (int64_t j = 0; j < d; ++j)
-                                        std::memcpy(result + j, values + places[j], sizeof(T));
-                                    return result;
-                                });
+    const auto by_digits = [=](T* values, int64_t* places, Key<T>* room, int64_t, int64_t d) {
+        auto* keys = reinterpret_cast<uint64_t*>(room);
+        const bool whole = pack(values, keys, d, descending);
+        uint64_t* sorted = sort_packed(keys, keys + d, d);
+        if (!whole) sort_equal_halves(sorted, values, d, descending);
+        for (int64_t j = 0; j < d; ++j) places[j] = static_cast<uint32_t>(sorted[j]);
+        // As bytes: numbers of another type were there
+        auto* result = reinterpret_cast<T*>(room);
+        for (int64_t j = 0; j < d; ++j) std::memcpy(result + j, values + places[j], sizeof(T));
+        return result;
+    };
+    if (args.sizes.back() <= UINT32_MAX) return first_of_rows<T>(args, by_digits);
     return first_of_rows<T>(args, by_keys<T>([descending](Key<T>* keys, int64_t, int64_t d) {
                                 std::sort(keys, keys + d, Earlier{descending});
                             }));
