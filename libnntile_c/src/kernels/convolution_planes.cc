@@ -96,7 +96,7 @@ public:
         thread_local Scratch scratch;
         scratch.begin(x_.bytes() + y_.bytes() + w_.bytes());
         for (Volume* volume : {&x_, &y_, &w_}) volume->take(scratch);
-        if (kind_ != backward_weight)
+        if (kind_ != backward_weight || accumulate_)
             if (int status = w_.load(0)) return status;
         for (int64_t image = 0; image < args_.sizes[batch]; ++image)
             if (int status = run(image)) return status;
