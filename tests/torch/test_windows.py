@@ -13,7 +13,7 @@ from parity import begins_soon, runtime_mode
 from torch import Tensor, nn
 from torch.testing import assert_close
 
-from torch_nntile import has_pending_graph, stats, wait
+from torch_nntile import has_pending_graph, profile, stats, wait
 
 OPTIMIZERS: dict[str, Callable[[Iterable[Tensor]], torch.optim.Optimizer]] = {
     "sgd": lambda p: torch.optim.SGD(p, 0.1),
@@ -254,3 +254,17 @@ def test_a_copy_of_a_result_that_goes_is_that_result() -> None:
 
     wait()
     assert tasks(alone) < tasks(both)
+
+
+def test_a_little_work_is_done_by_who_waits() -> None:
+    """To wake a worker, and then be woken by it, takes longer than a pass over 512 KiB."""
+    x = torch.ones(256, 512, device="nntile")
+    for synchronize in (wait, torch.accelerator.synchronize):
+        for _ in range(2):
+            x.mul_(1.0)
+            synchronize()
+        with profile() as profiled:
+            x.mul_(1.0)
+            synchronize()
+        (task,) = profiled.tasks
+        assert profiled.worker_names[task.worker] == "your thread"

@@ -20,6 +20,9 @@ inline constexpr const char* fold_names[] = {
 };
 inline constexpr size_t fold_count = std::size(fold_names);
 
+// Runs are folded in pieces of so many elements: one that is cut where they end has the same bits.
+inline constexpr int64_t run_piece = 2048;
+
 // Wider than the elements, so that partial results lose nothing: `f` for f32 and f64, else `i`.
 union Total {
     double f;

@@ -21,7 +21,7 @@ Wide<T>& value_of(Total& total) {
 }
 
 constexpr int64_t lanes = 64;
-constexpr int64_t piece = 32 * lanes;
+constexpr int64_t piece = run_piece;
 constexpr int64_t few = 8;  // elements: sooner folded one by one than in lanes
 
 template <class Op, class T>

@@ -15,6 +15,7 @@ int copies(const Args& args);
 int fill(const Args& args);
 int gemm(const Args& args);
 int reduce(const Args& args);
+int map_reduce(const Args& args);
 int argmax(const Args& args);
 int argmin(const Args& args);
 int softmax(const Args& args);

@@ -27,6 +27,11 @@ static constexpr KernelRow rows[] = {
      "x -> y (strides 0 on reduced dims); any dims; params op(i: the row of fold.def), "
      "accumulate(i)",
      reduce, NNTILE_ON_CUDA(reduce)},
+    {"map_reduce",
+     "inputs.., outputs of the program but one.. -> y (strides 0 on reduced dims); dims kept.., "
+     "reduced..; params of the program's instructions, then those of reduce, which output is "
+     "reduced(i), its dtype(i), number of reduced dims(i)",
+     map_reduce, nullptr},
     {"argmax", "x -> y (i64); dims outer.., reduced..; params number of reduced dims(i)", argmax,
      NNTILE_ON_CUDA(argmax)},
     {"argmin", "x -> y (i64); dims outer.., reduced..; params number of reduced dims(i)", argmin,

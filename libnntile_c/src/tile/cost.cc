@@ -106,6 +106,8 @@ void set_gpus(int count) {
     ++versions;
 }
 
+bool has_gpus() { return gpus.load(std::memory_order_acquire) > 0; }
+
 Machine parse_machine(std::string_view text, std::string_view where) {
     Machine machine = this_machine();
     std::vector<std::string_view> given;

@@ -37,6 +37,7 @@ struct Machine {
 // these. With one GPU no cut gains time, so only tasks that do not fit into its memory are cut.
 Machine this_machine();
 void set_gpus(int gpus);  // 0: the context has none
+bool has_gpus();
 
 // Names that are left out are those of this_machine(). Throws invalid_argument with `where`, the
 // line and the constant for a name that is unknown or comes twice, a value that is not > 0 and

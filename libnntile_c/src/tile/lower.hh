@@ -72,4 +72,8 @@ Lowered lower(const graph::Graph& graph, const Tiling& tiling);
 // reads, and outputs that of the inputs whose place they take.
 void reuse_memory(const graph::Graph& graph, TileGraph& tiles);
 
+// Another one, after it: a program and the reduction that alone reads one of its results become one
+// task, which never stores that result as a whole.
+void join_reductions(TileGraph& tiles);
+
 }  // namespace nntile::tile

@@ -2,6 +2,8 @@
 // The driver of lowering: inputs, then every live node in recording order.
 #include "tile/lowering.hh"
 #include "base/error.hh"
+#include "base/settings.hh"
+#include "tile/cost.hh"
 
 namespace nntile::tile {
 
@@ -202,6 +204,7 @@ Lowered Lowering::run() {
     for (const Task& task : out_.tiles.tasks)  // with axes it is a kernel
         out_.host_calls += task.host_call >= 0 && !graph_.hosts[task.host_call].ranges;
     reuse_memory(graph_, out_.tiles);
+    if (settings().fuse && !has_gpus()) join_reductions(out_.tiles);
     return std::move(out_);
 }
 

@@ -104,11 +104,11 @@ void synchronize() {
     RECORD_FUNCTION("nntile::wait", std::vector<c10::IValue>());
     const Waiting waiting;
     // In graph mode nothing runs before run() or a host read: waiting does not change that.
-    // A run is refused inside of a captured function; what is submitted also holds graphs that did
-    // not fit before.
+    // What is submitted also holds graphs that did not fit before. A run ends steps that have
+    // begun, and is refused inside of a captured function.
+    call(nntile_record_submit, record());
     if (nntile_record_pending(record()) && nntile_record_mode(record()) == NNTILE_EAGER)
         call(nntile_record_run, record());
-    call(nntile_record_submit, record());
     if (nntile_context_active()) call(nntile_context_wait);
 }
 
