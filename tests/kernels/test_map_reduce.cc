@@ -73,17 +73,13 @@ int main() {
             check({dtype, {3, 2, 9, 8}, 2, true, true}, fold);
         }
     for (DType dtype : {DType::f32, DType::f64, DType::bf16}) {
-        for (const char* fold : {"sum", "amax", "sumsq"}) {
-            for (int64_t n : {2, 7, 8, 11, 15, 16, 33, 47, 48, 63, 200})  // many parts of rows
-                check({dtype, {1501, n}, 1, n == 11, n == 15}, fold);
-            check({dtype, {3, 61, 700}, 1}, fold);
-            check({dtype, {70001}, 1}, fold);            // one total
-            check({dtype, {65536 + 2048 + 3}, 1}, fold);  // a rest that is shorter than lanes
-            check({dtype, {3, 40960}, 1, true, true}, fold);
-            check({dtype, {2, 3, 190, 307}, 2, true}, fold);  // parts that end within pieces
-            check({dtype, {2, 3, 190, 307}, 2, false, true, Lie::reversed}, fold);
-        }
-        for (int64_t n : {17, 300}) check({dtype, {7, 300, 13, n}, 1, false, false, Lie::gapped}, "sum");
+        for (int64_t n : {7, 11, 15, 47, 200})  // many parts of rows
+            check({dtype, {8001, n}, 1, n == 11, n == 15}, "sum");
+        check({dtype, {3, 61, 1700}, 1}, "sum");
+        check({dtype, {4 * 65536 + 2048 + 3}, 1}, "sumsq");  // a rest that is shorter than lanes
+        check({dtype, {3, 140960}, 1, true, true}, "amax");
+        check({dtype, {2, 2, 390, 607}, 2, true}, "sum");  // parts that end within pieces
+        check({dtype, {7, 300, 13, 17}, 1, false, false, Lie::gapped}, "sum");
         check({dtype, {0, 5}, 1}, "sum");
     }
     return result();

@@ -67,8 +67,8 @@ void plane(const void* from, int64_t step, int64_t count, int64_t n, Total* tota
     }
 }
 
-// Rows that are too short for many lanes: few of each row, which are joined for as many rows at
-// once.
+// Rows that are too short for many lanes: each has few, and no loop over rows, so that processors
+// work on several rows at once.
 template <class Op, class T>
 void rows(const void* from, int64_t step, int64_t count, int64_t n, Total* total) {
     constexpr int64_t side = 16, longest = 64 * side;
@@ -77,30 +77,19 @@ void rows(const void* from, int64_t step, int64_t count, int64_t n, Total* total
         for (int64_t r = 0; r < count; ++r) run<Op, T>(x + r * step, n, &total[r]);
         return;
     }
-    for (int64_t first = 0; first < count; first += side) {
-        const int64_t some = count - first < side ? count - first : side;
-        alignas(64) T lane[side][side], turned[side][side];
-        for (int64_t r = 0; r < some; ++r) {
-            const T* row = x + (first + r) * step;
-            T own[side];
-            for (int64_t j = 0; j < side; ++j) own[j] = Op::template identity<T>;
-            int64_t i = 0;
-            for (; i + side <= n; i += side)
+    for (int64_t r = 0; r < count; ++r, x += step) {
+        alignas(64) T own[side];
+        for (int64_t j = 0; j < side; ++j) own[j] = Op::template identity<T>;
+        int64_t i = 0;
+        for (; i + side <= n; i += side)
 #pragma GCC unroll 1  // or it is taken apart before it is seen to be one of vectors
-                for (int64_t j = 0; j < side; ++j) own[j] = Op::join(own[j], Op::take(row[i + j]));
-            for (int64_t j = 0; j < n - i; ++j) own[j] = Op::join(own[j], Op::take(row[i + j]));
-            for (int64_t j = 0; j < side; ++j) lane[r][j] = own[j];
-        }
-        for (int64_t r = 0; r < some; ++r)
-            for (int64_t j = 0; j < side; ++j) turned[j][r] = lane[r][j];
+            for (int64_t j = 0; j < side; ++j) own[j] = Op::join(own[j], Op::take(x[i + j]));
+        for (int64_t j = 0; j < n - i; ++j) own[j] = Op::join(own[j], Op::take(x[i + j]));
+        for (int64_t j = 0; j < side / 2; ++j) own[j] = Op::join(own[j], own[j + side / 2]);
+        Wide<T> result = value_of<T>(total[r]);
         for (int64_t j = 0; j < side / 2; ++j)
-            for (int64_t r = 0; r < some; ++r)
-                turned[j][r] = Op::join(turned[j][r], turned[j + side / 2][r]);
-        for (int64_t j = 0; j < side / 2; ++j)
-            for (int64_t r = 0; r < some; ++r) {
-                Wide<T>& t = value_of<T>(total[first + r]);
-                t = Op::join(t, static_cast<Wide<T>>(turned[j][r]));
-            }
+            result = Op::join(result, static_cast<Wide<T>>(own[j]));
+        value_of<T>(total[r]) = result;
     }
 }
 

@@ -16,7 +16,7 @@
 namespace nntile::kernels {
 namespace {
 
-constexpr int64_t part_bytes = 64 << 10;
+constexpr int64_t part_bytes = 256 << 10;
 
 class MapReduce {
 public:
