@@ -135,9 +135,13 @@ bool is_for_primitive(const Product& p, bool a_transposed, bool b_transposed) {
 // with a short side take two thirds of OpenBLAS's time, and large ones nine tenths. OpenBLAS has
 // other code for small ones, which packs nothing, and is faster for a transposed first operand with
 // long sums. x @ w.T is a case of its own with AVX-512, where oneDNN packs w slowly: few rows or
-// columns do not repay that, and OpenBLAS has no code for small ones.
+// columns do not repay that, and OpenBLAS has no code for small ones. With AVX2 it reads rows of b
+// as they lie, and those that are a multiple of 1 KiB apart drive each other out of the L1 cache.
 bool is_for_sgemm(const Product& p, bool a_transposed, bool b_transposed) {
-    constexpr int64_t short_sum = 256, few_rows = 256, least = 32;
+    constexpr int64_t short_sum = 256, few_rows = 256, least = 32, meeting = 256, short_row = 256;
+    if (chosen_isa() == Isa::avx2 && !b_transposed &&
+        (a_transposed || (p.n > short_row && p.b.row % meeting == 0)))
+        return false;
     if (!a_transposed && b_transposed && chosen_isa() == Isa::avx512)
         return p.n >= 128 ? p.m >= 16 || p.n * p.k >= 1 << 15 : p.n >= 16 && p.m > few_rows;
     const bool small = double(p.m) * double(p.n) * double(p.k) <= small_volume;
