@@ -121,6 +121,7 @@ struct Panel {
                                                const T* q, const T* s, const T* r, T* y) {
         for (int64_t i = 0; i < n; i += block) {
 #pragma GCC ivdep
+#pragma GCC unroll 1  // or, with AVX2, it is taken apart before it is seen to be one of vectors
             for (int64_t j = 0; j < block; ++j) {
                 const int64_t k = each ? i + j : 0;
                 if constexpr (two) y[i + j] = p[k] * a[i + j] + (q[k] * (b[i + j] - s[k]) + r[k]);
