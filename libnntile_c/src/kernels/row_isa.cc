@@ -8,15 +8,21 @@
 namespace nntile::kernels::NNTILE_ISA {
 namespace {
 
-// By halves, and as vectors: of short rows this is a good part of the time.
+// By halves, and as vectors: of short rows this is a good part of the time. None is longer than the
+// processor's: GCC takes those apart through memory.
 template <class V>
 double sum_of_eight(const V& x) {
-    using Wide [[gnu::vector_size(8 * sizeof(double))]] = double;
     using Half [[gnu::vector_size(4 * sizeof(double))]] = double;
-    const Wide w = __builtin_convertvector(x, Wide);
-    const Half h =
-        __builtin_shufflevector(w, w, 0, 1, 2, 3) + __builtin_shufflevector(w, w, 4, 5, 6, 7);
+    const Half h = __builtin_convertvector(__builtin_shufflevector(x, x, 0, 1, 2, 3), Half) +
+                   __builtin_convertvector(__builtin_shufflevector(x, x, 4, 5, 6, 7), Half);
     return (h[0] + h[2]) + (h[1] + h[3]);
+}
+template <class V>
+double sum_of_lanes(const V& x) {
+    constexpr size_t lanes = sizeof(V) / sizeof(double);
+    if constexpr (lanes == 8) return sum_of_eight(x);
+    else if constexpr (lanes == 4) return (x[0] + x[2]) + (x[1] + x[3]);
+    else return x[0] + x[1];
 }
 template <class T>
 double sum_of(const T (&lane)[64]) {
@@ -275,10 +281,10 @@ struct Row {
     // ---- sums of channels: in double, for a variance is a small difference of large sums
     template <bool squares>
     static void moments_of(const T* x, const T* y, int64_t n, double shift, double* sums) {
-        constexpr int64_t lanes = 8, vectors = 4;
+        constexpr int64_t lanes = vector_bytes / sizeof(double), vectors = 4;
         typedef T Narrow
             __attribute__((vector_size(lanes * sizeof(T)), aligned(alignof(T)), may_alias));
-        using Wide [[gnu::vector_size(lanes * sizeof(double))]] = double;
+        using Wide = typename Vector<double>::type;
         Wide first[vectors] = {}, second[vectors] = {};
         int64_t i = 0;
         for (; i + vectors * lanes <= n; i += vectors * lanes)
@@ -293,8 +299,8 @@ struct Row {
                     other = __builtin_convertvector(*reinterpret_cast<const Narrow*>(b), Wide);
                 second[v] += value * (other - shift);
             }
-        sums[0] += sum_of_eight(Wide((first[0] + first[2]) + (first[1] + first[3])));
-        sums[1] += sum_of_eight(Wide((second[0] + second[2]) + (second[1] + second[3])));
+        sums[0] += sum_of_lanes((first[0] + first[2]) + (first[1] + first[3]));
+        sums[1] += sum_of_lanes((second[0] + second[2]) + (second[1] + second[3]));
         for (; i < n; ++i) {
             const auto value = static_cast<double>(x[i]);
             sums[0] += value;
