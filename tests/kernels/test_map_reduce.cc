@@ -24,10 +24,10 @@ Index dims(size_t from, size_t to) {
 
 // r2 = x - y, a result of its own if `two` are wanted; r3 = r2 * r2.
 void check(const Case& c, const char* fold) {
-    const auto kind = static_cast<int64_t>(
-        std::find(std::begin(kernels::fold_names), std::end(kernels::fold_names),
-                  std::string_view(fold)) -
-        std::begin(kernels::fold_names));
+    const auto kind =
+        static_cast<int64_t>(std::find(std::begin(kernels::fold_names),
+                                       std::end(kernels::fold_names), std::string_view(fold)) -
+                             std::begin(kernels::fold_names));
     const size_t rank = c.sizes.size(), kept = rank - c.reduced;
     const bool truth = std::string_view(fold) == "any" || std::string_view(fold) == "all";
     Tensor x(c.dtype, c.sizes, c.lie), y(c.dtype, c.sizes, Lie::dense, dims(0, kept)),
@@ -36,10 +36,9 @@ void check(const Case& c, const char* fold) {
     for (Tensor* t : {&x, &y, &total}) t->random();
     Tensor d2 = d, total2 = total;
     const DType compute = compute_of(c.dtype);
-    const kernels::Program p =
-        program({instruction("sub", compute, {0, 1}, {2}, 0, c.dtype),
-                 instruction("mul", compute, {2, 2}, {3}, 1, c.dtype)},
-                2, c.two ? 2 : 1, 4);
+    const kernels::Program p = program({instruction("sub", compute, {0, 1}, {2}, 0, c.dtype),
+                                        instruction("mul", compute, {2, 2}, {3}, 1, c.dtype)},
+                                       2, c.two ? 2 : 1, 4);
     const std::vector<kernels::Param> own =
         is_floating(c.dtype) ? std::vector{real(1)} : std::vector{integer(1)};
     std::vector<Tensor*> map{&x, &y}, both = map;

@@ -25,8 +25,8 @@ std::string kernels_of(const std::string& text) {
 // `made` of %0 and %1 is %2, `read` of it %3.
 std::string graph(const char* made, const char* read, const char* returned, const char* cut = "",
                   const char* input = "f32[rows=4, columns=6]") {
-    return text_of("graph {\n  %0 : ", input, " = input\n  %1 : ", input, " = input\n  %2 : ",
-                   made, "\n  %3 : ", read, "\n  return ", returned, "\n", cut, "}\n");
+    return text_of("graph {\n  %0 : ", input, " = input\n  %1 : ", input, " = input\n  %2 : ", made,
+                   "\n  %3 : ", read, "\n  return ", returned, "\n", cut, "}\n");
 }
 
 constexpr const char* product = "f32[rows, columns] = mul(%0, %1)";

@@ -114,9 +114,8 @@ private:
         Total total = op.identity;
         int64_t have = 0;
         const auto fold = [&](int64_t n) {
-            reader.pieces(room_, 0, 1, n, [&](const void* run, int64_t, int64_t m) {
-                op.run(run, m, &total);
-            });
+            reader.pieces(room_, 0, 1, n,
+                          [&](const void* run, int64_t, int64_t m) { op.run(run, m, &total); });
             have -= n;
             std::memmove(room_, room_ + n * size_of(dtype_),
                          static_cast<size_t>(have * size_of(dtype_)));

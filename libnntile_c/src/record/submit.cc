@@ -250,7 +250,8 @@ void Recorder::submit() {
     std::lock_guard lock(mutex_);
     if (!at_once()) return;
     bury();
-    // Who submits in the middle of a window waits next: to hand a little work over would take longer.
+    // Who submits in the middle of a window waits next: to hand a little work over would take
+    // longer.
     std::exception_ptr untold = try_flush(Failure::kept, true);
     forget_unrun();
     for (const auto& kept : std::vector(unrun_)) {

@@ -68,8 +68,7 @@ bool share(const Task& map, const Operand& made, const Task& reduce, const Opera
 Operand seen_by(Operand o, const SharedDims& shared, int task) {
     if (o.strides.empty()) return o;
     Dims strides;
-    for (const Shared& dim : shared)
-        strides.push_back(o.strides[dim.dims[task]] * dim.steps[task]);
+    for (const Shared& dim : shared) strides.push_back(o.strides[dim.dims[task]] * dim.steps[task]);
     o.strides = std::move(strides);
     return o;
 }
@@ -147,8 +146,8 @@ private:
         const Task& reduce = tasks_[t];
         const Operand &x = reduce.operands[0], &y = reduce.operands[1];
         const Uses& uses = uses_[x.tile];
-        if (uses.count != 2 || uses.maker == none ||
-            tiles_[x.tile].role != TileRole::temporary || tiles_[y.tile].reuses != none)
+        if (uses.count != 2 || uses.maker == none || tiles_[x.tile].role != TileRole::temporary ||
+            tiles_[y.tile].reuses != none)
             return none;
         const uint32_t at = uses.maker;
         const Task& map = tasks_[at];
@@ -172,10 +171,10 @@ private:
             if (k != made) both.operands.push_back(seen_by(map.operands[k], shared, 0));
         both.operands.push_back(seen_by(y, shared, 1));
         const Dims& kept = both.operands.back().strides;
-        const auto first_reduced = static_cast<size_t>(
-            std::find(kept.begin(), kept.end(), 0) - kept.begin());
-        if (first_reduced == kept.size() ||
-            !std::all_of(kept.begin() + first_reduced, kept.end(), [](int64_t s) { return s == 0; }))
+        const auto first_reduced =
+            static_cast<size_t>(std::find(kept.begin(), kept.end(), 0) - kept.begin());
+        if (first_reduced == kept.size() || !std::all_of(kept.begin() + first_reduced, kept.end(),
+                                                         [](int64_t s) { return s == 0; }))
             return none;
         Flags merge(both.sizes.size(), true);
         if (first_reduced > 0) merge[first_reduced - 1] = false;
