@@ -120,7 +120,8 @@ def test_a_budget() -> None:
     assert e.memory == 2 << 20
     assert 0 < e.least_read_bytes <= e.read_bytes
     assert e.least_written_bytes <= e.written_bytes
-    assert e.seconds >= (e.read_bytes + e.written_bytes) / 1e9
+    # Where nothing but the disk is busy, up to the rounding of a sum.
+    assert e.seconds >= (e.read_bytes + e.written_bytes) / 1e9 - 1e-12
     assert "in 2 MiB: does not fit without a disk" in str(e)
     large = trained("64MiB")
     assert large.fits
