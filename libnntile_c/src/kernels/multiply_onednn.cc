@@ -138,9 +138,9 @@ bool is_for_primitive(const Product& p, bool a_transposed, bool b_transposed) {
 // columns do not repay that, and OpenBLAS has no code for small ones. With AVX2 it reads rows of b
 // as they lie, and those that are a multiple of 1 KiB apart drive each other out of the L1 cache.
 bool is_for_sgemm(const Product& p, bool a_transposed, bool b_transposed) {
-    constexpr int64_t short_sum = 256, few_rows = 256, least = 32, meeting = 256, short_row = 256;
+    constexpr int64_t short_sum = 256, few_rows = 256, least = 32, meeting = 256;
     if (chosen_isa() == Isa::avx2 && !b_transposed &&
-        (a_transposed || (p.n > short_row && p.b.row % meeting == 0)))
+        (a_transposed || (p.b.row > meeting && p.b.row % meeting == 0)))
         return false;
     if (!a_transposed && b_transposed && chosen_isa() == Isa::avx512)
         return p.n >= 128 ? p.m >= 16 || p.n * p.k >= 1 << 15 : p.n >= 16 && p.m > few_rows;
