@@ -121,10 +121,8 @@ void Recorder::op(const OpRow& row, std::span<const Operand> operands, size_t n_
     }
     check_operands(row.name, operands, place);
     if (learns) flush();
-    // What a composition has of passes is one graph. So is a mean, and what makes its operand: that
-    // is not stored then.
-    const bool passes = row.rule == schema::Rule::compose && !scopes_.has(Scope::composition) &&
-                        2 * result_bytes > input_bytes;
+    // What a composition has of passes is one graph: a mean runs with what made its operand.
+    const bool passes = row.rule == schema::Rule::compose && !scopes_.has(Scope::composition);
     begin_call(row.rule == schema::Rule::contract || passes ? std::optional(Event::heavy_call)
                                                             : std::nullopt);
     stand_at(place);
