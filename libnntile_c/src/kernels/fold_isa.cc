@@ -67,8 +67,8 @@ void plane(const void* from, int64_t step, int64_t count, int64_t n, Total* tota
     }
 }
 
-// Rows that are too short for many lanes: each has few, and no loop over rows, so that processors
-// work on several rows at once.
+// Rows that are too short for many lanes have few. No row waits for another, so the processor works
+// on several at once.
 template <class Op, class T>
 void rows(const void* from, int64_t step, int64_t count, int64_t n, Total* total) {
     constexpr int64_t side = 16, longest = 64 * side;

@@ -34,9 +34,11 @@ public:
 
     int run() {
         static thread_local Scratch scratch;
-        // A part may have twice as many, and what is left of the one before
-        scratch.begin(static_cast<size_t>((2 * most_ + 2 * run_piece) * size_of(dtype_)));
-        room_ = scratch.take(static_cast<size_t>((2 * most_ + 2 * run_piece) * size_of(dtype_)));
+        // Parts of equal length may have up to twice as many, behind what is left of the one
+        // before.
+        const auto bytes = static_cast<size_t>((2 * most_ + 2 * run_piece) * size_of(dtype_));
+        scratch.begin(bytes);
+        room_ = scratch.take(bytes);
         if (reduced_ <= most_)
             return for_parts(0, first_reduced_, reduced_, [&] { return reduce_part(); });
         return for_parts(0, first_reduced_, most_, [&] { return fold_one(); });
@@ -57,7 +59,7 @@ private:
         for (size_t d = first; d < cut; ++d) sizes_[d] = 1;
         int status = 0;
         for (bool more = true; more && status == 0;) {
-            for (int64_t p = 0; p < parts && status == 0; ++p) {  // as long as each other
+            for (int64_t p = 0; p < parts && status == 0; ++p) {  // of equal length
                 starts_[cut] = all[cut] * p / parts;
                 sizes_[cut] = all[cut] * (p + 1) / parts - starts_[cut];
                 status = use();
@@ -83,11 +85,9 @@ private:
     int map_part(std::byte* to, const Dims& strides) const {
         SmallVector<Block, 8> blocks;
         const size_t at = n_in_ + static_cast<size_t>(own_[2].i);
-        for (size_t k = 0; k + 1 < args_.blocks.size(); ++k) {
-            if (k == at) blocks.push_back({to, dtype_, strides.data()});
-            blocks.push_back(at_start(args_.blocks[k]));
-        }
-        if (blocks.size() < args_.blocks.size()) blocks.push_back({to, dtype_, strides.data()});
+        for (size_t k = 0; k < args_.blocks.size(); ++k)  // it stands between the other outputs
+            blocks.push_back(k == at ? Block{to, dtype_, strides.data()}
+                                     : at_start(args_.blocks[k < at ? k : k - 1]));
         Args part = args_;
         part.sizes = sizes_;
         part.blocks = blocks;

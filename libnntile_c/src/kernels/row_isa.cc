@@ -8,8 +8,8 @@
 namespace nntile::kernels::NNTILE_ISA {
 namespace {
 
-// By halves, and as vectors: of short rows this is a good part of the time. None is longer than the
-// processor's: GCC takes those apart through memory.
+// By halves, and as vectors: of short rows this is a good part of the time. GCC takes vectors that
+// are longer than the processor's apart through memory, so there are none.
 template <class V>
 double sum_of_eight(const V& x) {
     using Half [[gnu::vector_size(4 * sizeof(double))]] = double;

@@ -5,7 +5,6 @@
 // the program's operands live no longer than before.
 #include <algorithm>
 
-#include "base/error.hh"
 #include "tile/lower.hh"
 #include "tile/task_parts.hh"
 
