@@ -1,19 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A program and the reduction that alone reads its result are one task, where that is possible.
 #include "../check.hh"
-#include "graph/passes/passes.hh"
-#include "graph/text.hh"
-#include "tile/lower.hh"
+#include "lowered.hh"
 
 namespace nntile {
 namespace {
 
 // The kernels of all tasks, "map map_reduce".
 std::string kernels_of(const std::string& text) {
-    graph::NamedCuts cuts;
-    const graph::Graph g = graph::parse(text, &cuts);
-    graph::verify(g);
-    const tile::TileGraph tiles = tile::lower(g, tile::choose_tiling(g, cuts)).tiles;
+    const tile::TileGraph tiles = test::tiles_of(text);
     std::string found;
     for (const tile::Task& t : tiles.tasks) {
         found += (found.empty() ? "" : " ") + std::string(t.kernel->name);

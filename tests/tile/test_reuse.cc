@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Results in the memory of operands that nobody needs any more.
 #include "../check.hh"
-#include "graph/passes/passes.hh"
-#include "graph/text.hh"
-#include "tile/lower.hh"
+#include "lowered.hh"
 #include "tile/text.hh"
 
 namespace nntile {
@@ -14,10 +12,7 @@ using tile::none;
 // For each task of a kernel the operands whose memory its result takes: "0 -" for two tasks, of
 // which the second takes none.
 std::string taken(const std::string& text, const char* kernel) {
-    graph::NamedCuts cuts;
-    const graph::Graph g = graph::parse(text, &cuts);
-    graph::verify(g);
-    const tile::TileGraph tiles = tile::lower(g, tile::choose_tiling(g, cuts)).tiles;
+    const tile::TileGraph tiles = test::tiles_of(text);
     std::string found;
     for (const tile::Task& t : tiles.tasks) {
         if (t.kernel != kernels::find_kernel(kernel)) continue;
