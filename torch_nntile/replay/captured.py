@@ -254,7 +254,7 @@ class Captured:
             recording=recording,
             numbers=watch.numbers.compile(),
             scalars=list(watch.numbers.scalars),
-            saved=watch.numbers.saved,
+            saved=watch.numbers.keeper(),
             guard=guard,
             on_host=watch.host_guard(),
             wrapped=[

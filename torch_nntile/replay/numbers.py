@@ -298,19 +298,22 @@ class Numbers:
         function: Callable[[], tuple[float, ...]] = space["numbers"]
         return function
 
-    def saved(self) -> Callable[[], None]:
-        """Keeps what `compile()`'s function changes; the result brings it back."""
-        if not self._changed:
-            return lambda: None
+    def keeper(self) -> Callable[[], Callable[[], None]]:
+        """Keeps what `compile()`'s function changes, at each call; its result brings that back."""
+        changed = self._changed
         # Counts of steps: one call for all of them takes a fifth of the time.
-        alike = len({(tensor.dtype, tensor.shape) for tensor in self._changed}) == 1
-        copies = torch.stack(self._changed) if alike else [t.clone() for t in self._changed]
+        alike = len({(tensor.dtype, tensor.shape) for tensor in changed}) == 1
 
-        def restore() -> None:
-            for tensor, value in zip(self._changed, copies, strict=True):
-                tensor.copy_(value)
+        def keep() -> Callable[[], None]:
+            copies = torch.stack(changed) if alike else [tensor.clone() for tensor in changed]
 
-        return restore
+            def restore() -> None:
+                for tensor, value in zip(changed, copies, strict=True):
+                    tensor.copy_(value)
+
+            return restore
+
+        return keep
 
 
 del _name, _symbol
