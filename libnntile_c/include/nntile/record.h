@@ -147,7 +147,7 @@ nntile_status nntile_record_run(nntile_record* record, nntile_error** error);
  * graph: until the next product or function on the host, 64 calls, results of a 64th of the budget,
  * a read, a change of mode, or 5 ms without a call while nothing runs. This submits what waits, and
  * what did not fit into memory before; in graph mode nothing. Steps and compositions that have
- * begun go on. Since 0.1. */
+ * begun go on. The calling thread may do up to 100 us of work itself. Since 0.1. */
 nntile_status nntile_record_submit(nntile_record* record, nntile_error** error);
 
 /** begin != 0 begins a step, as of an optimizer: 20,000 calls may wait, whatever they give. begin

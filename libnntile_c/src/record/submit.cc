@@ -250,7 +250,7 @@ void Recorder::submit() {
     std::lock_guard lock(mutex_);
     if (!at_once()) return;
     bury();
-    // Who submits in the middle of a window waits next: to hand a little work over would take
+    // The caller nearly always waits next. It does a little work itself: to hand that over takes
     // longer.
     std::exception_ptr untold = try_flush(Failure::kept, true);
     forget_unrun();
