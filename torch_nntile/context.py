@@ -16,7 +16,7 @@ Environment (the whole list; the first tensor on the device checks it, and raise
 | NNTILE_RUNTIME_MODE | `eager` or `graph` | `eager` |
 | NNTILE_CPU_FALLBACK | 0: an op without a kernel on the device raises NotImplementedError | 1 |
 | NNTILE_AUTOMATIC_CUTS | 0: axes that you do not cut stay whole | 1 |
-| NNTILE_FUSE | 0: do not fuse element-wise ops with each other, with products or with reductions; the same bits | 1 |
+| NNTILE_FUSE | 0: do not fuse element-wise ops with each other, products or reductions; the same bits | 1 |
 | NNTILE_WINDOWS | 0: in eager mode submit each call by itself | 1 |
 | NNTILE_SMALL_CALLS | how often a small call is made before it runs in your thread; -1: never | 32 |
 | NNTILE_PRINT | `passes`: print each lowered graph (one that becomes tasks) after each pass, on stderr | |
