@@ -264,6 +264,25 @@ void ordinary() {
     }
 }
 
+// A limit that every task keeps to changes no cut either, nor what becomes of stored tiles that no
+// task can read: a budget with a disk behind it gives the same bits.
+void kept_to() {
+    Maker m(From::one_tile, 0);
+    const uint32_t table = m.input({1024, 64});
+    graph::Input& in = m.graph.inputs[0];
+    in.stored->cuts[0] = tile::even_cut(1024, 4);
+    in.stored->hints = 1;
+    m.graph.set_output(m.op("embedding", {table, m.input({8, 128}, DType::i64)}));
+    const tile::Tiling free = tile::choose_tiling(m.graph, {});
+    CHECK(free.values[table].as_stored);
+    const Most most(largest_of(m.graph).bytes);
+    const tile::Tiling limited = tile::choose_tiling(m.graph, {});
+    CHECK(limited.choices == free.choices);
+    for (uint32_t v = 0; v < m.graph.values.size(); ++v)
+        CHECK(limited.values[v].cuts == free.values[v].cuts &&
+              limited.values[v].as_stored == free.values[v].as_stored);
+}
+
 // What the user has cut, or left whole, stays; other axes make up for it, or the advice says what
 // would.
 void pinned() {
@@ -510,6 +529,7 @@ int main() {
     nntile::uploads();
     nntile::sweep();
     nntile::ordinary();
+    nntile::kept_to();
     nntile::pinned();
     nntile::advised();
     nntile::counted_once();

@@ -28,6 +28,7 @@ public:
           most_(static_cast<double>(most_task_bytes())) {}
 
     void run() {
+        if (bytes_(most_).excess == 0) return;  // as without a limit
         drop_useless();
         const Needs uncut = bytes_(most_);
         if (uncut.excess == 0) return;

@@ -347,8 +347,10 @@ TaskBytes::Needs TaskBytes::operator()(double most) const {
     for (size_t j = 0; j < jobs_.size(); ++j) {
         for (const Operand& o : jobs_[j].operands) {
             if (o.output || stored_[o.base] == 0) continue;
-            if (bytes_of(related_.graph.value(o.base)) < most / 16) continue;
-            if (is_copied(jobs_[j], o)) copied[o.base] = true;
+            const double bytes = bytes_of(related_.graph.value(o.base));
+            if (bytes < most / 16) continue;
+            // What is smaller is no upload that the limit has cut: see upload_cuts().
+            if (bytes > most / 2 && is_copied(jobs_[j], o)) copied[o.base] = true;
             if (kept.jobs[j] > most || copied[o.base]) large[o.base] = true;
         }
     }
