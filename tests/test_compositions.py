@@ -79,6 +79,7 @@ CASES: dict[str, tuple[Call, tuple[Any, ...]]] = {
     "xlogy": (lambda x, y: torch.xlogy(x, y), (X, POSITIVE)),
     "logaddexp": (torch.logaddexp, (X, Y)),
     "nan_to_num": (lambda x: (x / 0).nan_to_num(1, 2, 3), (X.round(),)),
+    "nan_to_num, its own numbers": (lambda x: (x / 0).nan_to_num(), (X.round(),)),
     "sinc": (torch.sinc, (X,)),
     "tril triu": (lambda x: x.tril(1) + x.triu(1), (X,)),
     "threshold": (lambda x: F.threshold(x, 0.1, 3.0), (X,)),

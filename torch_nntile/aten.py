@@ -112,6 +112,7 @@ FUNCTIONS = (
     *_same("elu", "self:x alpha scale input_scale"),
     *_same("hardshrink nntile::softshrink", "self:x lambd"),
     *_same("nntile::logit", "self:x low high"),
+    *_same("nntile::nan_to_num", "self:x nan posinf neginf"),
     Row("_prelu_kernel", "prelu", "self:x weight:w"),
     *_same("threshold", "self:x threshold value"),
     *_same("threshold_backward", "grad_output:dy self:x threshold"),

@@ -164,6 +164,7 @@ CALLS: dict[str, Call] = {
     ),
     "elu_backward": backward_of("elu", SQUARE, F.elu),
     "softshrink": Call("softshrink(1024x1024)", SQUARE, F.softshrink),
+    "nan_to_num": Call("nan_to_num(1024x1024)", SQUARE, torch.nan_to_num),
     "logit": Call("logit(1024x1024)", SQUARE, lambda x: torch.logit(x, 1e-6)),
     **{
         f"{name}{way}": make(f"{name}_loss", [real(N, N), real(N, N) / 2], loss)

@@ -171,6 +171,7 @@ inline std::vector<Case> cases() {
          {real(0.5)}},
         {"shrink_backward", TWO(std::fabs(b) > 0.5 ? a : 0), -2, 2, 0, {real(0.5)}},
         {"log_sigmoid_backward", THREE(a * (b < 0 ? 1 / (1 + c) : c / (1 + c))), 0.1, 2, 8},
+        {"nan_to_num", ONE(x), -2, 2, 0, {real(1), real(2), real(3)}},
         {"logit", ONE(std::log(x / (1 - x))), 0.05, 0.95, 60, {real(-INFINITY), real(INFINITY)}},
         {"logit",
          ONE(std::log(std::clamp(x, 0.25, 0.75) / (1 - std::clamp(x, 0.25, 0.75)))),

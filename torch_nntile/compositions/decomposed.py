@@ -19,11 +19,11 @@ _MADE_OF_OPS = ("_native_multi_head_attention", "_transformer_encoder_layer_fwd"
 
 # Entries of torch._decomp.core_aten_decompositions() whose parts all have rows; a test checks it.
 DECOMPOSED: tuple[str, ...] = (
-    *("addr", "vdot", "deg2rad", "rad2deg", "frac", "nan_to_num", "sinc"),
+    *("addr", "vdot", "deg2rad", "rad2deg", "frac", "sinc"),
     *("trace", "renorm"),
     *("mish_backward", "celu", "special_entr"),
     *("binary_cross_entropy_with_logits", "_weight_norm_interface"),
-    *("aminmax", "nansum", "norm.ScalarOpt_dim", "norm.ScalarOpt_dim_dtype", "isin.Tensor_Scalar"),
+    *("aminmax", "norm.ScalarOpt_dim", "norm.ScalarOpt_dim_dtype", "isin.Tensor_Scalar"),
     *("all.dims", "count_nonzero.dim_IntList"),
 )
 

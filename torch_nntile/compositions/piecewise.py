@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Activations and losses of pieces: a row of ours, after what the CPU refuses."""
+"""Functions of pieces, activations and losses among them: a row of ours, after what the CPU refuses."""
 
 from __future__ import annotations
 
@@ -122,6 +122,37 @@ def glu_backward(grad_output: Tensor, self: Tensor, dim: int) -> Tensor:
     return torch.cat((da, torch.ops.nntile.glu_gate_backward(grad_output, a, gate)), dim)
 
 
+@composition("nan_to_num")
+def nan_to_num(
+    self: Tensor,
+    nan: float | None = None,
+    posinf: float | None = None,
+    neginf: float | None = None,
+) -> Tensor:
+    if not self.is_floating_point():
+        return self.clone()
+    numbers = torch.finfo(self.dtype)
+    return torch.ops.nntile.nan_to_num(
+        self,
+        0.0 if nan is None else nan,
+        numbers.max if posinf is None else posinf,
+        numbers.min if neginf is None else neginf,
+    )
+
+
+@composition("nansum")
+def nansum(
+    self: Tensor,
+    dim: list[int] | None = None,
+    keepdim: bool = False,
+    *,
+    dtype: torch.dtype | None = None,
+) -> Tensor:
+    if self.is_floating_point():
+        self = torch.ops.nntile.nan_to_num(self, 0.0, math.inf, -math.inf)
+    return torch.sum(self, dim, keepdim, dtype=dtype)
+
+
 own_op("glu(Tensor self, Tensor gate) -> Tensor", elementwise)
 own_op(
     "glu_gate_backward(Tensor grad_output, Tensor self, Tensor gate) -> Tensor",
@@ -134,6 +165,10 @@ own_op(
 )
 own_op("softshrink(Tensor self, Scalar lambd) -> Tensor", lambda self, _: elementwise(self))
 own_op("logit(Tensor self, float low, float high) -> Tensor", lambda self, *_: elementwise(self))
+own_op(
+    "nan_to_num(Tensor self, float nan, float posinf, float neginf) -> Tensor",
+    lambda self, *_: elementwise(self),
+)
 _loss("mse", width=False)
 _loss("smooth_l1")
 _loss("huber")
