@@ -25,6 +25,7 @@ PACKAGES = [
     "nvidia-cuda-crt==13.0.88",
     "nvidia-cuda-runtime==13.0.96",
     "nvidia-cuda-cccl==13.0.85",
+    "nvidia-cuda-nvrtc==13.0.88",  # for tests: whether it compiles what is written at run time
 ]
 CUBLAS = "nvidia-cublas==13.1.1.3"
 PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check", "-qq"]
@@ -47,6 +48,8 @@ def install(target: Path) -> None:
                 archive.extractall(work / "packages", headers)
         for header in STUBS.glob("*.h"):
             shutil.copy(header, toolkit / "include")
+        for unused in (toolkit / "lib").glob("*nvrtc*.alt.so*"):
+            unused.unlink()
         link_libraries(toolkit / "lib")
         # A folder that is there is whole.
         shutil.move(toolkit, target)

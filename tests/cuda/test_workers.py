@@ -597,3 +597,130 @@ def test_what_only_a_lost_device_had() -> None:
     assert "unspecified launch failure" in first
     assert second == third == "this data is lost: GPU 0 has failed (unspecified launch failure)"
     assert "GPU 0 cannot be used: unspecified launch failure" in start
+
+
+COUNTED = """
+import cffi
+import torch, torch_nntile
+
+ffi = cffi.FFI()
+ffi.cdef('''
+typedef struct {
+    long long launches, copies_to, copies_from, copies_between, bytes_to, bytes_from, bytes_between;
+    long long pageable, live_bytes, peak_bytes;
+} Counts;
+Counts emulation_counts();
+''')
+device = ffi.dlopen("libcudart.so.13")  # the emulated one
+
+
+def counts():
+    torch_nntile.wait()
+    return device.emulation_counts()
+"""
+
+STEPS = """
+import sys
+from stock_models import family, loss_of, moved
+
+torch_nntile.init_context(ncpu=1, ncuda=1)
+found = family(sys.argv[1])
+torch.manual_seed(0)
+model, inputs = found.build().to("nntile"), found.inputs()
+optimizer = torch.optim.Adam(model.parameters())
+
+
+def step():
+    optimizer.zero_grad()
+    loss = loss_of(model, moved(inputs, "nntile"))
+    loss.backward()
+    optimizer.step()
+    return loss.item()
+
+
+for _ in range(3):
+    step()
+before, tasks = counts(), torch.nntile.memory_stats()["device_tasks"]
+for _ in range(4):
+    step()
+after = counts()
+tasks = torch.nntile.memory_stats()["device_tasks"] - tasks
+print(after.bytes_to - before.bytes_to, after.bytes_from - before.bytes_from)
+print(after.launches - before.launches, tasks)
+"""
+
+
+def bytes_in(value: Any) -> int:
+    """Of the tensors of a batch, as tiles have them: of multiples of 64 bytes."""
+    if isinstance(value, Tensor):
+        return -(-value.nbytes // 64) * 64
+    parts = value.values() if isinstance(value, dict) else value
+    return sum(map(bytes_in, parts)) if isinstance(value, dict | list | tuple) else 0
+
+
+@emulated
+@pytest.mark.parametrize("name", ["gpt2", "llama", "resnet", "vit", "mlp_mixer", "lstm"])
+def test_a_step_moves_its_batch_there_and_its_loss_back(name: str) -> None:
+    paths = os.pathsep.join(sys.path)
+    moved_there, moved_back, launches, tasks = map(
+        int, alone(COUNTED + STEPS, name, PYTHONPATH=paths).split()[-4:]
+    )
+    batch = bytes_in(family(name).inputs())
+    assert moved_there <= 4 * batch * 1.05
+    # The loss, and a word of 40 bytes of each kernel that may refuse its data.
+    assert moved_back <= 4 * (64 + 40 * 12)
+    assert launches <= 1.5 * tasks
+
+
+CHAINS = """
+torch_nntile.init_context(ncpu=1, ncuda=2)
+w = (torch.randn(128, 128) / 12).to("nntile")
+chains = [torch.randn(128, 128).to("nntile") for _ in range(2)]
+
+
+def steps(count):
+    for _ in range(count):
+        for k in range(2):
+            chains[k] = chains[k] @ w
+
+
+steps(3)
+before = counts()
+steps(30)
+print(counts().copies_between - before.copies_between)
+"""
+
+
+@emulated
+def test_a_gpu_takes_tasks_whose_data_it_has() -> None:
+    assert int(alone(COUNTED + CHAINS, EMULATION_DEVICES="2", STARPU_NCUDA="2")) <= 2
+
+
+CODE = """
+import torch, torch_nntile
+from torch_nntile import stubs
+
+torch_nntile.init_context(ncpu=1, ncuda=1)
+x, y = torch.randn(40, 60), torch.randn(60).bfloat16()
+
+
+def chain(x, y):
+    z = torch.nn.functional.gelu(x * 2 + y)
+    return (z.t() / (x.t().abs() + 1)).exp(), z.bfloat16() * 3 + y
+
+
+for got, want in zip(chain(x.to("nntile"), y.to("nntile")), chain(x, y)):
+    torch.testing.assert_close(got.cpu(), want, rtol=1e-2, atol=1e-3)
+core = stubs.core()
+print(core.ffi.string(core.lib.nntile_context_describe()).decode())
+"""
+
+
+@emulated
+def test_programs_have_code_of_their_own() -> None:
+    here = os.environ["LD_LIBRARY_PATH"]
+    there = f"{here}{os.pathsep}{here}/nvrtc"
+    text = alone(CODE, NNTILE_GPU_CODE="first", LD_LIBRARY_PATH=there)
+    assert re.search(r"NVRTC 13.0, [1-9]\d* kernels", text), text
+    assert "failed" not in text
+    assert "NNTILE_GPU_CODE=0" in alone(CODE, NNTILE_GPU_CODE="0", LD_LIBRARY_PATH=there)

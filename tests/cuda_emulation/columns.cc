@@ -10,6 +10,7 @@
 #include "kernels/cuda/place.hh"
 #include "kernels/fold.hh"
 #include "on_device.hh"
+#include "random_calls.hh"
 
 using namespace nntile;
 using namespace nntile::test;
@@ -18,8 +19,6 @@ using kernels::Program;
 namespace {
 
 constexpr int cases_of_a_row = 60;
-constexpr int64_t most_elements = 2000;  // a thread of an emulated device takes a microsecond
-
 // TEST(name) { ... }: main() calls it.
 std::vector<void (*)()>& tests() {
     static std::vector<void (*)()> all;
@@ -29,26 +28,6 @@ std::vector<void (*)()>& tests() {
     void name();                                                  \
     const bool name##_is_known = (tests().push_back(name), true); \
     void name()
-
-DType any_of(std::vector<DType> all) {
-    return all[static_cast<size_t>(random_int(0, static_cast<int64_t>(all.size()) - 1))];
-}
-DType any_dtype() { return static_cast<DType>(random_int(1, dtype_count - 1)); }
-DType any_real() { return any_of({DType::f32, DType::f64, DType::f16, DType::bf16}); }
-Lie any_lie() { return lies[random_int(0, 3)]; }
-int64_t any_size() {
-    const int64_t sizes[] = {0, 1, 2, 3, 7, 16, 31, 33, 64, 65, 127, 130};
-    return sizes[random_int(random_int(0, 9) == 0 ? 0 : 1, 11)];
-}
-Index any_sizes(int64_t least, int64_t most) {
-    Index sizes;
-    int64_t count = 1;
-    for (int64_t d = random_int(least, most); d > 0; --d) {
-        sizes.push_back(std::min(any_size(), most_elements / count));
-        count *= std::max<int64_t>(sizes.back(), 1);
-    }
-    return sizes;
-}
 
 // The same call, once by each; the results are compared.
 void compare(const char* name, const Index& sizes, std::vector<Tensor*> operands, size_t outputs,
@@ -85,51 +64,14 @@ void compare(const char* name, const Index& sizes, std::vector<Tensor*> operands
     }
 }
 
-std::vector<kernels::Param> params_of(const kernels::MapRow& row) {
-    std::vector<kernels::Param> params;
-    for (const kernels::MapParam& p : row.params) {
-        const bool choice = p.choices && random_int(0, 1);
-        params.push_back(p.kind == 'f' ? real(p.initial)
-                                       : integer(choice ? 1 : static_cast<int64_t>(p.initial)));
-    }
-    return params;
-}
-
-bool takes(kernels::Types types, DType dtype) {
-    if (types == kernels::Types::floating) return is_floating(dtype);
-    if (types == kernels::Types::integral) return !is_floating(dtype);
-    return types != kernels::Types::real || dtype != DType::boolean;
-}
-
 // Each row of map.def by itself, then chains of some.
 TEST(test_map) {
     for (const kernels::MapRow& row : kernels::map_rows())
         for (int round = 0; round < 4; ++round) {
-            DType dtype = any_dtype();
-            while (!takes(row.types, dtype)) dtype = any_dtype();
-            const Index sizes = any_sizes(0, 3);
-            std::vector<Tensor> tensors;
-            const auto own = [&](const char* name) {
-                return *name == '*' ? DType::boolean : *name == '#' ? DType::i64 : dtype;
-            };
-            for (const char* input : row.inputs) {
-                Index absent;
-                if (!sizes.empty() && random_int(0, 3) == 0) absent = {0};
-                tensors.emplace_back(own(input), sizes, any_lie(), absent).random(0.1, 3);
-                if (std::string_view(input) == "step") tensors.back().fill([] { return 3; });
-            }
-            for (const char* output : row.outputs)
-                tensors.emplace_back(
-                    row.types == kernels::Types::compare ? DType::boolean : own(output), sizes,
-                    any_lie());
-            std::vector<Tensor*> operands;
-            for (Tensor& t : tensors) operands.push_back(&t);
-            const Program program = single(row.name, dtype);
-            Index index_strides(sizes.size(), 1);
-            for (size_t d = sizes.size(); d-- > 1;)
-                index_strides[d - 1] = index_strides[d] * std::max<int64_t>(sizes[d], 1);
-            compare("map", sizes, operands, row.outputs.size(), params_of(row),
-                    is_floating(dtype) ? 3e-6 : 0, &program, random_int(0, 100), index_strides);
+            MapCase c(row);
+            compare("map", c.sizes, c.operands(), row.outputs.size(), c.params,
+                    is_floating(c.dtype) ? 3e-6 : 0, &c.program, random_int(0, 100),
+                    c.index_strides);
         }
 }
 

@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -166,6 +167,28 @@ void protect(Device& d, uintptr_t address, size_t bytes, int protection) {
     ask(*d.control, d.process);
     if (d.control->status)
         break_device(d, static_cast<cudaError_t>(d.control->status), d.control->text);
+}
+
+std::atomic<int> libraries{0};
+
+// A process cannot load a library without the host's memory: so another one takes its place.
+void know_kernels(Device& d) {
+    if (!settings().isolate || d.broken || d.libraries == libraries) return;
+    {
+        std::lock_guard memory(d.memory_mutex);
+        std::lock_guard lock(d.process_mutex);
+        d.libraries = libraries;
+        kill(d.process, SIGKILL);
+        waitpid(d.process, nullptr, 0);
+        d.control->asked = d.control->answered = 0;
+        d.process = make_process(d.control);
+    }
+    std::vector<std::pair<uintptr_t, size_t>> open;
+    {
+        std::lock_guard memory(d.memory_mutex);
+        for (const auto& [address, block] : d.blocks) open.emplace_back(block.first_page, block.pages);
+    }
+    for (const auto& [first, bytes] : open) protect(d, first, bytes, PROT_READ | PROT_WRITE);
 }
 
 void break_device(Device& d, cudaError_t error, const char* why) {

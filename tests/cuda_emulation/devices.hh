@@ -24,6 +24,7 @@ struct Device {
     std::byte* alias = nullptr;  // where the host's process reaches its memory
     Control* control = nullptr;
     pid_t process = 0;
+    int libraries = 0;  // of kernels that were loaded later, and that the process knows
     std::mutex process_mutex;
     std::mutex memory_mutex;
     std::map<uintptr_t, Block> blocks;
@@ -44,6 +45,8 @@ std::vector<QueueRef> queues_of(Device& device);
 // Where the host reaches so many bytes of live memory of a device; nullptr: there is none.
 std::byte* view_of(const void* pointer, size_t bytes);
 void protect(Device& device, uintptr_t address, size_t bytes, int protection);
+// Its process knows all kernels that the host's knows by now.
+void know_kernels(Device& device);
 void break_device(Device& device, cudaError_t error, const char* why);
 
 enum Counter {
@@ -60,6 +63,8 @@ enum Counter {
     counter_count
 };
 void count(Counter counter, long long more = 1);
+
+extern std::atomic<int> libraries;  // of kernels that were loaded since the start
 
 // ---- errors
 cudaError_t failed(cudaError_t error);     // remembers it for cudaGetLastError()

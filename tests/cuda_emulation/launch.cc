@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Launches. What nvcc's host code registers are names: the kernel of the same name that g++ has
 // compiled runs.
+#include <dlfcn.h>
+
 #include <cstdio>
 #include <cstring>
 #include <string>
@@ -87,6 +89,7 @@ cudaError_t emulation_launch(const Kernel* kernel, dim3 grid, dim3 block, void**
     enqueue(queue, [=, storage = std::move(storage)] {
         Device& d = *queue->device;
         if (d.broken) return;
+        know_kernels(d);
         static std::mutex only;  // without processes all kernels run in this one
         std::unique_lock one(only, std::defer_lock);
         if (!settings().isolate) one.lock();
@@ -121,6 +124,27 @@ cudaError_t cudaLaunchKernel(const void* function, dim3 grid, dim3 block, void**
 cudaError_t cudaFuncSetAttribute(const void* function, cudaFuncAttribute attribute, int value) {
     if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize) return cudaSuccess;
     return emulation_allow_shared(kernel_of(function), static_cast<size_t>(value));
+}
+
+// ---- kernels that are compiled while a program runs: nvrtc.cc gives the path of a library as code
+
+cudaError_t cudaLibraryLoadData(cudaLibrary_t* out, const void* code, cudaJitOption*, void**, unsigned,
+                                cudaLibraryOption*, void**, unsigned) {
+    if (const cudaError_t wish = wished("cudaLibraryLoadData")) return failed(wish);
+    const char* path = static_cast<const char*>(code);
+    void* library = *path == '/' ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : nullptr;
+    if (!library) return failed(cudaErrorInvalidKernelImage);
+    ++libraries;
+    *out = static_cast<cudaLibrary_t>(library);
+    return cudaSuccess;
+}
+cudaError_t cudaLibraryGetKernel(cudaKernel_t* out, cudaLibrary_t, const char* name) {
+    std::lock_guard lock(names_mutex);
+    const auto kernel = kernels().find(name);
+    if (kernel == kernels().end()) return failed(cudaErrorSymbolNotFound);
+    registered()[kernel->second] = name;
+    *out = reinterpret_cast<cudaKernel_t>(const_cast<Kernel*>(kernel->second));
+    return cudaSuccess;
 }
 
 // ---- what nvcc's host code calls

@@ -40,7 +40,7 @@ for name in ${PARTS:-kernels workers speed models suite}; do
         where='import importlib.util as u; print(u.find_spec("torch_nntile").submodule_search_locations[0])'
         package=$($PYTHON -c "$where")
         cuda=$($PYTHON -c 'import torch; print(*torch.__path__)')/../nvidia/cu13/lib
-        for program in "$COLUMNS" $(dirname "$COLUMNS")/cuda-test_*; do
+        for program in "$COLUMNS" $(dirname "$COLUMNS")/cuda-test_* $(dirname "$COLUMNS")/cuda-map_code; do
             [ ! -x "$program" ] || part "$(basename "$program")" 60 \
                 env LD_LIBRARY_PATH="$package:$package.libs:$cuda" "$program"
         done
@@ -52,10 +52,15 @@ for name in ${PARTS:-kernels workers speed models suite}; do
         part "tests/torch" 120 env STARPU_NCUDA=1 $PYTHON -m pytest -v --tb=line -p no:cacheprovider \
             -n "${JOBS:-8}" --dist worksteal -m "not slow and not bench" "$root/tests/torch"
         ;;
-    speed) part "copies, element-wise ops and products" 80 $PYTHON "$root/tests/gpu/speed.py" ;;
+    speed)
+        for code in 0 first; do # interpreted, and with code of their own
+            part "copies, element-wise ops and products, NNTILE_GPU_CODE=$code" 80 \
+                env NNTILE_GPU_CODE=$code $PYTHON "$root/tests/gpu/speed.py"
+        done
+        ;;
     models)
         for model in ${MODELS:-gpt2 mnist5 resnet18}; do
-            part "steps of $model" 60 $PYTHON "$root/tests/bench/models.py" "$model" --rounds 5 \
+            part "steps of $model" 60 env NNTILE_GPU_CODE=first $PYTHON "$root/tests/bench/models.py" "$model" --rounds 5 \
                 --settings cuda,eager-g1,eager-off-g1,captured-g1,captured-off-g1,cpu
         done
         ;;

@@ -66,6 +66,13 @@ constexpr struct Variable {
     {"NNTILE_FUSE", "0 or 1", flag<&Settings::fuse>},
     {"NNTILE_WINDOWS", "0 or 1", flag<&Settings::windows>},
     {"NNTILE_SMALL_CALLS", "a count of calls", count<&Settings::small_calls>},
+    {"NNTILE_GPU_CODE", "0, 1 or 'first'",
+     [](Settings& to, const std::string& value) {
+         to.gpu_code = value == "0"   ? GpuCode::none
+                       : value == "1" ? GpuCode::behind
+                                      : GpuCode::first;
+         return value == "0" || value == "1" || value == "first";
+     }},
     {"NNTILE_SENTINELS", "0 or 1", flag<&Settings::sentinels>},
     {"NNTILE_PRINT", "'passes'",
      [](Settings& to, const std::string& value) {

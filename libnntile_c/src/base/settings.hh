@@ -9,6 +9,9 @@
 
 namespace nntile {
 
+// When kernels for GPUs are written and compiled for one program of element-wise ops.
+enum class GpuCode : uint8_t { none, behind, first };
+
 struct Settings {
     int ncpu = -1, ncuda = -1;  // STARPU_NCPU, STARPU_NCUDA; -1: not set
     // LOCAL_WORLD_SIZE and LOCAL_RANK, as torchrun sets them: processes that share this machine
@@ -23,6 +26,7 @@ struct Settings {
     bool fuse = true;            // NNTILE_FUSE
     bool windows = true;         // NNTILE_WINDOWS
     int small_calls = 32;        // NNTILE_SMALL_CALLS
+    GpuCode gpu_code = GpuCode::behind;  // NNTILE_GPU_CODE
     bool print_passes = false;   // NNTILE_PRINT
     bool sentinels = false;      // NNTILE_SENTINELS
     std::string cost;            // NNTILE_COST, a file

@@ -8,10 +8,13 @@
 // steals a late one of another worker, then polls for spin_seconds, then sleeps on its own
 // condition variable.
 //
-// Tasks for GPUs are a queue of their own, in the same order, from which each CUDA worker takes.
-// What it makes ready for cores goes into the queue of all. It never sleeps in here: its thread
-// makes all copies from and to its device and sees when tasks there have ended, so it comes back at
-// once, or after a nap of microseconds when nothing has come for spin_seconds.
+// A task for GPUs goes to the one on which it should end first: by the tasks that wait there, which
+// take the time that the cost module says, and by what has to be copied there. Each takes its own,
+// in the same order; one that has none takes a late one of another, if to copy what it needs costs
+// less than what waits there. What a CUDA worker makes ready for cores goes into the queue of all.
+// It never sleeps in here: its thread makes all copies from and to its device and sees when tasks
+// there have ended, so it comes back at once, or after a nap of microseconds when nothing has come
+// for spin_seconds.
 //
 // A push wakes a sleeper only if nobody awake will take the task: the pushing worker will pop one
 // itself, each polling worker another. Without this rule each step of a chain costs a futex call
@@ -45,6 +48,7 @@ struct Own {
     uint32_t needed_by;
     uint64_t number;  // of the push
     starpu_task* task;
+    double seconds;  // of a task for GPUs
     // For a heap, whose first element is the greatest
     bool operator<(const Own& other) const {
         if (run != other.run) return run > other.run;
@@ -55,8 +59,8 @@ struct Own {
 
 Own own_of(starpu_task* task, uint64_t number) {
     const auto* t = static_cast<const RunTask*>(task->sched_data);
-    if (!t) return {-1, 0, number, task};
-    return {t->run->number, t->run->plan->tasks[t->index].needed_by, number, task};
+    if (!t) return {-1, 0, number, task, 0};
+    return {t->run->number, t->run->plan->tasks[t->index].needed_by, number, task, 0};
 }
 
 struct Worker {
@@ -65,15 +69,18 @@ struct Worker {
     pthread_cond_t wake;
     bool asleep = false;
     bool rested = false;  // only this worker: nothing came since it last slept
-    bool device = false;
     double idle_since = 0;  // only this worker, of a device; 0: it is not
+    // Of a device
+    bool device = false;
+    unsigned node = 0;
+    double waiting = 0;  // seconds of its own tasks
+    double free_at = 0;  // when those that it has taken should have ended
 };
 
 struct Policy {
     pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;  // never held around a wait of StarPU
     std::deque<starpu_task*> queue;
-    std::vector<Own> for_devices;  // a heap
-    uint64_t device_pushes = 0;
+    std::vector<int> devices;  // their workers
     std::atomic<int> device_ready{0};
     Worker workers[STARPU_NMAXWORKERS];
     std::atomic<int> ready{0}, polling{0};
@@ -103,9 +110,12 @@ void init(unsigned context) {
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     for (Worker& w : policy->workers) pthread_cond_init(&w.wake, &attributes);
     pthread_condattr_destroy(&attributes);
-    for (unsigned w = 0; w < starpu_worker_get_count(); ++w)
-        policy->workers[w].device =
-            starpu_worker_get_type(static_cast<int>(w)) == STARPU_CUDA_WORKER;
+    for (unsigned w = 0; w < starpu_worker_get_count(); ++w) {
+        Worker& worker = policy->workers[w];
+        worker.device = starpu_worker_get_type(static_cast<int>(w)) == STARPU_CUDA_WORKER;
+        worker.node = starpu_worker_get_memory_node(w);
+        if (worker.device) policy->devices.push_back(static_cast<int>(w));
+    }
     starpu_sched_ctx_set_policy_data(context, policy);
 }
 
@@ -121,14 +131,99 @@ void rouse(Worker& w) {  // mutex held
     pthread_cond_signal(&w.wake);
 }
 
+// ---- tasks for GPUs
+
+// A copy to a device, from main memory or from another one: on a slow bus, and with what starts it.
+constexpr double copy_start = 10e-6, copy_rate = 20e9;  // seconds; bytes per second
+
+double seconds_to_copy(starpu_task* task, unsigned node) {
+    const auto* t = static_cast<const RunTask*>(task->sched_data);
+    double seconds = 0;
+    if (!t) return seconds;
+    for (const Entry& e : t->run->plan->entries_of(t->index)) {
+        if (!(e.mode & STARPU_R)) continue;
+        const Tile& tile = *t->run->memory[e.memory];
+        int valid = 0, loading = 0;
+        starpu_data_query_status2(tile.ram.handle, static_cast<int>(node), nullptr, &valid,
+                                  &loading, nullptr);
+        if (!valid && !loading)
+            seconds += copy_start + static_cast<double>(tile.block_bytes()) / copy_rate;
+    }
+    return seconds;
+}
+double seconds_to_run(starpu_task* task) {
+    const auto* t = static_cast<const RunTask*>(task->sched_data);
+    const std::vector<float>* all = t ? &t->run->plan->seconds : nullptr;
+    return all && t->index < all->size() ? static_cast<double>((*all)[t->index]) : 0;
+}
+
+// Mutex held; nullptr: all are lost.
+Worker* first_to_end(starpu_task* task) {
+    if (policy->devices.size() == 1) return &policy->workers[policy->devices[0]];
+    const double time = now();
+    Worker* best = nullptr;
+    double best_end = 0;
+    for (const int number : policy->devices) {
+        Worker& w = policy->workers[number];
+        if (replicas::lost(w.node)) continue;
+        const double end =
+            std::max(w.free_at - time, 0.0) + w.waiting + seconds_to_copy(task, w.node);
+        if (best && end >= best_end) continue;
+        best = &w;
+        best_end = end;
+    }
+    return best;
+}
+
+void push_for_device(Worker& w, starpu_task* task) {  // mutex held
+    Own own = own_of(task, ++w.pushes);
+    if (policy->devices.size() > 1)
+        own.seconds = seconds_to_run(task) + seconds_to_copy(task, w.node);
+    w.own.push_back(own);
+    std::push_heap(w.own.begin(), w.own.end());
+    w.waiting += own.seconds;
+}
+
 int push_for_devices(starpu_task* task) {
     pthread_mutex_lock(&policy->mutex);
-    policy->for_devices.push_back(own_of(task, ++policy->device_pushes));
-    std::push_heap(policy->for_devices.begin(), policy->for_devices.end());
+    Worker* w = first_to_end(task);
+    // The worker of a device that is lost gives it to cores.
+    push_for_device(w ? *w : policy->workers[policy->devices[0]], task);
     policy->device_ready.fetch_add(1);
     starpu_push_task_end(task);
     pthread_mutex_unlock(&policy->mutex);
     return 0;
+}
+
+// Takes one of the device's own tasks: the next, or the last of its heap, which is none of the next
+// ones.
+Own take_own(Worker& w, bool next) {  // mutex held
+    if (next) std::pop_heap(w.own.begin(), w.own.end());
+    const Own own = w.own.back();
+    w.own.pop_back();
+    w.waiting = w.own.empty() ? 0 : w.waiting - own.seconds;
+    return own;
+}
+
+starpu_task* take_for_device(Worker& me) {  // mutex held
+    Own own{};
+    if (!me.own.empty()) {
+        own = take_own(me, true);
+    } else {
+        Worker* from = nullptr;
+        for (const int number : policy->devices) {
+            Worker& w = policy->workers[number];
+            if (!w.own.empty() && (!from || w.waiting > from->waiting)) from = &w;
+        }
+        if (!from) return nullptr;
+        const double copies = seconds_to_copy(from->own.back().task, me.node);
+        if (from->waiting <= copies && !replicas::lost(from->node)) return nullptr;
+        own = take_own(*from, false);
+        own.seconds = seconds_to_run(own.task) + copies;
+    }
+    me.free_at = std::max(me.free_at, now()) + own.seconds;
+    policy->device_ready.fetch_sub(1);
+    return own.task;
 }
 
 int push(starpu_task* task) {
@@ -166,7 +261,7 @@ starpu_task* take(int self, bool steal) {  // mutex held
         policy->queue.pop_front();
     } else if (steal) {
         for (Worker& w : policy->workers)
-            if (!w.own.empty()) {  // the last of a heap is none of the next ones
+            if (!w.own.empty() && !w.device) {  // the last of a heap is none of the next ones
                 task = w.own.back().task;
                 w.own.pop_back();
                 break;
@@ -209,16 +304,18 @@ void poll(Worker& me) {
     policy->polling.fetch_sub(1);
 }
 
-// The devices are lost, and cores take what they have not begun.
+// All devices are lost, and cores take what they have not begun.
 void hand_to_cores() {
     pthread_mutex_lock(&policy->mutex);
-    std::sort_heap(policy->for_devices.begin(), policy->for_devices.end());
-    for (; !policy->for_devices.empty(); policy->for_devices.pop_back()) {
-        starpu_task* const task = policy->for_devices.back().task;
-        task->where = STARPU_CPU;
-        policy->queue.push_back(task);
-        policy->device_ready.fetch_sub(1);
-        policy->ready.fetch_add(1);
+    for (const int number : policy->devices) {
+        Worker& w = policy->workers[number];
+        while (!w.own.empty()) {
+            starpu_task* const task = take_own(w, true).task;
+            task->where = STARPU_CPU;
+            policy->queue.push_back(task);
+            policy->device_ready.fetch_sub(1);
+            policy->ready.fetch_add(1);
+        }
     }
     for (Worker& w : policy->workers)
         if (w.asleep) rouse(w);
@@ -227,16 +324,11 @@ void hand_to_cores() {
 
 starpu_task* pop_for_device(Worker& me) {
     starpu_task* task = nullptr;
-    if (replicas::lost(starpu_worker_get_local_memory_node())) {
+    if (replicas::lost(me.node)) {
         if (policy->device_ready.load() && replicas::working() == 0) hand_to_cores();
     } else if (policy->device_ready.load()) {
         pthread_mutex_lock(&policy->mutex);
-        if (!policy->for_devices.empty()) {
-            std::pop_heap(policy->for_devices.begin(), policy->for_devices.end());
-            task = policy->for_devices.back().task;
-            policy->for_devices.pop_back();
-            policy->device_ready.fetch_sub(1);
-        }
+        task = take_for_device(me);
         pthread_mutex_unlock(&policy->mutex);
     }
     if (task) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "kernels/cuda/job.hh"
+#include "kernels/cuda/thread.hh"
 #include "kernels/element_isa.hh"
 
 namespace nntile::kernels::cuda {
@@ -49,28 +50,6 @@ NNTILE_FN T load_as(const JobBlock& b, int64_t at) {
 template <class T>
 NNTILE_FN void store_as(const JobBlock& b, int64_t at, T x) {
     store_as(b.data, b.dtype, at, x);
-}
-
-// The first thread that finds something wrong says it.
-__device__ inline void refuse_at(Refused* at, const Refused& refused) {
-    auto* word = reinterpret_cast<int32_t*>(&at->what);
-    if (atomicCAS(word, int32_t{0}, static_cast<int32_t>(refused.what)) != 0) return;
-    at->place = refused.place;
-    at->end = refused.end;
-    at->value = refused.value;
-    at->least = refused.least;
-}
-
-// The place along the innermost of the dims that are left: takes it off `rest`.
-NNTILE_FN inline int64_t take_place(int64_t& rest, int64_t size) {
-    if (rest >> 32 == 0 && size >> 32 == 0) {  // a division of 64 bits takes many times as long
-        const auto r = static_cast<uint32_t>(rest), n = static_cast<uint32_t>(size);
-        rest = r / n;
-        return r % n;
-    }
-    const int64_t at = rest % size;
-    rest /= size;
-    return at;
 }
 
 }  // namespace nntile::kernels::cuda

@@ -1,12 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The rows of map.def that have a loop of their own on the CPU, for one element: name_loop of a row
 // is name_loop_of here. in, out: its operands; what a loop shares with its neighbours there, such
-// as the words of a block of Philox, is computed for each.
+// as the words of a block of Philox, is computed for each. And what rows refuse.
 #pragma once
 
+#include "kernels/cuda/thread.hh"
 #include "kernels/loops_isa.hh"
 
 namespace nntile::kernels::cuda {
+
+template <class T>
+__device__ Refusal refusal_of(MapCheck check, T x) {
+    if (check == MapCheck::divisor) return x == 0 ? Refusal::zero_divisor : Refusal::none;
+    return x >= 0 && x <= 1 ? Refusal::none : Refusal::no_probability;  // a nan is none
+}
 
 template <class T>
 struct Element1 {

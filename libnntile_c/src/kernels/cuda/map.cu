@@ -1,60 +1,23 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Programs of the rows of map.def on a device: an interpreter.
+// Programs of the rows of map.def on a device: an interpreter, until a program has code of its own
+// (map_source.hh).
 //
 // A thread goes through the program once for a few elements, so that to find out what to do costs
 // little beside doing it. Registers of a program lie in shared memory, where each thread has its
-// own cells of 16 bytes. A step reads and writes registers of its own type and nothing else: where
-// types differ, or a result is narrower than its register, other steps convert.
-#include <algorithm>
-#include <climits>
+// own cells of 16 bytes.
 #include <utility>
-#include <vector>
 
-#include "base/error.hh"
 #include "kernels/cuda/element.hh"
 #include "kernels/cuda/launch.hh"
 #include "kernels/cuda/loops.hh"
+#include "kernels/cuda/map_source.hh"
 #include "kernels/map_formulas_isa.hh"
 
 namespace nntile::kernels::cuda {
 
-constexpr int most_in = 8, most_out = 4, most_params = 64, most_steps = 64;
-constexpr int lanes = 4;        // elements of a thread
-constexpr int loose_lanes = 2;  // where they do not lie side by side
 constexpr unsigned map_threads = 128;
 constexpr int64_t most_bytes = 96 << 10;  // of shared memory, for a block
 constexpr int light = 24;                 // flops of a row whose lanes go together, in registers
-
-// What a step does beside those of map.def: writes its input as a register of another type, or as
-// its result's dtype has it.
-enum : uint16_t { convert_step = 0xfffe, narrow_step = 0xffff };
-
-struct Step {
-    uint16_t primitive = 0, first_param = 0;
-    Compute compute = compute_f32;  // of its registers; of the result of one that converts
-    Compute from = compute_f32;     // of what one converts
-    DType result = DType::none;     // dtype of the first one, as the user sees it
-    MapCheck check = MapCheck::none;
-    uint8_t checked = 0, n_in = 0, n_out = 0;
-    uint8_t in[most_in] = {}, out[most_out] = {};  // slots
-};
-struct MapJob {
-    Job<max_map_blocks> blocks;
-    int n_in = 0, n_out = 0, n_steps = 0;
-    int n_slots = 0;     // registers that live at one time
-    int cells = 1;       // of a slot: two where one of them has 8 bytes
-    int count = 1;       // lanes in use
-    bool quads = false;  // an element of `blocks` is four that follow each other along the last dim
-    bool indexed = false;
-    Step steps[most_steps];
-    Param params[most_params];
-    uint8_t slots[max_map_blocks] = {};  // of the operands
-    Compute kinds[max_map_blocks] = {};
-    int64_t index_offset = 0, index_step = 0;
-    int64_t index_strides[job_dims] = {};
-    Refused* refused = nullptr;
-};
-static_assert(sizeof(MapJob) <= 8192);  // a kernel takes 32 KB
 
 // ---- on the device
 
@@ -196,12 +159,6 @@ __noinline__ __device__ void convert(int from, int to, Compute kind) {
     if (kind == compute_f32) convert<float, To>(from, to);
     else if (kind == compute_f64) convert<double, To>(from, to);
     else convert<int64_t, To>(from, to);
-}
-
-template <class T>
-__device__ Refusal refusal_of(MapCheck check, T x) {
-    if (check == MapCheck::divisor) return x == 0 ? Refusal::zero_divisor : Refusal::none;
-    return x >= 0 && x <= 1 ? Refusal::none : Refusal::no_probability;  // a nan is none
 }
 
 template <class T, Compute compute>
@@ -387,193 +344,42 @@ __global__ void __launch_bounds__(map_threads, 8) run_map(const __grid_constant_
 
 // ---- on the host
 
-// Registers that are read no more give their place to others.
-struct Slots {
-    uint8_t of[max_map_registers] = {};
-    Compute kinds[max_map_registers] = {};
-    int last_use[max_map_registers];
-    std::vector<uint8_t> free;
-    int count = 0;
-
-    explicit Slots(const Program& program) {
-        std::fill(std::begin(last_use), std::end(last_use), -1);
-        for (size_t i = 0; i < program.code.size(); ++i)
-            for (uint8_t r : program.code[i].in) last_use[r] = static_cast<int>(i);
-        for (int k = 0; k < program.n_out; ++k)
-            last_use[program.n_registers - program.n_out + k] = max_map_instructions;
-    }
-    uint8_t take() {
-        if (free.empty()) free.push_back(static_cast<uint8_t>(count++));
-        const uint8_t slot = free.back();
-        free.pop_back();
-        return slot;
-    }
-    void take(int r, Compute kind) {
-        kinds[r] = kind;
-        of[r] = take();
-    }
-    void leave(int r, int instruction) {
-        if (last_use[r] == instruction) free.push_back(of[r]);
-    }
-};
-
-// What an input is read as: in the type of all that reads it, if that has its values, so that no
-// step converts it.
-static Compute kind_of_input(const Program& program, int r, DType dtype) {
-    const Compute own = compute_of(dtype);
-    if (own != compute_i64 || size_of(dtype) > 2) return own;
-    const bool in_floats =
-        std::all_of(program.code.begin(), program.code.end(), [&](const Instruction& i) {
-            const bool reads = std::find(i.in.begin(), i.in.end(), r) != i.in.end();
-            return !reads ||
-                   (compute_of(i.compute) == compute_f32 && i.primitive != number_of_cast);
-        });
-    return in_floats ? compute_f32 : own;
-}
-
-// As MapEngine has it (map_plan.cc): a cast to bool computes in the type of its source, whose
-// fraction it must see, and not of a bool is logical.
-static bool add_step(MapJob& job, const Instruction& i, int number, const Args& args,
-                     Slots& slots) {
-    const MapRow& row = map_rows()[i.primitive];
-    if (i.in.size() > most_in || i.out.size() > most_out ||
-        job.n_steps + static_cast<int>(i.in.size() + 1 + i.out.size()) > most_steps)
-        return false;
-    Step step;
-    const int output = i.out[0] - (args.program->n_registers - job.n_out);
-    step.result = i.result != DType::none ? i.result
-                  : output < 0            ? i.compute
-                                          : args.blocks[job.n_in + output].dtype;
-    step.compute = i.primitive == number_of_cast && step.result == DType::boolean
-                       ? slots.kinds[i.in[0]]
-                       : compute_of(i.compute);
-    const bool is_not = i.primitive == number_of_bitwise_not && step.result == DType::boolean;
-    step.primitive = is_not ? static_cast<uint16_t>(number_of_logical_not) : i.primitive;
-    step.first_param = i.first_param;
-    const bool fails = row.check != MapCheck::divisor || step.compute == compute_i64;
-    step.check = fails ? row.check : MapCheck::none;
-    step.checked = row.checked;
-    SmallVector<uint8_t, most_in> converted;
-    for (uint8_t r : i.in) {
-        uint8_t slot = slots.of[r];
-        if (slots.kinds[r] != step.compute) {
-            Step& before = job.steps[job.n_steps++];
-            before.primitive = convert_step;
-            before.compute = step.compute;
-            before.from = slots.kinds[r];
-            before.in[0] = slot;
-            before.out[0] = slot = slots.take();
-            converted.push_back(slot);
-        }
-        step.in[step.n_in++] = slot;
-    }
-    // A thread reads all of an element's operands before it writes results.
-    for (uint8_t slot : converted) slots.free.push_back(slot);
-    for (size_t k = 0; k < i.in.size(); ++k)
-        if (std::find(i.in.begin(), i.in.begin() + k, i.in[k]) == i.in.begin() + k)
-            slots.leave(i.in[k], number);
-    for (uint8_t r : i.out) {
-        slots.take(r, step.compute);
-        step.out[step.n_out++] = slots.of[r];
-    }
-    for (uint8_t r : i.out) slots.leave(r, -1);  // nobody reads it
-    job.steps[job.n_steps++] = step;
-    // What later instructions read of its results
-    if (i.result == DType::none || i.result == dtype_of(step.compute) ||
-        row.types == Types::compare)
-        return true;
-    for (int k = 0; k < step.n_out; ++k) {
-        Step& after = job.steps[job.n_steps++];
-        after.primitive = narrow_step;
-        after.compute = step.compute;
-        after.result = i.result;
-        after.in[0] = step.out[k];
-    }
-    return true;
-}
-
 static int64_t shared_bytes(const MapJob& job) {
     return int64_t{job.n_slots} * job.cells * map_threads * static_cast<int64_t>(sizeof(Cell));
 }
 
-// Makes an element of the job out of four, where all that move lie side by side.
-static void make_quads(MapJob& job) {
-    auto& space = job.blocks;
-    const int last = space.dims - 1, operands = job.n_in + job.n_out;
-    if (last < 0 || space.sizes[last] % lanes != 0) return;
-    for (int k = 0; k < operands; ++k) {
-        const JobBlock& b = space.blocks[k];
-        if (b.is_number || (b.strides[last] == 0 && k < job.n_in)) continue;
-        if (b.strides[last] != 1) return;
-        const auto bytes = static_cast<uintptr_t>(lanes * size_of(b.dtype));
-        if (reinterpret_cast<uintptr_t>(b.data) % bytes != 0) return;
-        for (int d = 0; d < last; ++d)
-            if (b.strides[d] % lanes != 0) return;
-    }
-    job.quads = true;
-    job.count = lanes;
-    space.sizes[last] /= lanes;
-    space.count /= lanes;
-    job.index_step = job.index_strides[last];
-    job.index_strides[last] *= lanes;
-    for (int k = 0; k < operands; ++k) space.blocks[k].strides[last] *= lanes;
-}
-
-static bool make_map_job(MapJob& job, const Args& args) {
-    const Program& program = *args.program;
-    if (args.params.size() > most_params || program.n_registers > max_map_registers) return false;
-    Slots slots(program);
-    job.n_in = program.n_in;
-    job.n_out = program.n_out;
-    job.indexed = uses_index(program);
-    // The index is one more operand over the same space, so that dims are merged as for all.
-    SmallVector<Block, max_map_blocks> blocks(args.blocks);
-    Args with_index = args;
-    if (job.indexed) blocks.push_back({nullptr, DType::none, args.index_strides});
-    with_index.blocks = blocks;
-    if (!make_job(job.blocks, with_index, {program.n_in, 0})) return false;
-    if (job.indexed)
-        for (int d = 0; d < job.blocks.dims; ++d)
-            job.index_strides[d] = job.blocks.blocks[args.blocks.size()].strides[d];
-    job.index_offset = args.index_offset;
-    for (size_t k = 0; k < args.params.size(); ++k) job.params[k] = args.params[k];
-    const auto known_as = [&](int operand, int r) {
-        job.slots[operand] = slots.of[r];
-        job.kinds[operand] = slots.kinds[r];
-    };
-    for (int k = 0; k < job.n_in; ++k) {
-        slots.take(k, kind_of_input(program, k, args.blocks[k].dtype));
-        known_as(k, k);
-    }
-    for (size_t i = 0; i < program.code.size(); ++i)
-        if (!add_step(job, program.code[i], static_cast<int>(i), args, slots)) return false;
-    for (int k = 0; k < job.n_out; ++k) known_as(job.n_in + k, program.n_registers - job.n_out + k);
-    job.n_slots = slots.count;
-    const auto is_wide = [](Compute kind) { return kind != compute_f32; };
-    const bool wide = std::any_of(job.kinds, job.kinds + job.n_in + job.n_out, is_wide) ||
-                      std::any_of(job.steps, job.steps + job.n_steps,
-                                  [&](const Step& s) { return is_wide(s.compute); });
-    job.cells = wide ? 2 : 1;
-    // A few elements are better given to many threads.
-    job.count = job.blocks.count < int64_t{loose_lanes} << 17 ? 1 : loose_lanes;
-    const int64_t longest = *std::max_element(job.blocks.sizes, std::end(job.blocks.sizes));
-    return shared_bytes(job) <= most_bytes && longest <= INT32_MAX;
+// With code of its own, if there is some by now.
+static bool start_code(cudaError_t& error, const MapJob& job, const CudaPlace& place) {
+    const std::string key = map_key(job);
+    const int64_t elements = job.blocks.count * (job.quads ? lanes : 1);
+    const cudaKernel_t kernel =
+        nntile::cuda::kernel_of(key, elements, [&] { return map_source(job, key); });
+    if (!kernel) return false;
+    MapCall call = map_call(job);
+    void* arguments[] = {&call};
+    const Grid grid = grid_of(call.count, static_cast<unsigned>(code_threads * pieces_of(job)));
+    error = cudaLaunchKernel(reinterpret_cast<const void*>(kernel), grid.blocks,
+                             dim3(code_threads), arguments, 0, place.stream);
+    return true;
 }
 
 static int start_map(const Args& args, const CudaPlace* place) {
     MapJob job;
-    if (!make_map_job(job, args)) return not_on_device;
+    if (!make_map_job(job, args) || shared_bytes(job) > most_bytes) return not_on_device;
     if (!place || job.blocks.count == 0) return 0;
+    cudaError_t error = cudaSuccess;
     for (int k = 0; k < job.n_steps && !job.refused; ++k)
         if (job.steps[k].check != MapCheck::none)
-            if (const cudaError_t error = place->watch(job.refused)) return status_of(args, error);
+            if ((error = place->watch(job.refused)) != cudaSuccess) return status_of(args, error);
     make_quads(job);
+    if (start_code(error, job, *place)) return status_of(args, error);
     const auto apart = static_cast<unsigned>(job.quads ? 1 : job.count);
     const Grid grid = grid_of(job.blocks.count, map_threads * apart);
     const auto shared = static_cast<size_t>(shared_bytes(job));
-    if (const cudaError_t error = allow_shared<run_map>(shared)) return status_of(args, error);
-    return status_of(args,
-                     launch<run_map>(grid.blocks, dim3(map_threads), shared, place->stream, job));
+    error = allow_shared<run_map>(shared);
+    if (error == cudaSuccess)
+        error = launch<run_map>(grid.blocks, dim3(map_threads), shared, place->stream, job);
+    return status_of(args, error);
 }
 
 }  // namespace nntile::kernels::cuda

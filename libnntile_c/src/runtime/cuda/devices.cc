@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/cuda/compiler.hh"
 #include "base/cuda/loader.hh"
 #include "base/error.hh"
 #include "kernels/cuda/place.hh"
@@ -149,12 +150,14 @@ std::string versions() {
     if (!cuda::libraries_open()) return "built in, not loaded";
     if (cudaRuntimeGetVersion(&runtime) != cudaSuccess) return "built in, no driver";
     cudaDriverGetVersion(&driver);
-    return text_of("runtime ", version_text(runtime), ", driver ", version_text(driver));
+    return text_of("runtime ", version_text(runtime), ", driver ", version_text(driver), ", ",
+                   cuda::compiler_text());
 }
 
 void start() { starpu_cuda_error_hook = failed; }
 
 void stop() {
+    cuda::stop_compiler();
     int all[STARPU_NMAXWORKERS];
     const unsigned count = starpu_worker_get_ids_by_type(STARPU_CUDA_WORKER, all, std::size(all));
     std::vector<unsigned> live;
