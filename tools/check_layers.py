@@ -66,7 +66,7 @@ PYTHON = house(
         "__main__ diagnose",
     ),
 )
-GENERATED = {"all_ops.inc", "cuda_symbols.inc"}
+GENERATED = {"all_ops.inc", "cuda_symbols.inc", "kernel_headers.inc"}
 
 
 def room_of(file: str) -> str:

@@ -38,7 +38,9 @@ def main() -> None:
         sys.exit(__doc__)
     root, header, output, depfile = Path(sys.argv[1]), *sys.argv[2:]
     texts = closure(root, header)
-    lines = [f'{{"{name}", R"embedded({text})embedded"}},\n' for name, text in sorted(texts.items())]
+    lines = [
+        f'{{"{name}", R"embedded({text})embedded"}},\n' for name, text in sorted(texts.items())
+    ]
     Path(output).write_text("".join(lines))
     read = " ".join(str(root / name) for name in texts if (root / name).is_file())
     Path(depfile).write_text(f"{output}: {read}\n")

@@ -19,7 +19,7 @@ Environment (the whole list; the first tensor on the device checks it, and raise
 | NNTILE_FUSE | 0: do not fuse element-wise ops with each other, products or reductions; the same bits | 1 |
 | NNTILE_WINDOWS | 0: in eager mode submit each call by itself | 1 |
 | NNTILE_SMALL_CALLS | how often a small call is made before it runs in your thread; -1: never | 32 |
-| NNTILE_GPU_CODE | 0: element-wise programs have no code of their own on GPUs; `first`: they wait for it | 1 |
+| NNTILE_GPU_CODE | 0: on GPUs, no code for single element-wise programs; `first`: wait for it | 1 |
 | NNTILE_PRINT | `passes`: print each lowered graph (one that becomes tasks) after each pass, on stderr | |
 | NNTILE_COST | file with constants of the cost module, written by `torch_nntile.calibrate` | built in |
 | NNTILE_DATA_DIR | cache of downloaded data sets | `~/.cache/torch_nntile` |

@@ -672,6 +672,45 @@ def test_a_step_moves_its_batch_there_and_its_loss_back(name: str) -> None:
     assert launches <= 1.5 * tasks
 
 
+FULL_STEPS = """
+torch_nntile.init_context(ncpu=1, ncuda=1)
+torch.manual_seed(0)
+with torch.device("nntile"):
+    model = torch.nn.Sequential(*(torch.nn.Linear(1100, 1100, bias=False) for _ in range(16)))
+    batch = torch.randn(8, 1100)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+
+
+@torch_nntile.capture
+def step():
+    optimizer.zero_grad()
+    loss = model(batch).square().mean()
+    loss.backward()
+    optimizer.step()
+    return loss
+
+
+losses = [step().item() for _ in range(4)]
+before, tasks = counts(), torch.nntile.memory_stats()["device_tasks"] - torch_nntile.stats().tasks
+losses += [step().item() for _ in range(2)]
+after = counts()
+assert tasks == torch.nntile.memory_stats()["device_tasks"] - torch_nntile.stats().tasks
+print(losses[0], losses[-1])
+print((after.bytes_to - before.bytes_to + after.bytes_from - before.bytes_from) / 2)
+"""
+
+
+@emulated
+def test_what_is_used_again_last_leaves_a_full_device_first() -> None:
+    """Parameters, gradients and averages are 230 MiB, and tiles may take 140. What was used longest
+    ago first, as StarPU has it, would move 441 MiB in a step."""
+    limited = alone(COUNTED + FULL_STEPS, EMULATION_MEMORY_MB="192").split()
+    enough = alone(COUNTED + FULL_STEPS, EMULATION_MEMORY_MB="512").split()
+    assert limited[:2] == enough[:2]
+    assert float(limited[2]) < 320 * 2**20
+    assert float(enough[2]) < 2**20
+
+
 CHAINS = """
 torch_nntile.init_context(ncpu=1, ncuda=2)
 w = (torch.randn(128, 128) / 12).to("nntile")

@@ -186,7 +186,8 @@ void know_kernels(Device& d) {
     std::vector<std::pair<uintptr_t, size_t>> open;
     {
         std::lock_guard memory(d.memory_mutex);
-        for (const auto& [address, block] : d.blocks) open.emplace_back(block.first_page, block.pages);
+        for (const auto& [address, block] : d.blocks)
+            open.emplace_back(block.first_page, block.pages);
     }
     for (const auto& [first, bytes] : open) protect(d, first, bytes, PROT_READ | PROT_WRITE);
 }

@@ -128,8 +128,8 @@ cudaError_t cudaFuncSetAttribute(const void* function, cudaFuncAttribute attribu
 
 // ---- kernels that are compiled while a program runs: nvrtc.cc gives the path of a library as code
 
-cudaError_t cudaLibraryLoadData(cudaLibrary_t* out, const void* code, cudaJitOption*, void**, unsigned,
-                                cudaLibraryOption*, void**, unsigned) {
+cudaError_t cudaLibraryLoadData(cudaLibrary_t* out, const void* code, cudaJitOption*, void**,
+                                unsigned, cudaLibraryOption*, void**, unsigned) {
     if (const cudaError_t wish = wished("cudaLibraryLoadData")) return failed(wish);
     const char* path = static_cast<const char*>(code);
     void* library = *path == '/' ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : nullptr;

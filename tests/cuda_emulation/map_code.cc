@@ -113,7 +113,9 @@ void test_chains() {
         for (int64_t k = random_int(1, 3); k > 0; --k) {
             inputs.push_back(any_of({DType::f32, DType::bf16, DType::i32, DType::boolean}));
             const Index absent = random_int(0, 3) ? Index{} : Index{0};
-            tensors.emplace_back(inputs.back(), sizes, random_int(0, 1) ? Lie::dense : any_lie(), absent)
+            tensors
+                .emplace_back(inputs.back(), sizes, random_int(0, 1) ? Lie::dense : any_lie(),
+                              absent)
                 .random(0.1, 3);
         }
         const DType output = any_of({DType::f32, DType::f16, DType::i64, DType::boolean});
@@ -145,8 +147,7 @@ void test_refused() {
         Tensor p(DType::f32, {3, 80}), t(DType::f32, {3, 80});
         p.random(0.1, 0.9);
         p.set({2, 79}, b);
-        compare({3, 80}, {&p, &t.random(0, 1), &p}, {},
-                single("binary_cross_entropy", DType::f32));
+        compare({3, 80}, {&p, &t.random(0, 1), &p}, {}, single("binary_cross_entropy", DType::f32));
     }
 }
 
@@ -156,7 +157,8 @@ void test_later() {
     Tensor x(DType::f64, {7}), y(DType::f64, {7});
     take_code("1");
     const std::string none = cuda::compiler_text();
-    for (int call = 0; call < 15; ++call) CHECK(run("map", {7}, {&x.random(), &y}, {}, nullptr, &p) == 0);
+    for (int call = 0; call < 15; ++call)
+        CHECK(run("map", {7}, {&x.random(), &y}, {}, nullptr, &p) == 0);
     CHECK(cuda::compiler_text() == none);
     for (int call = 0; call < 1000 && cuda::compiler_text() == none; ++call) {
         CHECK(run("map", {7}, {&x.random(), &y}, {}, nullptr, &p) == 0);

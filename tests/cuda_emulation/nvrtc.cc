@@ -45,8 +45,7 @@ struct Folder {
     }
     bool run(const std::string& what, std::string& log) const {
         const std::string errors = (path / "errors").string();
-        const bool ok =
-            std::system(text(EMULATION_COMPILE " ", what, " 2> ", errors).c_str()) == 0;
+        const bool ok = std::system(text(EMULATION_COMPILE " ", what, " 2> ", errors).c_str()) == 0;
         std::ostringstream all;
         all << std::ifstream(errors).rdbuf();
         log = all.str();
@@ -77,13 +76,16 @@ int nvrtcCompileProgram(Program* p, int, const char* const*) {
     std::lock_guard lock(mutex);
     const std::filesystem::path file = folder().path / p->name;
     const std::string kernel = file.stem().string();
-    std::ofstream(file) << p->source << "static const auto* const known = ::emulation::Registered<"
+    std::ofstream(file) << p->source
+                        << "static const auto* const known = ::emulation::Registered<"
                            "nntile::kernels::cuda::"
                         << kernel << ">::kernel;\n";
     p->path = file.string() + ".so";
-    if (!folder().run(Folder::text("-include ", (folder().path / "begin.hh").string(), " -x c++ ", file.string(),
-                           " -shared -Wl,-z,now -x none " EMULATION_RUNTIME " -o ", p->path),
-              p->log))
+    if (!folder().run(
+            Folder::text("-include ", (folder().path / "begin.hh").string(), " -x c++ ",
+                         file.string(), " -shared -Wl,-z,now -x none " EMULATION_RUNTIME " -o ",
+                         p->path),
+            p->log))
         return compilation;
     return success;
 }

@@ -10,7 +10,8 @@
 
 namespace nntile::test {
 
-inline constexpr int64_t most_elements = 2000;  // a thread of an emulated device takes a microsecond
+inline constexpr int64_t most_elements =
+    2000;  // a thread of an emulated device takes a microsecond
 
 inline DType any_of(std::vector<DType> all) {
     return all[static_cast<size_t>(random_int(0, static_cast<int64_t>(all.size()) - 1))];

@@ -60,7 +60,8 @@ for name in ${PARTS:-kernels workers speed models suite}; do
         ;;
     models)
         for model in ${MODELS:-gpt2 mnist5 resnet18}; do
-            part "steps of $model" 60 env NNTILE_GPU_CODE=first $PYTHON "$root/tests/bench/models.py" "$model" --rounds 5 \
+            part "steps of $model" 60 env NNTILE_GPU_CODE=first \
+                $PYTHON "$root/tests/bench/models.py" "$model" --rounds 5 \
                 --settings cuda,eager-g1,eager-off-g1,captured-g1,captured-off-g1,cpu
         done
         ;;

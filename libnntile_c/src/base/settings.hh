@@ -16,21 +16,21 @@ struct Settings {
     int ncpu = -1, ncuda = -1;  // STARPU_NCPU, STARPU_NCUDA; -1: not set
     // LOCAL_WORLD_SIZE and LOCAL_RANK, as torchrun sets them: processes that share this machine
     int local_processes = 1, local_rank = 0;
-    int64_t memory_bytes = 0;    // NNTILE_MEMORY; 0: not set
-    std::string swap;            // NNTILE_SWAP, a folder; "": not set
-    int64_t swap_bytes = 0;      // NNTILE_SWAP_SIZE; 0: not set
-    bool graph_mode = false;     // NNTILE_RUNTIME_MODE
-    bool cpu_fallback = true;    // NNTILE_CPU_FALLBACK, which torch_nntile applies
-    bool blocking = false;       // NNTILE_BLOCKING, likewise
-    bool automatic_cuts = true;  // NNTILE_AUTOMATIC_CUTS
-    bool fuse = true;            // NNTILE_FUSE
-    bool windows = true;         // NNTILE_WINDOWS
-    int small_calls = 32;        // NNTILE_SMALL_CALLS
+    int64_t memory_bytes = 0;            // NNTILE_MEMORY; 0: not set
+    std::string swap;                    // NNTILE_SWAP, a folder; "": not set
+    int64_t swap_bytes = 0;              // NNTILE_SWAP_SIZE; 0: not set
+    bool graph_mode = false;             // NNTILE_RUNTIME_MODE
+    bool cpu_fallback = true;            // NNTILE_CPU_FALLBACK, which torch_nntile applies
+    bool blocking = false;               // NNTILE_BLOCKING, likewise
+    bool automatic_cuts = true;          // NNTILE_AUTOMATIC_CUTS
+    bool fuse = true;                    // NNTILE_FUSE
+    bool windows = true;                 // NNTILE_WINDOWS
+    int small_calls = 32;                // NNTILE_SMALL_CALLS
     GpuCode gpu_code = GpuCode::behind;  // NNTILE_GPU_CODE
-    bool print_passes = false;   // NNTILE_PRINT
-    bool sentinels = false;      // NNTILE_SENTINELS
-    std::string cost;            // NNTILE_COST, a file
-    std::string data_dir;        // NNTILE_DATA_DIR, a folder: of torch_nntile.train_mnist
+    bool print_passes = false;           // NNTILE_PRINT
+    bool sentinels = false;              // NNTILE_SENTINELS
+    std::string cost;                    // NNTILE_COST, a file
+    std::string data_dir;                // NNTILE_DATA_DIR, a folder: of torch_nntile.train_mnist
     friend bool operator==(const Settings&, const Settings&) = default;
 };
 

@@ -9,6 +9,7 @@
 #include "base/error.hh"
 #include "kernels/cuda.hh"
 #include "runtime/compiled_plan.hh"
+#include "runtime/device_residency.hh"
 #include "runtime/devices.hh"
 #include "runtime/environment.hh"
 #include "runtime/policy.hh"
@@ -98,11 +99,17 @@ void no_room(RunTask& task) {
 void ended_on_device(void* arg) {
     RunTask& task = *static_cast<RunTask*>(arg);
     if (!on_device_worker()) return completed(task);  // see policy.cc
+    device_residency::end(task, starpu_worker_get_local_memory_node());
     if (!task.begun) return no_room(task);
     finish_on_device(task);
     replicas::end(starpu_worker_get_local_memory_node());
     state.device_tasks.fetch_add(1, std::memory_order_relaxed);
     completed(task);
+}
+
+void taken_by_device(void* arg) {
+    if (on_device_worker())
+        device_residency::begin(*static_cast<RunTask*>(arg), starpu_worker_get_local_memory_node());
 }
 
 void hand(RunTask& task, bool to_device) {
@@ -116,6 +123,10 @@ void hand(RunTask& task, bool to_device) {
     t->callback_arg = &task;
     t->sequential_consistency = 0;
     t->sched_data = &task;
+    if (to_device) {
+        t->prologue_callback_pop_func = taken_by_device;
+        t->prologue_callback_pop_arg = &task;
+    }
     if (devices() > 0) t->where = to_device ? STARPU_CUDA : STARPU_CPU;
     const size_t n = entries.size();
     t->nbuffers = static_cast<int>(n);

@@ -94,8 +94,9 @@ struct Sequence {
         uint32_t position;
         bool fresh;  // what was there before does not matter any more
     };
-    std::vector<Use> uses;        // by memory, then by position in the plan's order
-    std::vector<uint32_t> first;  // by memory, into `uses`; one more than there are
+    std::vector<Use> uses;           // by memory, then by position in the plan's order
+    std::vector<uint32_t> first;     // by memory, into `uses`; one more than there are
+    std::vector<uint32_t> position;  // by task
 };
 std::unique_ptr<const Sequence> make_sequence(const CompiledPlan& plan);
 

@@ -99,6 +99,9 @@ StartEnvironment::StartEnvironment(bool verbose) : folder_(fresh_folder()) {
 }
 
 void StartEnvironment::limit_devices(const std::vector<int64_t>& bytes) {
+    // StarPU would write home ahead of time what is changed again: see device_residency.hh.
+    for (const char* name : {"STARPU_MINIMUM_CLEAN_BUFFERS", "STARPU_TARGET_CLEAN_BUFFERS"})
+        if (!std::getenv(name)) set(name, "0");
     if (std::getenv("STARPU_LIMIT_CUDA_MEM")) return;
     for (size_t device = 0; device < bytes.size(); ++device) {
         const std::string name = text_of("STARPU_LIMIT_CUDA_", device, "_MEM");

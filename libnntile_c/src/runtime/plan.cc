@@ -406,7 +406,9 @@ std::unique_ptr<const Sequence> make_sequence(const CompiledPlan& plan) {
     for (size_t m = 0; m < plan.memories.size(); ++m) first[m + 1] += first[m];
     std::vector<uint32_t> next(first.begin(), first.end() - 1);
     sequence->uses.resize(plan.entries.size());
+    sequence->position.resize(plan.order.size());
     for (uint32_t position = 0; position < plan.order.size(); ++position) {
+        sequence->position[plan.order[position]] = position;
         for (const Entry& e : plan.entries_of(plan.order[position]))
             sequence->uses[next[e.memory]++] = {position, e.fresh};
     }

@@ -68,7 +68,7 @@ struct Worker {
     uint64_t pushes = 0;
     pthread_cond_t wake;
     bool asleep = false;
-    bool rested = false;  // only this worker: nothing came since it last slept
+    bool rested = false;    // only this worker: nothing came since it last slept
     double idle_since = 0;  // only this worker, of a device; 0: it is not
     // Of a device
     bool device = false;

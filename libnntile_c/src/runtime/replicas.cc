@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/error.hh"
+#include "runtime/device_residency.hh"
 
 namespace nntile::runtime::replicas {
 
@@ -28,8 +29,10 @@ constexpr int attempts = 3;  // StarPU makes room between them
 struct Room {
     std::atomic<int> running{0};
     std::atomic<bool> lost{false};
+    // Something leaves now, or has, perhaps not enough: StarPU tries again.
+    std::atomic<bool> making{false}, made{false};
     std::mutex mutex;
-    int failures = 0;  // one after the other, while nothing ran
+    std::atomic<int> failures{0};  // one after the other, while nothing ran
     Clock::time_point since, short_until;
 };
 Room rooms[STARPU_MAXNODES];
@@ -91,13 +94,16 @@ starpu_ssize_t allocate(void* copy, unsigned node) {
     const auto bytes = static_cast<starpu_ssize_t>(c.variable.elemsize);
     Room& room = rooms[node];
     const uintptr_t address = room.lost ? 0 : take_memory(node, c.variable.elemsize);
-    if (!address && !gives_up(room)) return -ENOMEM;
+    if (address) room.failures = 0;
+    const bool goes_on = room.made.exchange(false) || room.making;
+    if (!address && (goes_on || !gives_up(room))) return -ENOMEM;
     move_to(c, address ? address : at_home);
     return bytes;
 }
 
 void free_copy(void* copy, unsigned node) {
     Copy& c = *static_cast<Copy*>(copy);
+    device_residency::left(c.tile->ram, node);
     if (c.variable.ptr != at_home) starpu_free_on_node(node, c.variable.ptr, c.variable.elemsize);
     move_to(c, 0);
 }
@@ -117,6 +123,9 @@ int copy_bytes(void* from, unsigned from_node, void* to, unsigned to_node, void*
         return 0;
     }
     if (rooms[to_node].lost) move_to(target, at_home);
+    if (to_node == STARPU_MAIN_RAM &&
+        device_residency::leaves_without_copy(*source.tile, from_node))
+        return 0;
     const auto place_of = [](const Copy& c, unsigned node) {
         if (c.variable.ptr != at_home) return Place{c.variable.ptr, node};
         return Place{reinterpret_cast<uintptr_t>(c.tile->ram.block), STARPU_MAIN_RAM};
@@ -162,6 +171,7 @@ void register_tile(Tile& tile, int node, const void* block) {
 void set_devices(int devices) {
     number_of_devices = devices;
     number_of_lost = 0;
+    device_residency::clear();
     for (Room& room : rooms) room.lost = false;
 }
 int devices() { return number_of_devices; }
@@ -198,6 +208,7 @@ void place(Tile& tile, void* block) {
 void forget(Tile& tile) {
     const void* block = std::exchange(tile.ram.block, nullptr);
     if (number_of_devices == 0) return;
+    device_residency::forget(tile.ram);
     // StarPU would write an old copy, for which it needs the room, to where the block was.
     starpu_data_unregister_no_coherency(tile.ram.handle);
     // Initialised, and without an acquire, which a worker may not do; StarPU looks at the block
@@ -207,6 +218,7 @@ void forget(Tile& tile) {
 }
 
 void remove(Replica& replica) {
+    device_residency::forget(replica);
     if (number_of_devices > 0) starpu_data_unregister_no_coherency(replica.handle);
     else starpu_data_unregister(replica.handle);
     replica.handle = nullptr;
@@ -222,6 +234,15 @@ void bring_home(const Replica& replica, void (*there)(void*), void* arg) {
 }
 void give_back(const Replica& replica) {
     if (number_of_devices > 0) starpu_data_release_on_node(replica.handle, STARPU_MAIN_RAM);
+}
+
+bool make_room(unsigned node, int64_t bytes) {
+    Room& room = rooms[node];
+    if (room.lost || room.making.exchange(true)) return false;  // in a call of StarPU from below
+    const bool made = device_residency::make_room(node, bytes);
+    room.making = false;
+    room.made = made;
+    return made;
 }
 
 bool is_there(void* copy, starpu_data_access_mode mode) {

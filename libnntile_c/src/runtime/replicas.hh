@@ -36,6 +36,9 @@ void give_back(const Replica& replica);
 // is what a device gives that has no room for long, though nothing runs there, and one that is
 // lost.
 
+// On the worker of a device that has no room for so many bytes: something has left, and StarPU may
+// try again.
+bool make_room(unsigned node, int64_t bytes);
 // On the worker of a device, of a task that it has: its copy of an operand is in the device's
 // memory. False: it is at home.
 bool is_there(void* copy, starpu_data_access_mode mode);

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/wait.hh"
+#include "runtime/residency.hh"
 #include "runtime/runtime.hh"
 
 namespace nntile::runtime {
@@ -157,7 +158,11 @@ struct Run {
     std::vector<Place> places;  // of the calls that were recorded; empty: those of the plan
     std::vector<Mark> marks;    // likewise, for a profiler; 0 of those that it lacks
     int64_t number = 0;         // of the launch
-    int64_t begin = 0;          // tasks that were launched before; only where there is a disk
+    // Only where there is a disk, or a device is full (`followed`): tasks that were launched
+    // before, and by external memory what comes after the run
+    bool followed = false;
+    int64_t begin = 0;
+    std::vector<Next> expected;
     Place place_of(const PlanTask& task) const;
     Mark mark_of(const PlanTask& task) const;
     // Of a run that is staged: how many of its tasks are in their turn, how many are not staged

@@ -6,6 +6,7 @@
 
 #include "base/error.hh"
 #include "runtime/compiled_plan.hh"
+#include "runtime/device_residency.hh"
 #include "runtime/trace.hh"
 
 namespace nntile::runtime {
@@ -136,8 +137,11 @@ void Stager::unpin(Tile* tile, bool written) {
     settle(tile);
 }
 
+bool Stager::follows() const { return disk_ || device_residency::followed(); }
+
 void Stager::note(Run& run) {
-    if (!disk_) return;
+    run.followed = follows();
+    if (!run.followed) return;
     CompiledPlan& plan = *run.plan;
     const Sequence& sequence = plan.sequence();
     std::vector<Habit::Use> uses;
@@ -154,13 +158,15 @@ void Stager::note(Run& run) {
     }
     run.begin = launched_;
     habit_.launch(reinterpret_cast<uintptr_t>(&plan), launched_, uses);
-    for (size_t m = 0; m < plan.external; ++m) run.memory[m]->expected = habit_.expected(m);
+    run.expected.resize(plan.external);
+    for (size_t m = 0; m < plan.external; ++m)
+        run.memory[m]->expected = run.expected[m] = habit_.expected(m);
     launched_ += static_cast<When>(plan.task_count());
 }
 
 void Stager::disown(Tile* tile) {
     pool_.disown(tile);
-    if (disk_ && tile->identity != 0) habit_.dropped(tile->identity, launched_);
+    if (follows() && tile->identity != 0) habit_.dropped(tile->identity, launched_);
     settle(tile);
 }
 

@@ -61,7 +61,8 @@ public:
     // By a run that is bound as a whole, until its end; only where there is a disk.
     void hold(Tile* tile);
     void let_go(Tile* tile, bool written);
-    // Follows what is used and dropped when, so that it is expected in later steps.
+    // Follows what is used and dropped when, so that it is expected in later steps; where something
+    // has to leave a memory.
     void note(Run& run);  // that is launched
     void disown(Tile* tile);
 
@@ -89,6 +90,7 @@ public:
     std::atomic<bool> crowded{false};  // more waits than should
 
 private:
+    bool follows() const;
     enum class Staging { done, later, never };
     Staging stage(RunTask& task);
     void stage_early(Ready& ready);

@@ -103,8 +103,7 @@ struct Compiler {
     void make(const Job& job) {
         std::string reason;
         const std::string code = compiled(job.source, job.architecture, reason);
-        const cudaKernel_t kernel =
-            code.empty() ? nullptr : load(code, job.source.name, reason);
+        const cudaKernel_t kernel = code.empty() ? nullptr : load(code, job.source.name, reason);
         std::lock_guard lock(mutex);
         job.entry->kernel = kernel;
         ++(kernel ? made : failed);
@@ -156,10 +155,10 @@ std::string compiled(const Source& source, int architecture, std::string& reason
     }
     const std::string target = text_of("--gpu-architecture=sm_", architecture);
     // As map.cu is compiled: no product is joined with a sum.
-    const char* const options[] = {target.c_str(),          "--std=c++20",
-                                   "--fmad=false",          "--device-as-default-execution-space",
-                                   "-DNNTILE_WITH_CUDA",    "-DNNTILE_FOR_DEVICE",
-                                   "-DNNTILE_ISA=cuda",     "--disable-warnings"};
+    const char* const options[] = {target.c_str(),       "--std=c++20",
+                                   "--fmad=false",       "--device-as-default-execution-space",
+                                   "-DNNTILE_WITH_CUDA", "-DNNTILE_FOR_DEVICE",
+                                   "-DNNTILE_ISA=cuda",  "--disable-warnings"};
     Program program = nullptr;
     int error = n.create(&program, source.text.c_str(), text_of(source.name, ".cu").c_str(),
                          static_cast<int>(names.size()), texts.data(), names.data());
@@ -179,8 +178,7 @@ std::string compiled(const Source& source, int architecture, std::string& reason
     return code;
 }
 
-cudaKernel_t kernel_of(const std::string& key, int64_t work,
-                       const std::function<Source()>& write) {
+cudaKernel_t kernel_of(const std::string& key, int64_t work, const std::function<Source()>& write) {
     const GpuCode mode = settings().gpu_code;
     if (mode == GpuCode::none || !nvrtc().missing.empty()) return nullptr;
     const int kind = architecture();

@@ -25,8 +25,7 @@ struct Source {
 // The kernel of this key for the thread's device; nullptr: it is not there, or not yet. `work` is
 // what the call has to do, in elements: what does little in all calls is not worth the compiler's
 // time. `write` is called at most once for a key and kind of device.
-cudaKernel_t kernel_of(const std::string& key, int64_t work,
-                       const std::function<Source()>& write);
+cudaKernel_t kernel_of(const std::string& key, int64_t work, const std::function<Source()>& write);
 
 // Its code for a GPU of this compute capability (90: 9.0); "": there is none, for this reason.
 std::string compiled(const Source& source, int architecture, std::string& reason);

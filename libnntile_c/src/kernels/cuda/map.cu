@@ -358,8 +358,8 @@ static bool start_code(cudaError_t& error, const MapJob& job, const CudaPlace& p
     MapCall call = map_call(job);
     void* arguments[] = {&call};
     const Grid grid = grid_of(call.count, static_cast<unsigned>(code_threads * pieces_of(job)));
-    error = cudaLaunchKernel(reinterpret_cast<const void*>(kernel), grid.blocks,
-                             dim3(code_threads), arguments, 0, place.stream);
+    error = cudaLaunchKernel(reinterpret_cast<const void*>(kernel), grid.blocks, dim3(code_threads),
+                             arguments, 0, place.stream);
     return true;
 }
 

@@ -37,8 +37,7 @@ template <DType D, class T, int n>
 __device__ Values<T, n> narrowed(const Values<T, n>& from) {
     Values<T, n> to;
 #pragma unroll
-    for (int v = 0; v < n; ++v)
-        to.x[v] = Element<D>::template get<T>(Element<D>::put(from.x[v]));
+    for (int v = 0; v < n; ++v) to.x[v] = Element<D>::template get<T>(Element<D>::put(from.x[v]));
     return to;
 }
 
@@ -101,8 +100,7 @@ struct Here {
         const Param p = call.operands[k].number;
         Values<T, n> all;
 #pragma unroll
-        for (int v = 0; v < n; ++v)
-            all.x[v] = real ? static_cast<T>(p.f) : static_cast<T>(p.i);
+        for (int v = 0; v < n; ++v) all.x[v] = real ? static_cast<T>(p.f) : static_cast<T>(p.i);
         return all;
     }
     template <DType D, class T>

@@ -56,8 +56,7 @@ Compute kind_of_input(const Program& program, int r, DType dtype) {
 
 // As MapEngine has it (map_plan.cc): a cast to bool computes in the type of its source, whose
 // fraction it must see, and not of a bool is logical.
-bool add_step(MapJob& job, const Instruction& i, int number, const Args& args,
-                     Slots& slots) {
+bool add_step(MapJob& job, const Instruction& i, int number, const Args& args, Slots& slots) {
     const MapRow& row = map_rows()[i.primitive];
     if (i.in.size() > most_in || i.out.size() > most_out ||
         job.n_steps + static_cast<int>(i.in.size() + 1 + i.out.size()) > most_steps)

@@ -94,8 +94,8 @@ std::string read_code(const MapJob& job, int k) {
     const JobBlock& b = job.blocks.blocks[k];
     const char* type = type_of[job.kinds[k]];
     if (b.is_number) return text_of("at.number<", type, ", ", text(b.is_real), ">(", k, ")");
-    return text_of("at.read<", type, ", DType::", enumerator(b.dtype), ", ",
-                   text(repeated(job, k)), ">(", k, ")");
+    return text_of("at.read<", type, ", DType::", enumerator(b.dtype), ", ", text(repeated(job, k)),
+                   ">(", k, ")");
 }
 
 // FNV-1a
@@ -113,8 +113,7 @@ std::string name_of(const MapJob& job, const std::string& key) {
         if (job.steps[i].primitive < map_row_count && name.size() < longest)
             name += text_of("_", map_rows()[job.steps[i].primitive].name);
     char number[20];
-    std::snprintf(number, sizeof number, "_%016llx",
-                  static_cast<unsigned long long>(hash_of(key)));
+    std::snprintf(number, sizeof number, "_%016llx", static_cast<unsigned long long>(hash_of(key)));
     return name + number;
 }
 
@@ -164,15 +163,17 @@ nntile::cuda::Source map_source(const MapJob& job, const std::string& key) {
                         read_code(job, k), ";\n");
     for (int i = 0; i < job.n_steps; ++i) code += step_code(job, job.steps[i], registers, i);
     for (int k = job.n_in; k < job.n_in + job.n_out; ++k)
-        code += text_of("        at.write<DType::", enumerator(job.blocks.blocks[k].dtype), ">(",
-                        k, ", ", registers.of[job.slots[k]], ");\n");
+        code += text_of("        at.write<DType::", enumerator(job.blocks.blocks[k].dtype), ">(", k,
+                        ", ", registers.of[job.slots[k]], ");\n");
     const std::string name = name_of(job, key);
-    std::string all = "#include \"kernels/cuda/map_code.hh\"\n\nnamespace nntile::kernels::cuda {\n\n";
+    std::string all =
+        "#include \"kernels/cuda/map_code.hh\"\n\nnamespace nntile::kernels::cuda {\n\n";
     all += text_of("using At = Here<", job.blocks.dims, ", ", job.quads ? lanes : 1, ", ",
                    pieces_of(job), ">;\n\n");
-    all += text_of("extern \"C\" __global__ void __launch_bounds__(code_threads) ", name,
-                   "(const __grid_constant__ MapCall call) {\n    each<At>(call, [](const At& at) {\n",
-                   code, "    });\n}\n\n}  // namespace nntile::kernels::cuda\n");
+    all +=
+        text_of("extern \"C\" __global__ void __launch_bounds__(code_threads) ", name,
+                "(const __grid_constant__ MapCall call) {\n    each<At>(call, [](const At& at) {\n",
+                code, "    });\n}\n\n}  // namespace nntile::kernels::cuda\n");
     return {name, all, headers};
 }
 

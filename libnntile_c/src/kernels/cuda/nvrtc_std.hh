@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// NVRTC has no standard library: what map_code.hh and the headers behind it need of one. Each of its
-// headers is this one there (tools/embed_headers.py).
+// NVRTC has no standard library: what map_code.hh and the headers behind it need of one. Each of
+// its headers is this one there (tools/embed_headers.py).
 #pragma once
 
 using int8_t = signed char;

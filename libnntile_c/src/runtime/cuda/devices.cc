@@ -12,6 +12,7 @@
 #include "base/cuda/loader.hh"
 #include "base/error.hh"
 #include "kernels/cuda/place.hh"
+#include "runtime/device_residency.hh"
 #include "runtime/engine.hh"
 #include "runtime/replicas.hh"
 
@@ -154,7 +155,17 @@ std::string versions() {
                    cuda::compiler_text());
 }
 
-void start() { starpu_cuda_error_hook = failed; }
+void start() {
+    starpu_cuda_error_hook = failed;
+    device_residency::start([](const Tile& tile) {
+        // Who has the mutex now may wait for us.
+        const std::unique_lock lock(engine().mutex, std::try_to_lock);
+        return lock && !tile.owned && tile.idle();
+    });
+    starpu_make_room_hook = [](unsigned node, size_t bytes) -> int {
+        return replicas::make_room(node, static_cast<int64_t>(bytes));
+    };
+}
 
 void stop() {
     cuda::stop_compiler();
@@ -171,7 +182,10 @@ void stop() {
                                        live.data(), "end");
 }
 
-void stopped() { starpu_cuda_error_hook = nullptr; }
+void stopped() {
+    starpu_cuda_error_hook = nullptr;
+    starpu_make_room_hook = nullptr;
+}
 
 std::string free_text() {
     size_t free = 0, total = 0;

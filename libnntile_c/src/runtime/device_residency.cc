@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "runtime/device_residency.hh"
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "runtime/compiled_plan.hh"
+#include "runtime/replicas.hh"
+#include "runtime/tile.hh"
+
+namespace nntile::runtime::device_residency {
+
+namespace {
+
+struct Guest : Resident {
+    const Replica* replica = nullptr;
+    int busy = 0;          // tasks that the worker has taken
+    bool useless = false;  // a temporary: what comes next writes all of it, or nothing comes
+};
+
+struct Node {
+    // Held while something leaves, by a worker whose calls of StarPU come back to here.
+    std::recursive_mutex mutex;
+    std::unordered_map<const Replica*, Guest> guests;
+    Residency residency;
+    When now = 0;
+    const Replica* leaves = nullptr;
+};
+Node nodes[STARPU_MAXNODES];
+std::atomic<bool> any_full{false};
+bool (*unused)(const Tile&) = nullptr;
+
+uint32_t position_of(const RunTask& task) {
+    return task.run->plan->sequence().position[task.index];
+}
+
+// The use after this task's of a memory of its run: exact in the run, after it as in the last equal
+// step.
+Next next_use(const RunTask& task, uint32_t memory) {
+    const Run& run = *task.run;
+    const Sequence& sequence = run.plan->sequence();
+    const auto begin = sequence.uses.begin() + sequence.first[memory],
+               end = sequence.uses.begin() + sequence.first[memory + 1];
+    const uint32_t position = position_of(task);
+    const auto use =
+        std::upper_bound(begin, end, position,
+                         [](uint32_t p, const Sequence::Use& other) { return p < other.position; });
+    if (use != end) return {run.begin + use->position, !use->fresh};
+    return memory < run.plan->external ? run.expected[memory] : Next{never, false};
+}
+
+bool is_valid_on(const Replica& replica, unsigned node) {
+    int valid = 0;
+    starpu_data_query_status2(replica.handle, static_cast<int>(node), nullptr, &valid, nullptr,
+                              nullptr);
+    return valid;
+}
+
+void erase(Node& n, const Replica* replica) {
+    const auto at = n.guests.find(replica);
+    if (at == n.guests.end() || at->second.busy > 0) return;
+    n.residency.leave(at->second);
+    n.guests.erase(at);
+}
+
+}  // namespace
+
+void start(bool (*is_unused)(const Tile&)) { unused = is_unused; }
+
+bool followed() { return any_full.load(std::memory_order_relaxed); }
+
+void begin(const RunTask& task, unsigned node) {
+    if (!followed() || !task.run->followed) return;
+    Node& n = nodes[node];
+    std::lock_guard lock(n.mutex);
+    // Not the task's own position: the policy takes tasks in another order than the plan's, and
+    // what is only not used yet would be late.
+    n.now = std::max(n.now, task.run->begin);
+    for (const Entry& e : task.run->plan->entries_of(task.index)) {
+        const Replica& replica = task.run->memory[e.memory]->ram;
+        Guest& guest = n.guests[&replica];
+        guest.replica = &replica;
+        n.residency.leave(guest);
+        ++guest.busy;
+    }
+}
+
+void end(const RunTask& task, unsigned node) {
+    if (!followed() || !task.run->followed) return;
+    Node& n = nodes[node];
+    std::lock_guard lock(n.mutex);
+    for (const Entry& e : task.run->plan->entries_of(task.index)) {
+        const Tile& tile = *task.run->memory[e.memory];
+        const auto at = n.guests.find(&tile.ram);
+        if (at == n.guests.end() || at->second.busy == 0 || --at->second.busy > 0) continue;
+        Guest& guest = at->second;
+        if (!is_valid_on(tile.ram, node)) {
+            n.guests.erase(at);
+            continue;
+        }
+        const Next next = next_use(task, e.memory);
+        guest.bytes = tile.block_bytes();
+        // Others stay whole, whatever comes: if the task that writes them is skipped, they survive.
+        guest.useless = e.memory >= task.run->plan->external && !next.used;
+        n.residency.enter(guest, next, n.now,
+                          guest.useless || is_valid_on(tile.ram, STARPU_MAIN_RAM));
+    }
+}
+
+bool make_room(unsigned node, int64_t bytes) {
+    any_full.store(true, std::memory_order_relaxed);
+    Node& n = nodes[node];
+    std::lock_guard lock(n.mutex);
+    std::vector<const Replica*> chosen;
+    int64_t found = 0;
+    n.residency.each(n.now, [&](const Resident* r) {
+        chosen.push_back(static_cast<const Guest*>(r)->replica);
+        found += r->bytes;
+        return found < bytes;
+    });
+    bool any = false;
+    for (const Replica* replica : chosen) {
+        n.leaves = replica;
+        any |= starpu_data_evict_from_node(replica->handle, node) == 0;
+        // One that StarPU keeps is not asked for again until it is used.
+        erase(n, replica);
+    }
+    n.leaves = nullptr;
+    return any;
+}
+
+bool leaves_without_copy(const Tile& tile, unsigned node) {
+    if (!followed()) return false;
+    {
+        Node& n = nodes[node];
+        std::lock_guard lock(n.mutex);
+        const auto at = n.leaves == &tile.ram ? n.guests.find(n.leaves) : n.guests.end();
+        if (at != n.guests.end() && at->second.useless) return true;
+    }
+    return unused && unused(tile);
+}
+
+void left(const Replica& replica, unsigned node) {
+    if (!followed()) return;
+    std::lock_guard lock(nodes[node].mutex);
+    erase(nodes[node], &replica);
+}
+
+void forget(const Replica& replica) {
+    if (!followed()) return;
+    for (unsigned node = STARPU_MAIN_RAM + 1; node < starpu_memory_nodes_get_count(); ++node)
+        left(replica, node);
+}
+
+void clear() {
+    for (Node& n : nodes) {
+        n.residency.clear();
+        n.guests.clear();
+        n.now = 0;
+    }
+    any_full = false;
+}
+
+}  // namespace nntile::runtime::device_residency
