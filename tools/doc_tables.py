@@ -208,6 +208,7 @@ restores them afterwards:
 | `STARPU_SILENT` | 1 unless `init_context(verbose=1)` |
 | `STARPU_HOME`, `XDG_CACHE_HOME` | a temporary folder, so that StarPU writes no files into yours |
 | `STARPU_LIMIT_CPU_MEM`, `STARPU_LIMIT_CPU_NUMA_...` | ignored: use `init_context(memory="8GiB")` |
+| `STARPU_MINIMUM_CLEAN_BUFFERS`, `STARPU_TARGET_CLEAN_BUFFERS` | 0 unless you set them |
 | `STARPU_LIMIT_CUDA_MEM` | MiB of a GPU for tiles, else 9/10 of what is [free](../concepts/devices.md) |
 | `STARPU_WORKERS_CUDAID` | which GPUs have workers; of these tiles take 9/10 of all memory |
 | `STARPU_PERF_MODEL_DIR`, `STARPU_PERF_MODEL_PATH` | ignored |

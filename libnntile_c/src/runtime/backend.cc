@@ -96,20 +96,52 @@ void no_room(RunTask& task) {
     completed(task);
 }
 
+// ---- what stays on a device, once one was full
+
+// The use after this task's of a memory of its run: exact in the run, after it as in the last equal
+// step.
+Next next_use(const RunTask& task, uint32_t memory) {
+    const Run& run = *task.run;
+    const Sequence& sequence = run.plan->sequence();
+    const auto begin = sequence.uses.begin() + sequence.first[memory],
+               end = sequence.uses.begin() + sequence.first[memory + 1];
+    const auto use = std::upper_bound(
+        begin, end, sequence.position[task.index],
+        [](uint32_t position, const Sequence::Use& other) { return position < other.position; });
+    if (use != end) return {run.begin + use->position, !use->fresh};
+    return memory < run.plan->external ? run.expected[memory] : Next{never, false};
+}
+
+void taken_by_device(void* arg) {
+    const RunTask& task = *static_cast<RunTask*>(arg);
+    const Run& run = *task.run;
+    if (!on_device_worker() || !device_residency::followed() || !run.followed) return;
+    for (const Entry& e : run.plan->entries_of(task.index))
+        device_residency::begin(run.memory[e.memory]->ram, starpu_worker_get_local_memory_node(),
+                                run.begin);
+}
+
+void let_go(const RunTask& task) {
+    const Run& run = *task.run;
+    if (!device_residency::followed() || !run.followed) return;
+    for (const Entry& e : run.plan->entries_of(task.index)) {
+        const Next next = next_use(task, e.memory);
+        // Others stay whole, whatever comes: if the task that writes them is skipped, they survive.
+        const bool useless = e.memory >= run.plan->external && !next.used;
+        device_residency::end(*run.memory[e.memory], starpu_worker_get_local_memory_node(), next,
+                              useless);
+    }
+}
+
 void ended_on_device(void* arg) {
     RunTask& task = *static_cast<RunTask*>(arg);
     if (!on_device_worker()) return completed(task);  // see policy.cc
-    device_residency::end(task, starpu_worker_get_local_memory_node());
+    let_go(task);
     if (!task.begun) return no_room(task);
     finish_on_device(task);
     replicas::end(starpu_worker_get_local_memory_node());
     state.device_tasks.fetch_add(1, std::memory_order_relaxed);
     completed(task);
-}
-
-void taken_by_device(void* arg) {
-    if (on_device_worker())
-        device_residency::begin(*static_cast<RunTask*>(arg), starpu_worker_get_local_memory_node());
 }
 
 void hand(RunTask& task, bool to_device) {

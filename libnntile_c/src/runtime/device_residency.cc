@@ -7,8 +7,6 @@
 #include <unordered_map>
 #include <vector>
 
-#include "runtime/compiled_plan.hh"
-#include "runtime/replicas.hh"
 #include "runtime/tile.hh"
 
 namespace nntile::runtime::device_residency {
@@ -17,8 +15,8 @@ namespace {
 
 struct Guest : Resident {
     const Replica* replica = nullptr;
-    int busy = 0;          // tasks that the worker has taken
-    bool useless = false;  // a temporary: what comes next writes all of it, or nothing comes
+    int busy = 0;  // tasks that the worker has taken
+    bool useless = false;
 };
 
 struct Node {
@@ -32,25 +30,6 @@ struct Node {
 Node nodes[STARPU_MAXNODES];
 std::atomic<bool> any_full{false};
 bool (*unused)(const Tile&) = nullptr;
-
-uint32_t position_of(const RunTask& task) {
-    return task.run->plan->sequence().position[task.index];
-}
-
-// The use after this task's of a memory of its run: exact in the run, after it as in the last equal
-// step.
-Next next_use(const RunTask& task, uint32_t memory) {
-    const Run& run = *task.run;
-    const Sequence& sequence = run.plan->sequence();
-    const auto begin = sequence.uses.begin() + sequence.first[memory],
-               end = sequence.uses.begin() + sequence.first[memory + 1];
-    const uint32_t position = position_of(task);
-    const auto use =
-        std::upper_bound(begin, end, position,
-                         [](uint32_t p, const Sequence::Use& other) { return p < other.position; });
-    if (use != end) return {run.begin + use->position, !use->fresh};
-    return memory < run.plan->external ? run.expected[memory] : Next{never, false};
-}
 
 bool is_valid_on(const Replica& replica, unsigned node) {
     int valid = 0;
@@ -72,42 +51,29 @@ void start(bool (*is_unused)(const Tile&)) { unused = is_unused; }
 
 bool followed() { return any_full.load(std::memory_order_relaxed); }
 
-void begin(const RunTask& task, unsigned node) {
-    if (!followed() || !task.run->followed) return;
+void begin(const Replica& replica, unsigned node, When run) {
     Node& n = nodes[node];
     std::lock_guard lock(n.mutex);
-    // Not the task's own position: the policy takes tasks in another order than the plan's, and
-    // what is only not used yet would be late.
-    n.now = std::max(n.now, task.run->begin);
-    for (const Entry& e : task.run->plan->entries_of(task.index)) {
-        const Replica& replica = task.run->memory[e.memory]->ram;
-        Guest& guest = n.guests[&replica];
-        guest.replica = &replica;
-        n.residency.leave(guest);
-        ++guest.busy;
-    }
+    n.now = std::max(n.now, run);
+    Guest& guest = n.guests[&replica];
+    guest.replica = &replica;
+    n.residency.leave(guest);
+    ++guest.busy;
 }
 
-void end(const RunTask& task, unsigned node) {
-    if (!followed() || !task.run->followed) return;
+void end(const Tile& tile, unsigned node, Next next, bool useless) {
     Node& n = nodes[node];
     std::lock_guard lock(n.mutex);
-    for (const Entry& e : task.run->plan->entries_of(task.index)) {
-        const Tile& tile = *task.run->memory[e.memory];
-        const auto at = n.guests.find(&tile.ram);
-        if (at == n.guests.end() || at->second.busy == 0 || --at->second.busy > 0) continue;
-        Guest& guest = at->second;
-        if (!is_valid_on(tile.ram, node)) {
-            n.guests.erase(at);
-            continue;
-        }
-        const Next next = next_use(task, e.memory);
-        guest.bytes = tile.block_bytes();
-        // Others stay whole, whatever comes: if the task that writes them is skipped, they survive.
-        guest.useless = e.memory >= task.run->plan->external && !next.used;
-        n.residency.enter(guest, next, n.now,
-                          guest.useless || is_valid_on(tile.ram, STARPU_MAIN_RAM));
+    const auto at = n.guests.find(&tile.ram);
+    if (at == n.guests.end() || at->second.busy == 0 || --at->second.busy > 0) return;
+    if (!is_valid_on(tile.ram, node)) {
+        n.guests.erase(at);
+        return;
     }
+    Guest& guest = at->second;
+    guest.bytes = tile.block_bytes();
+    guest.useless = useless;
+    n.residency.enter(guest, next, n.now, useless || is_valid_on(tile.ram, STARPU_MAIN_RAM));
 }
 
 bool make_room(unsigned node, int64_t bytes) {

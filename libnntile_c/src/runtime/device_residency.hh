@@ -9,11 +9,12 @@
 
 #include <cstdint>
 
+#include "runtime/residency.hh"
+
 namespace nntile::runtime {
 
 class Tile;
 struct Replica;
-struct RunTask;
 
 namespace device_residency {
 
@@ -21,9 +22,12 @@ namespace device_residency {
 void start(bool (*is_unused)(const Tile& tile));
 bool followed();  // a device was full
 
-// On the worker of a device, which has taken the task; and when it has ended, or is another's.
-void begin(const RunTask& task, unsigned node);
-void end(const RunTask& task, unsigned node);
+// An operand of a task that the worker of a device has taken, of a run that begins at `run` (not
+// where the task is: the policy takes tasks in another order than the plan's, and what is only not
+// used yet would be late); and when it has ended, or is another's. useless: a temporary, and
+// what comes next writes all of it, or nothing comes.
+void begin(const Replica& replica, unsigned node, When run);
+void end(const Tile& tile, unsigned node, Next next, bool useless);
 
 // On the worker of a device that has no room for so many bytes. True: something has left.
 bool make_room(unsigned node, int64_t bytes);
