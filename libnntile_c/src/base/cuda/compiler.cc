@@ -82,7 +82,7 @@ struct Entry {
 };
 struct Job {
     Entry* entry;
-    int architecture;
+    int device, architecture;
     Source source;
 };
 
@@ -102,6 +102,7 @@ struct Compiler {
 
     void make(const Job& job) {
         std::string reason;
+        cudaSetDevice(job.device);  // else the runtime would begin to use the first one
         const std::string code = compiled(job.source, job.architecture, reason);
         const cudaKernel_t kernel = code.empty() ? nullptr : load(code, job.source.name, reason);
         std::lock_guard lock(mutex);
@@ -128,9 +129,9 @@ Compiler& compiler() {
 }
 
 // Of the thread's device: 90 of a GPU of compute capability 9.0.
-int architecture() {
+int architecture_of_this(int& device) {
     thread_local int known_device = -1, known = 0;
-    int device = 0, major = 0, minor = 0;
+    int major = 0, minor = 0;
     if (cudaGetDevice(&device) != cudaSuccess) return 0;
     if (device == known_device) return known;
     if (cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) != cudaSuccess ||
@@ -181,7 +182,8 @@ std::string compiled(const Source& source, int architecture, std::string& reason
 cudaKernel_t kernel_of(const std::string& key, int64_t work, const std::function<Source()>& write) {
     const GpuCode mode = settings().gpu_code;
     if (mode == GpuCode::none || !nvrtc().missing.empty()) return nullptr;
-    const int kind = architecture();
+    int device = 0;
+    const int kind = architecture_of_this(device);
     if (kind == 0) return nullptr;
     Compiler& c = compiler();
     std::unique_lock lock(c.mutex);
@@ -190,7 +192,7 @@ cudaKernel_t kernel_of(const std::string& key, int64_t work, const std::function
     entry.work += work + work_of_call;
     if (mode == GpuCode::behind && entry.work < enough_work) return nullptr;
     entry.asked = true;
-    Job job{&entry, kind, write()};
+    Job job{&entry, device, kind, write()};
     if (mode == GpuCode::first) {
         lock.unlock();
         c.make(job);
