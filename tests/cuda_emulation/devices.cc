@@ -157,9 +157,8 @@ std::byte* view_of(const void* pointer, size_t bytes) {
     return address + bytes <= at->first + at->second.bytes ? d->alias_of(address) : nullptr;
 }
 
-void protect(Device& d, uintptr_t address, size_t bytes, int protection) {
-    if (!settings().isolate || d.broken) return;
-    std::lock_guard lock(d.process_mutex);
+// With the process's mutex
+static void ask_to_protect(Device& d, uintptr_t address, size_t bytes, int protection) {
     d.control->request = Control::protect;
     d.control->address = address;
     d.control->bytes = bytes;
@@ -168,28 +167,26 @@ void protect(Device& d, uintptr_t address, size_t bytes, int protection) {
     if (d.control->status)
         break_device(d, static_cast<cudaError_t>(d.control->status), d.control->text);
 }
+void protect(Device& d, uintptr_t address, size_t bytes, int protection) {
+    if (!settings().isolate || d.broken) return;
+    std::lock_guard lock(d.process_mutex);
+    ask_to_protect(d, address, bytes, protection);
+}
 
 std::atomic<int> libraries{0};
 
 // A process cannot load a library without the host's memory: so another one takes its place.
 void know_kernels(Device& d) {
     if (!settings().isolate || d.broken || d.libraries == libraries) return;
-    {
-        std::lock_guard memory(d.memory_mutex);
-        std::lock_guard lock(d.process_mutex);
-        d.libraries = libraries;
-        kill(d.process, SIGKILL);
-        waitpid(d.process, nullptr, 0);
-        d.control->asked = d.control->answered = 0;
-        d.process = make_process(d.control);
-    }
-    std::vector<std::pair<uintptr_t, size_t>> open;
-    {
-        std::lock_guard memory(d.memory_mutex);
-        for (const auto& [address, block] : d.blocks)
-            open.emplace_back(block.first_page, block.pages);
-    }
-    for (const auto& [first, bytes] : open) protect(d, first, bytes, PROT_READ | PROT_WRITE);
+    std::lock_guard memory(d.memory_mutex);
+    std::lock_guard lock(d.process_mutex);
+    d.libraries = libraries.load();
+    kill(d.process, SIGKILL);
+    waitpid(d.process, nullptr, 0);
+    d.control->asked = d.control->answered = 0;
+    d.process = make_process(d.control);
+    for (const auto& [address, block] : d.blocks)
+        ask_to_protect(d, block.first_page, block.pages, PROT_READ | PROT_WRITE);
 }
 
 void break_device(Device& d, cudaError_t error, const char* why) {

@@ -24,7 +24,7 @@ struct Device {
     std::byte* alias = nullptr;  // where the host's process reaches its memory
     Control* control = nullptr;
     pid_t process = 0;
-    int libraries = 0;  // of kernels that were loaded later, and that the process knows
+    std::atomic<int> libraries{0};  // of kernels that were loaded later, and that the process knows
     std::mutex process_mutex;
     std::mutex memory_mutex;
     std::map<uintptr_t, Block> blocks;
