@@ -18,14 +18,6 @@ namespace std {
 using ::size_t;
 enum class byte : unsigned char {};
 
-template <class T, T v>
-struct integral_constant {
-    static constexpr T value = v;
-    using type = integral_constant;
-    constexpr operator T() const { return v; }
-};
-using true_type = integral_constant<bool, true>;
-using false_type = integral_constant<bool, false>;
 template <class A, class B>
 inline constexpr bool is_same_v = false;
 template <class A>
@@ -74,34 +66,23 @@ struct numeric_limits<double> {
 using ::abs;
 using ::ceil;
 using ::copysign;
-using ::cos;
 using ::erf;
 using ::exp;
 using ::fabs;
 using ::floor;
-using ::fmod;
-using ::isinf;
-using ::isnan;
-using ::lgamma;
 using ::log;
 using ::modf;
 using ::pow;
 using ::rint;
-using ::round;
 using ::signbit;
 using ::sin;
 using ::sqrt;
 using ::tan;
-using ::tgamma;
 using ::trunc;
 
 template <class T>
 constexpr const T& min(const T& a, const T& b) {
     return b < a ? b : a;
-}
-template <class T>
-constexpr const T& max(const T& a, const T& b) {
-    return a < b ? b : a;
 }
 template <class T, size_t n>
 constexpr size_t size(const T (&)[n]) {
@@ -117,13 +98,6 @@ constexpr B copy(A from, A end, B to) {
     while (from != end) *to++ = *from++;
     return to;
 }
-template <class A, class B = A>
-constexpr A exchange(A& at, B value) {
-    A old = at;
-    at = value;
-    return old;
-}
-
 // Members of structs that no kernel reads.
 template <class T>
 struct vector {};
