@@ -273,6 +273,13 @@ void bring_home(const RunTask& task) {
         replicas::bring_home(task.run->memory[e.memory]->ram,
                              static_cast<starpu_data_access_mode>(e.mode));
 }
+memory::Pinning pinning() {
+    if constexpr (with_cuda) {
+        if (devices() > 0) return devices::pinning();
+    }
+    return {};
+}
+
 void give_back(const RunTask& task) {
     for (const Entry& e : task.run->plan->entries_of(task.index))
         replicas::give_back(task.run->memory[e.memory]->ram);

@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "runtime/memory.hh"
 #include "runtime/replicas.hh"
 #include "runtime/run.hh"
 
@@ -42,6 +43,7 @@ struct Memory {
 Memory memory_of(int device);
 // Main memory has all that a task uses until give_back(): see replicas.hh
 void bring_home(const RunTask& task);
+memory::Pinning pinning();  // none without devices
 void give_back(const RunTask& task);
 
 std::string describe();  // "key: value" lines

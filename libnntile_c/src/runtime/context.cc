@@ -118,6 +118,7 @@ void start_locked(const Config& config) {
     cut_for(e.pool.budget);
     e.pool.set_page(disk ? memory::fine_page : memory::huge_page);
     e.stager.open(std::move(disk), c.ncpu);
+    e.pool.set_pinning(backend::pinning());
     c.swap = std::move(swap);
     e.pool.reset_peaks();
     e.launches = 0;

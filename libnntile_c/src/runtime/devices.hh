@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/refuse.hh"
+#include "runtime/memory.hh"
 
 namespace nntile::runtime::devices {
 
@@ -15,11 +16,12 @@ namespace nntile::runtime::devices {
 // how many bytes tiles may take on each, for other processes may use it, too; nothing where the
 // user says which GPUs have workers.
 std::vector<int64_t> open(int wanted);
-std::string versions();   // of what was loaded, for a line of describe()
-void start();             // after StarPU has: from now on a device that fails is lost
-void stop();              // before StarPU does
-void stopped();           // after it has
-std::string free_text();  // of the worker's device: "1 of 2 MiB are free"
+std::string versions();     // of what was loaded, for a line of describe()
+void start();               // after StarPU has: from now on a device that fails is lost
+void stop();                // before StarPU does
+void stopped();             // after it has
+memory::Pinning pinning();  // of main memory
+std::string free_text();    // of the worker's device: "1 of 2 MiB are free"
 
 // On the thread of a CUDA worker, for the task that it runs next.
 bool prepared();  // false: the device has no room for what a worker needs there

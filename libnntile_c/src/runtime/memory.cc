@@ -49,7 +49,7 @@ int64_t class_bytes(uint32_t size_class) {
 }
 
 Blocks::~Blocks() {
-    for (const auto& [address, region] : regions_) unmap(region);
+    for (auto& [address, region] : regions_) unmap(address, region);
 }
 
 void* Blocks::map(size_t bytes) {
@@ -59,8 +59,19 @@ void* Blocks::map(size_t bytes) {
                 -1, 0);
 }
 
-void Blocks::unmap(const Region& region) const {
+void Blocks::unmap(uintptr_t start, Region& region) const {
+    unpin(start, region);
     if (!imagined_) munmap(region.mapped, region.mapped_bytes);
+}
+
+void Blocks::pin(uintptr_t start, Region& region) const {
+    if (pinning_.pin && !imagined_ && !region.pinned)
+        region.pinned =
+            pinning_.pin(reinterpret_cast<void*>(start), static_cast<size_t>(region.bytes));
+}
+
+void Blocks::unpin(uintptr_t start, Region& region) const {
+    if (std::exchange(region.pinned, false)) pinning_.unpin(reinterpret_cast<void*>(start));
 }
 
 Blocks::Regions::iterator Blocks::region_of(uintptr_t address) {
@@ -140,7 +151,7 @@ void Blocks::remove_free(uintptr_t address, int64_t bytes) {
 }
 
 void* Blocks::take(int64_t bytes, Pages pages) {
-    if (bytes < small_below) {
+    if (is_small(bytes)) {
         void* block = nullptr;
         if (imagined_) block = this;
         else if (spares(bytes)) block = std::aligned_alloc(unit, static_cast<size_t>(bytes));
@@ -160,7 +171,9 @@ void* Blocks::take(int64_t bytes, Pages pages) {
     remove_free(hole, all);
     if (before > 0) add_free(hole, before);
     if (all - before > bytes) add_free(at + static_cast<uintptr_t>(bytes), all - before - bytes);
-    region_of(at)->second.taken += bytes;
+    auto& [start, region] = *region_of(at);
+    if (region.taken == 0) pin(start, region);
+    region.taken += bytes;
     for_pages(at, bytes, [&](Page& p) {
         if (!p.resident) resident_ += page_;
         else if (p.blocks == 0) idle_ -= page_;
@@ -171,7 +184,7 @@ void* Blocks::take(int64_t bytes, Pages pages) {
 }
 
 void Blocks::give(void* block, int64_t bytes) {
-    if (bytes < small_below) {
+    if (is_small(bytes)) {
         if (!imagined_) std::free(block);
         small_ -= bytes;
         return;
@@ -204,6 +217,8 @@ void Blocks::give(void* block, int64_t bytes) {
 
 void Blocks::release(int64_t bytes) {
     for (auto region = regions_.rbegin(); region != regions_.rend() && bytes > 0; ++region) {
+        if (region->second.pinned && region->second.taken > 0) continue;
+        unpin(region->first, region->second);
         std::vector<Page>& pages = region->second.pages;
         for (size_t p = 0, end; p < pages.size() && bytes > 0; p = end + 1) {
             for (end = p; end < pages.size() && pages[end].resident && pages[end].blocks == 0 &&
@@ -234,7 +249,7 @@ void Blocks::release_regions() {
                 idle_ -= page_;
             }
         remove_free(it->first, it->second.bytes);
-        unmap(it->second);
+        unmap(it->first, it->second);
         it = regions_.erase(it);
     }
 }

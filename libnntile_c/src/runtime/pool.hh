@@ -64,6 +64,7 @@ public:
     int64_t owned_bytes = 0;                                 // in memory or on the disk
     int64_t reserved() const { return blocks_.resident(); }  // as the system counts it
     void set_page(int64_t bytes) { blocks_.set_page(bytes); }
+    void set_pinning(memory::Pinning pinning) { blocks_.set_pinning(pinning); }
     int64_t reserved_peak() { return reserved_peak_ = std::max(reserved_peak_, reserved()); }
     void reset_peaks() {
         peak_bytes = used_bytes;

@@ -190,6 +190,22 @@ void stopped() {
 std::string free_text() {
     size_t free = 0, total = 0;
     cudaMemGetInfo(&free, &total);
+// For all devices. Who asks may be any thread, which keeps the device that it had.
+memory::Pinning pinning() {
+    const auto pin = [](void* memory, size_t bytes) {
+        const int worker = starpu_worker_get_by_type(STARPU_CUDA_WORKER, 0);
+        const int device = starpu_worker_get_devid(worker);
+        int before = device;
+        cudaGetDevice(&before);
+        if (before != device) cudaSetDevice(device);
+        const cudaError_t error = cudaHostRegister(memory, bytes, cudaHostRegisterPortable);
+        if (error != cudaSuccess) (void)cudaGetLastError();
+        if (before != device) cudaSetDevice(before);
+        return error == cudaSuccess;
+    };
+    return {pin, [](void* memory) { (void)cudaHostUnregister(memory); }};
+}
+
     return text_of(static_cast<int64_t>(free) / mebi, " of ", static_cast<int64_t>(total) / mebi,
                    " MiB are free");
 }
