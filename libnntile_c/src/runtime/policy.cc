@@ -26,6 +26,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <deque>
 #include <vector>
 
@@ -157,38 +158,30 @@ double seconds_to_run(starpu_task* task) {
     return all && t->index < all->size() ? static_cast<double>((*all)[t->index]) : 0;
 }
 
-// Mutex held; nullptr: all are lost.
-Worker* first_to_end(starpu_task* task) {
-    if (policy->devices.size() == 1) return &policy->workers[policy->devices[0]];
-    const double time = now();
-    Worker* best = nullptr;
-    double best_end = 0;
-    for (const int number : policy->devices) {
-        Worker& w = policy->workers[number];
-        if (replicas::lost(w.node)) continue;
-        const double end =
-            std::max(w.free_at - time, 0.0) + w.waiting + seconds_to_copy(task, w.node);
-        if (best && end >= best_end) continue;
-        best = &w;
+int push_for_devices(starpu_task* task) {
+    const std::vector<int>& devices = policy->devices;
+    const bool one = devices.size() == 1;
+    SmallVector<double, 8> copies;  // asked for without the mutex
+    for (const int number : devices)
+        copies.push_back(one ? 0 : seconds_to_copy(task, policy->workers[number].node));
+    const double work = one ? 0 : seconds_to_run(task), time = one ? 0 : now();
+    pthread_mutex_lock(&policy->mutex);
+    // Where it should end first. If all are lost, the worker of the first gives it to cores.
+    size_t best = 0;
+    double best_end = HUGE_VAL;
+    for (size_t d = 0; !one && d < devices.size(); ++d) {
+        const Worker& w = policy->workers[devices[d]];
+        const double end = std::max(w.free_at - time, 0.0) + w.waiting + copies[d];
+        if (replicas::lost(w.node) || end >= best_end) continue;
+        best = d;
         best_end = end;
     }
-    return best;
-}
-
-void push_for_device(Worker& w, starpu_task* task) {  // mutex held
+    Worker& w = policy->workers[devices[best]];
     Own own = own_of(task, ++w.pushes);
-    if (policy->devices.size() > 1)
-        own.seconds = seconds_to_run(task) + seconds_to_copy(task, w.node);
+    own.seconds = work + copies[best];
     w.own.push_back(own);
     std::push_heap(w.own.begin(), w.own.end());
     w.waiting += own.seconds;
-}
-
-int push_for_devices(starpu_task* task) {
-    pthread_mutex_lock(&policy->mutex);
-    Worker* w = first_to_end(task);
-    // The worker of a device that is lost gives it to cores.
-    push_for_device(w ? *w : policy->workers[policy->devices[0]], task);
     policy->device_ready.fetch_add(1);
     starpu_push_task_end(task);
     pthread_mutex_unlock(&policy->mutex);
