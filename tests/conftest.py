@@ -45,8 +45,12 @@ os.environ["NNTILE_COST"] = str(Path(__file__).with_name("machine.cost"))
 @pytest.fixture(scope="session")
 def runtime() -> Iterator[None]:
     """One runtime for the whole session, with the settings that all tests rely on."""
+    import torch
+
     import torch_nntile
 
+    # Tests compare with the CPU, whose convolutions are not in TF32.
+    torch.backends.cudnn.allow_tf32 = False
     torch_nntile.init_context(ncpu=2)
     yield
     torch_nntile.shutdown_context()

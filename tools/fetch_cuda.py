@@ -3,8 +3,8 @@
 """Get NVIDIA's compiler and headers from PyPI into build/cuda-KEY, without root, and print the folder.
 
 A build needs no GPU, no driver and no library of CUDA: those are looked for when a program asks for
-CUDA workers. The versions are those of PyTorch's line for CUDA 13.0. Of cuBLAS, whose wheel holds
-420 MB of libraries, only the headers are kept.
+CUDA workers. The versions are those of PyTorch's line for CUDA 13.0. Of cuBLAS and cuDNN, whose
+wheels hold 420 and 350 MB of libraries, only the headers are kept.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ PACKAGES = [
     "nvidia-cuda-cccl==13.0.85",
     "nvidia-cuda-nvrtc==13.0.88",  # for tests: whether it compiles what is written at run time
 ]
-CUBLAS = "nvidia-cublas==13.1.1.3"
+HEADERS_OF = ["nvidia-cublas==13.1.1.3", "nvidia-cudnn-cu13==9.13.0.50"]
 PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check", "-qq"]
 
 
@@ -41,11 +41,13 @@ def install(target: Path) -> None:
         work = Path(scratch)
         pip("install", "--no-deps", "--target", str(work / "packages"), *PACKAGES)
         toolkit = work / "packages" / "nvidia" / "cu13"
-        pip("download", "--no-deps", "--dest", str(work / "wheels"), CUBLAS)
+        pip("download", "--no-deps", "--dest", str(work / "wheels"), *HEADERS_OF)
         for wheel in (work / "wheels").glob("*.whl"):
             with zipfile.ZipFile(wheel) as archive:
-                headers = [n for n in archive.namelist() if n.startswith("nvidia/cu13/include/")]
+                headers = [n for n in archive.namelist() if "/include/" in n]
                 archive.extractall(work / "packages", headers)
+        for header in (work / "packages" / "nvidia" / "cudnn" / "include").glob("*.h"):
+            shutil.copy(header, toolkit / "include")
         for header in STUBS.glob("*.h"):
             shutil.copy(header, toolkit / "include")
         for unused in (toolkit / "lib").glob("*nvrtc*.alt.so*"):

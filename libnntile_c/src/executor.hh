@@ -19,7 +19,7 @@ public:
     // Else windows of an estimate would end by the time that recording takes.
     bool idle() override { return !imagines() && runtime::idle(); }
     bool imagines() override { return runtime::imagining(); }
-    bool runs_here() override { return !imagines() && !runtime::has_devices(); }
+    bool runs_here() override { return !imagines() && runtime::gpus() == 0; }
     int64_t most_waiting_bytes() override;
     void compile(const graph::Graph& graph, const graph::AxisCuts& cuts) override {
         find(graph, graph.hash(), cuts);

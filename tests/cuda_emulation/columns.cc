@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The CUDA column of each row beside the CPU's: random dtypes, layouts and shapes, ragged ones and
 // empty ones too. A row whose column nobody tests here is an error.
+#include <dlfcn.h>
+
 #include <array>
 #include <functional>
 #include <numeric>
@@ -1115,7 +1117,16 @@ TEST(test_grid_sample) {
 
 }  // namespace
 
-int main() {
+int main(int count, char** arguments) {
+    if (count > 1 && arguments[1] == std::string("convolutions")) {
+        test_convolution();
+        void* const cudnn = dlopen("libcudnn.so.9", RTLD_NOW | RTLD_NOLOAD);
+        const auto* const started =
+            static_cast<const long long*>(cudnn ? dlsym(cudnn, "emulation_convolutions") : nullptr);
+        std::printf("%lld by cuDNN\n", started ? *started : 0);
+        CHECK(started && *started > cases_of_a_row);
+        return result();
+    }
     for (const auto test : tests()) test();
     for (const kernels::KernelRow& row : kernels::kernel_rows()) {
         if (!row.cuda) continue;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "emulation.hh"
+#include "tf32.hh"
 
 struct cublasContext {
     cudaStream_t stream = nullptr;
@@ -31,6 +32,7 @@ struct Matrix {
 struct Product {
     int64_t m, n, k, count;
     double alpha, beta;
+    bool tf32;
     Matrix a, b, c;
 };
 
@@ -44,6 +46,11 @@ double load(const void* p, int64_t i, cudaDataType type) {
         default:
             return static_cast<double>(__bfloat162float(static_cast<const __nv_bfloat16*>(p)[i]));
     }
+}
+
+double factor(const void* p, int64_t i, cudaDataType type, bool tf32) {
+    const double value = load(p, i, type);
+    return tf32 ? static_cast<double>(emulation::tf32_of(static_cast<float>(value))) : value;
 }
 
 void store(void* p, int64_t i, cudaDataType type, double v) {
@@ -73,10 +80,10 @@ void run(void* argument) {
         for (int64_t j = 0; j < p.n; ++j) {
             column.assign(column.size(), 0);
             for (int64_t l = 0; l < p.k; ++l) {
-                const double y = load(b, i * p.b.stride + p.b.at(l, j), p.b.type);
+                const double y = factor(b, i * p.b.stride + p.b.at(l, j), p.b.type, p.tf32);
                 for (int64_t r = 0; r < p.m; ++r)
                     column[static_cast<size_t>(r)] +=
-                        y * load(a, i * p.a.stride + p.a.at(r, l), p.a.type);
+                        y * factor(a, i * p.a.stride + p.a.at(r, l), p.a.type, p.tf32);
             }
             for (int64_t r = 0; r < p.m; ++r) {
                 const int64_t at = i * p.c.stride + p.c.at(r, j);
@@ -130,11 +137,12 @@ cublasStatus_t cublasGemmStridedBatchedEx(cublasHandle_t handle, cublasOperation
                     count,
                     number(alpha, compute),
                     number(beta, compute),
+                    compute == CUBLAS_COMPUTE_32F_FAST_TF32,
                     {a, a_type, ta != CUBLAS_OP_N, lda, stride_a},
                     {b, b_type, tb != CUBLAS_OP_N, ldb, stride_b},
                     {c, c_type, false, ldc, stride_c}};
     if (m < 0 || n < 0 || k < 0 || count < 0 || !fits(p.a, m, k) || !fits(p.b, k, n) ||
-        !fits(p.c, m, n))
+        !fits(p.c, m, n) || (p.tf32 && a_type != CUDA_R_32F))
         return CUBLAS_STATUS_INVALID_VALUE;
     if (m > 0 && n > 0 && count > 0)
         emulation::emulation_enqueue(handle->stream, run, new Product(p));

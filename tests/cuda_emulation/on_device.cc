@@ -23,6 +23,7 @@ void must(cudaError_t error, const char* what) {
 
 kernels::CudaPlace& place() {
     static bool watched;
+    static kernels::cuda::Dnn* dnn;
     static kernels::CudaPlace made = [] {
         if (const std::string missing = cuda::open_libraries(); !missing.empty()) {
             std::printf("%s\n", missing.c_str());
@@ -36,6 +37,8 @@ kernels::CudaPlace& place() {
         must(cudaMalloc(reinterpret_cast<void**>(&p.scratch), kernels::CudaPlace::scratch_bytes),
              "scratch");
         p.watched = &watched;
+        p.dnn = &dnn;
+        p.math = kernels::use_dnn;
         return p;
     }();
     watched = false;

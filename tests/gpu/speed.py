@@ -2,7 +2,8 @@
 """How fast copies, element-wise ops and products are on a GPU, beside PyTorch's CUDA build.
 
 Each of the two runs in a process of its own, on the first GPU. Times are medians of calls to their
-end; a copy is from or to pageable memory. TF32 is off on both sides.
+end; a copy is from or to pageable memory. Products are in float32 where no row says TF32, and
+convolutions as PyTorch's switches have it: TF32.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -31,6 +33,11 @@ def median(call: Callable[[], object], end: Callable[[], object], repeats: int =
         end()
         times.append(time.perf_counter() - start)
     return statistics.median(times[2:])
+
+
+def convolved(x: Tensor, weight: Tensor) -> Tensor:
+    y = torch.nn.functional.conv2d(x, weight, padding=1)
+    return torch.autograd.grad(y, x, x)[0]
 
 
 def measure(device: str, end: Callable[[], object]) -> Iterator[tuple[str, str, float]]:
@@ -98,6 +105,20 @@ def measure(device: str, end: Callable[[], object]) -> Iterator[tuple[str, str, 
         for n in SIZES:
             seconds = median(kept_beside(product(n, dtype)), end)
             yield f"product of {n} in {str(dtype)[6:]}", "GFLOP/s", 2 * n**3 / seconds / 1e9
+    torch.set_float32_matmul_precision("high")
+    seconds = median(kept_beside(product(4096, torch.float32)), end)
+    yield "product of 4096 in TF32", "GFLOP/s", 2 * 4096**3 / seconds / 1e9
+    for dtype in (torch.float32, torch.bfloat16):
+        for form in (torch.contiguous_format, torch.channels_last):
+            image, weight = (
+                torch.randn(*sizes, dtype=dtype).to(device, memory_format=form)
+                for sizes in ((32, 64, 56, 56), (64, 64, 3, 3))
+            )
+            kept[0] = image.requires_grad_()
+            call = partial(convolved, kept[0], weight)
+            seconds = median(kept_beside(call), end)
+            name = f"convolution and its dx in {str(dtype)[6:]}, {str(form)[6:]}"
+            yield name, "GFLOP/s", 4 * image.numel() * 64 * 9 / seconds / 1e9
 
 
 def main() -> None:

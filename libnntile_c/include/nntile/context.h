@@ -110,6 +110,21 @@ void nntile_wait_outside(int (*held)(void), void* (*leave)(void), void (*back)(v
  * INVALID_STATE if the context has no CUDA workers. Since 0.1. */
 nntile_status nntile_context_restrict(const char* where, nntile_error** error);
 
+/** What GPUs may do with numbers: bits. Since 0.1. */
+typedef enum nntile_gpu_math {
+    NNTILE_TF32_PRODUCTS = 1, /**< products of float32 in TF32: 10 bits of each factor's fraction,
+                                 sums in float32 */
+    NNTILE_TF32_CONVOLUTIONS = 2, /**< likewise convolutions, as far as cuDNN and cuBLAS do them */
+    NNTILE_CUDNN = 4              /**< convolutions by cuDNN, where it can be loaded */
+} nntile_gpu_math;
+
+/** Of graphs that run from now on, until this is called again, whatever context there is. At first
+ * NNTILE_CUDNN alone. INVALID_ARGUMENT for other bits. Since 0.1. */
+nntile_status nntile_context_gpu_math(uint32_t math, nntile_error** error);
+
+/** GPUs that the context uses; -1: there is no context. Since 0.1. */
+int nntile_context_gpus(void);
+
 /** Reads the counters; stats->struct_size must be set. Since 0.1. */
 nntile_status nntile_context_stats_get(nntile_context_stats* stats, nntile_error** error);
 

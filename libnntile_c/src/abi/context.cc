@@ -6,10 +6,15 @@
 #include "abi/guard.hh"
 #include "base/settings.hh"
 #include "base/wait.hh"
+#include "kernels/gpu_math.hh"
 #include "runtime/runtime.hh"
 
 using namespace nntile;
 using namespace nntile::abi;
+
+static_assert(uint32_t{kernels::tf32_products} == uint32_t{NNTILE_TF32_PRODUCTS});
+static_assert(uint32_t{kernels::tf32_convolutions} == uint32_t{NNTILE_TF32_CONVOLUTIONS});
+static_assert(uint32_t{kernels::use_dnn} == uint32_t{NNTILE_CUDNN});
 
 namespace {
 
@@ -83,6 +88,12 @@ nntile_status nntile_context_restrict(const char* where, nntile_error** error) {
         need(where, "nntile_context_restrict", "where");
         runtime::restrict_to(where);
     });
+}
+
+int nntile_context_gpus(void) { return runtime::active() ? runtime::gpus() : -1; }
+
+nntile_status nntile_context_gpu_math(uint32_t math, nntile_error** error) {
+    return guard(error, [&] { runtime::set_gpu_math(math); });
 }
 
 nntile_status nntile_context_stats_get(nntile_context_stats* stats, nntile_error** error) {

@@ -8,6 +8,7 @@
 
 #include "base/error.hh"
 #include "kernels/cuda.hh"
+#include "kernels/gpu_math.hh"
 #include "runtime/compiled_plan.hh"
 #include "runtime/device_residency.hh"
 #include "runtime/devices.hh"
@@ -22,6 +23,7 @@ struct State {
     int cpu = 0;
     int64_t most_task_bytes = INT64_MAX;  // of a task on a device
     std::atomic<uint32_t> where{0};       // STARPU_CPU ..., 0: any
+    std::atomic<uint32_t> math{kernels::use_dnn};
     std::atomic<int64_t> device_tasks{0};
 };
 State state;
@@ -255,6 +257,9 @@ void restrict_to(Kind kind) {
     state.where = kind == Kind::cpu ? STARPU_CPU : kind == Kind::cuda ? STARPU_CUDA : 0;
 }
 
+void set_gpu_math(uint32_t math) { state.math.store(math, std::memory_order_relaxed); }
+uint32_t gpu_math() { return state.math.load(std::memory_order_relaxed); }
+
 bool runs_on_device(const RunTask& task) {
     return replicas::working() > 0 && state.where.load(std::memory_order_relaxed) != STARPU_CPU &&
            device_takes(*task.run->plan->tasks[task.index].kind) &&
@@ -268,11 +273,6 @@ Memory memory_of(int device) {
     return {starpu_memory_get_total(node), static_cast<int64_t>(starpu_memory_get_used(node))};
 }
 
-void bring_home(const RunTask& task) {
-    for (const Entry& e : task.run->plan->entries_of(task.index))
-        replicas::bring_home(task.run->memory[e.memory]->ram,
-                             static_cast<starpu_data_access_mode>(e.mode));
-}
 memory::Pinning pinning() {
     if constexpr (with_cuda) {
         if (devices() > 0) return devices::pinning();
@@ -280,6 +280,11 @@ memory::Pinning pinning() {
     return {};
 }
 
+void bring_home(const RunTask& task) {
+    for (const Entry& e : task.run->plan->entries_of(task.index))
+        replicas::bring_home(task.run->memory[e.memory]->ram,
+                             static_cast<starpu_data_access_mode>(e.mode));
+}
 void give_back(const RunTask& task) {
     for (const Entry& e : task.run->plan->entries_of(task.index))
         replicas::give_back(task.run->memory[e.memory]->ram);

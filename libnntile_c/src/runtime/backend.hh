@@ -22,7 +22,9 @@ void stop();  // no tile is left
 int cpu_workers();
 inline int devices() { return replicas::devices(); }  // of which each is a CUDA worker
 enum class Kind { any, cpu, cuda };
-void restrict_to(Kind kind);  // what a task may run on, from now on
+void restrict_to(Kind kind);       // what a task may run on, from now on
+void set_gpu_math(uint32_t math);  // kernels::GpuMath of what is launched from now on
+uint32_t gpu_math();
 // Gives a ready task to a worker that can run it; completed() is called when it has ended. A task
 // that a GPU can run does so, unless that is not allowed. One for which a GPU has no room runs on a
 // core, unless that is not allowed; so does one that a GPU was to run when it was lost.
@@ -41,9 +43,9 @@ struct Memory {
     int64_t bytes = 0, used = 0;
 };
 Memory memory_of(int device);
+memory::Pinning pinning();  // none without devices
 // Main memory has all that a task uses until give_back(): see replicas.hh
 void bring_home(const RunTask& task);
-memory::Pinning pinning();  // none without devices
 void give_back(const RunTask& task);
 
 std::string describe();  // "key: value" lines

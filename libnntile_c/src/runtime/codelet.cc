@@ -135,7 +135,7 @@ void mark_computed(const Run& run, uint32_t index) {
 
 // place_of: of a task on a device, whose work is there when this returns, and done later.
 void execute_task(const Run& run, uint32_t index, const Blocks& blocks,
-                  const kernels::CudaPlace* (*place_of)() = nullptr) {
+                  const kernels::CudaPlace* (*place_of)(uint32_t math) = nullptr) {
     Engine& e = engine();
     if (e.abandon.load(std::memory_order_relaxed) || reads_lost_data(run, index))
         return mark_lost(run, index);
@@ -144,7 +144,7 @@ void execute_task(const Run& run, uint32_t index, const Blocks& blocks,
     try {
         std::optional<Sentinels> sentinels;
         if (Sentinels::wanted() && !place_of) sentinels.emplace(run, index, blocks);
-        result = run_task(run, index, blocks, text, place_of ? place_of() : nullptr);
+        result = run_task(run, index, blocks, text, place_of ? place_of(run.gpu_math) : nullptr);
         if (result != 0) text[sizeof text - 1] = 0;
         const char* broken = sentinels ? sentinels->broken() : nullptr;
         if (broken) fail(Status::internal, broken);

@@ -11,6 +11,7 @@
 #include "base/error.hh"
 #include "base/settings.hh"
 #include "kernels/cuda.hh"
+#include "kernels/gpu_math.hh"
 #include "runtime/backend.hh"
 #include "runtime/devices.hh"
 #include "runtime/engine.hh"
@@ -117,8 +118,8 @@ void start_locked(const Config& config) {
     e.pool.workers = c.ncpu;
     cut_for(e.pool.budget);
     e.pool.set_page(disk ? memory::fine_page : memory::huge_page);
-    e.stager.open(std::move(disk), c.ncpu);
     e.pool.set_pinning(backend::pinning());
+    e.stager.open(std::move(disk), c.ncpu);
     c.swap = std::move(swap);
     e.pool.reset_peaks();
     e.launches = 0;
@@ -146,7 +147,7 @@ void start_locked(const Config& config) {
 
 bool active() { return context().active.load() && !forked(); }
 bool idle() { return active() && engine().submitted.load() == engine().done.load(); }
-bool has_devices() { return backend::devices() > 0; }
+int gpus() { return backend::devices(); }
 
 bool forked() { return context().forked.load(); }
 void check_not_forked() {
@@ -224,6 +225,14 @@ void restrict_to(std::string_view where) {
     check(where != "cuda" || !active() || backend::devices() > 0, Status::invalid_state,
           "restrict: this context has no CUDA workers; give ncuda to init_context()");
     backend::restrict_to(where == "cpu" ? Kind::cpu : where == "cuda" ? Kind::cuda : Kind::any);
+}
+
+void set_gpu_math(uint32_t math) {
+    constexpr uint32_t known =
+        kernels::tf32_products | kernels::tf32_convolutions | kernels::use_dnn;
+    check((math & ~known) == 0, Status::invalid_argument, "gpu_math: ", math,
+          " has bits that are not of nntile_gpu_math");
+    backend::set_gpu_math(math);
 }
 
 void trim() {

@@ -25,7 +25,7 @@ std::string free_text();    // of the worker's device: "1 of 2 MiB are free"
 
 // On the thread of a CUDA worker, for the task that it runs next.
 bool prepared();  // false: the device has no room for what a worker needs there
-const kernels::CudaPlace* begin();
+const kernels::CudaPlace* begin(uint32_t math);  // kernels::GpuMath
 inline constexpr int no_word = -1;
 int end();  // its work is on the stream: the number of its word, if a kernel may write there
 kernels::Refused refused_by(int word);  // when it has ended; the word is free then

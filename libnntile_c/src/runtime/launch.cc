@@ -94,6 +94,7 @@ void bring(Run& run, Launch& launch) {
     run.host_calls = std::move(launch.host_calls);
     run.places.assign(launch.places.begin(), launch.places.end());
     run.marks.assign(launch.marks.begin(), launch.marks.end());
+    run.gpu_math = backend::gpu_math();
 }
 
 // What the outputs held is dropped: without the engine's mutex.

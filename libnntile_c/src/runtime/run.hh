@@ -158,6 +158,7 @@ struct Run {
     std::vector<Place> places;  // of the calls that were recorded; empty: those of the plan
     std::vector<Mark> marks;    // likewise, for a profiler; 0 of those that it lacks
     int64_t number = 0;         // of the launch
+    uint32_t gpu_math = 0;      // kernels::GpuMath, as it was then
     // Only where there is a disk, or a device is full (`followed`): tasks that were launched
     // before, and by external memory what comes after the run
     bool followed = false;

@@ -46,8 +46,8 @@ void start(const Config& config);  // invalid_state if running or forked
 void ensure_started();             // start({}) if there is no context; invalid_state after a fork
 void shutdown();  // waits, stops; stored tiles become unusable; no-op if not running
 bool active();
-bool idle();         // a context, and no task in flight
-bool has_devices();  // GPUs
+bool idle();  // a context, and no task in flight
+int gpus();
 bool forked();
 void check_not_forked();  // throws invalid_state in a forked child
 void pace();              // waits while the program is far ahead of its work
@@ -56,6 +56,7 @@ void abandon();      // until the next start, tasks that have not begun are skip
 void reset_peaks();  // to what is in use now
 void trim();         // gives free tiles of the pool back to the system
 void restrict_to(std::string_view where);
+void set_gpu_math(uint32_t math);  // kernels::GpuMath of what is launched from now on
 Stats stats();
 std::string describe();  // "key: value" lines
 // Tensors without data (imagine.cc): what is recorded from now on runs nowhere. memory_bytes: plans

@@ -17,6 +17,7 @@
 #include "contract/operand.h"
 #include "device/rng.h"
 #include "device/storage.h"
+#include "device/switches.h"
 #include "nntile/capture.h"
 #include "shapes/shape.h"
 
@@ -239,6 +240,7 @@ bool replay_one(const Recorded& r, at::TensorList arguments, at::TensorList othe
     for (size_t k = 0; k < numbers.size(); ++k)
         live.push_back({static_cast<uint32_t>(numbers[k]), values[k]});
     const Draw state = default_state();
+    follow_switches();
     nntile_error* error = nullptr;
     const nntile_status status = nntile_capture_replay(
         r.capture, bindings.data(), bindings.size(), live.data(), live.size(),

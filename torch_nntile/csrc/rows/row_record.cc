@@ -4,6 +4,7 @@
 #include "contract/errors.h"
 #include "device/rng.h"
 #include "device/storage.h"
+#include "device/switches.h"
 #include "rows/rows.h"
 
 #include <ATen/ops/as_strided_native.h>
@@ -232,6 +233,7 @@ bool Row::record_node(const View& view, const Inputs& in, const Results& out) co
         }
     }
 
+    if (!t_.map) follow_switches();
     nntile_error* error = nullptr;
     const nntile_status status =
         nntile_record_op(record(), t_.op, operands.data(), in.values.size(), out.size(),

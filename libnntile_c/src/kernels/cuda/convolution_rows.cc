@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The rows of convolutions: those whose windows are single pixels are products for cuBLAS, where
-// their operands lie so.
+// their operands lie so; others are cuDNN's, where it is there and takes them, or our own.
 #include <algorithm>
 
 #include "kernels/cuda.hh"
 #include "kernels/cuda/convolution.hh"
+#include "kernels/cuda/dnn.hh"
 #include "kernels/cuda/place.hh"
 
 namespace nntile::kernels {
@@ -104,12 +105,17 @@ int convolve_pixels(const Args& args, const CudaPlace* place, Convolve kind) {
     product.blocks = blocks;
     product.params = own;
     if (gemm_on_cuda(product, nullptr) != 0) return not_on_device;
-    return place ? gemm_on_cuda(product, place) : 0;
+    if (!place) return 0;
+    CudaPlace here = *place;
+    here.math = (place->math & tf32_convolutions) ? uint32_t{tf32_products} : 0;
+    return gemm_on_cuda(product, &here);
 }
 
 int start_convolution(const Args& args, const CudaPlace* place, Convolve kind) {
-    const bool product = convolve_pixels(args, nullptr, kind) == 0;
-    return product ? convolve_pixels(args, place, kind) : convolve(args, place, kind);
+    if (convolve_pixels(args, nullptr, kind) == 0) return convolve_pixels(args, place, kind);
+    if (place)
+        if (const std::optional<int> status = convolve_by_dnn(args, *place, kind)) return *status;
+    return convolve(args, place, kind);  // takes all that cuDNN does
 }
 
 }  // namespace

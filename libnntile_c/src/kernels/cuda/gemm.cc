@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Products by cuBLAS, in batches; what it cannot read as it lies runs on cores. In 32 bits inside,
-// and never in fewer: PyTorch's switch for TF32 is off unless the user sets it.
+// unless the user allows TF32.
 #include <cublas_v2.h>
 
 #include <algorithm>
@@ -68,7 +68,10 @@ int multiply(const Args& args, const Products& p, const CudaPlace& place, bool o
     const auto number = [&](int i) {
         return wide ? static_cast<const void*>(&wide_numbers[i]) : &numbers[i];
     };
-    const cublasComputeType_t compute = wide ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F;
+    const bool tf32 = p.a.dtype == DType::f32 && (place.math & tf32_products);
+    const cublasComputeType_t compute = wide   ? CUBLAS_COMPUTE_64F
+                                        : tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32
+                                               : CUBLAS_COMPUTE_32F;
     const cudaDataType type = type_of(p.a.dtype), to = type_of(p.y.dtype);
     const int last = p.batches.dims - 1;
     const auto step = [&](int operand) { return p.batches.strides[operand][last]; };

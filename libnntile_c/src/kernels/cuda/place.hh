@@ -5,9 +5,14 @@
 #include <cublas_v2.h>
 #include <cuda_runtime_api.h>
 
+#include "kernels/gpu_math.hh"
 #include "kernels/refuse.hh"
 
 namespace nntile::kernels {
+
+namespace cuda {
+class Dnn;
+}
 
 struct CudaPlace {
     cudaStream_t stream;
@@ -16,6 +21,8 @@ struct CudaPlace {
     bool* watched;       // the host reads it when the task has ended
     std::byte* scratch;  // on the device, for the task's kernels: a stream runs one after the other
     static constexpr size_t scratch_bytes = size_t{16} << 20;
+    cuda::Dnn** dnn = nullptr;  // the worker's, when it has one
+    uint32_t math = 0;          // GpuMath
 
     // For a kernel that looks at its data: where it writes what it refuses (refuse_at).
     cudaError_t watch(Refused*& at) const {

@@ -11,6 +11,7 @@
 #include "base/cuda/compiler.hh"
 #include "base/cuda/loader.hh"
 #include "base/error.hh"
+#include "kernels/cuda/dnn.hh"
 #include "kernels/cuda/place.hh"
 #include "runtime/device_residency.hh"
 #include "runtime/engine.hh"
@@ -27,6 +28,7 @@ struct Worker {
     kernels::Refused* on_device = nullptr;  // words, and where they are copied to
     kernels::Refused* on_host = nullptr;
     std::byte* scratch = nullptr;
+    kernels::cuda::Dnn* dnn = nullptr;
     std::vector<int> free;
     int word = no_word;  // of the task that runs
     bool watched = false;
@@ -86,6 +88,7 @@ int failed(cudaError_t error, starpu_data_handle_t handle, unsigned from, unsign
 void end_worker(void*) {
     Worker& w = me();
     if (w.blas) cublasDestroy(w.blas);
+    kernels::cuda::end_dnn(w.dnn);
     cudaFree(w.on_device);
     cudaFree(w.scratch);
     cudaFreeHost(w.on_host);
@@ -152,7 +155,7 @@ std::string versions() {
     if (cudaRuntimeGetVersion(&runtime) != cudaSuccess) return "built in, no driver";
     cudaDriverGetVersion(&driver);
     return text_of("runtime ", version_text(runtime), ", driver ", version_text(driver), ", ",
-                   cuda::compiler_text());
+                   cuda::compiler_text(), ", ", kernels::cuda::dnn_text());
 }
 
 void start() {
@@ -187,9 +190,6 @@ void stopped() {
     starpu_make_room_hook = nullptr;
 }
 
-std::string free_text() {
-    size_t free = 0, total = 0;
-    cudaMemGetInfo(&free, &total);
 // For all devices. Who asks may be any thread, which keeps the device that it had.
 memory::Pinning pinning() {
     const auto pin = [](void* memory, size_t bytes) {
@@ -206,6 +206,9 @@ memory::Pinning pinning() {
     return {pin, [](void* memory) { (void)cudaHostUnregister(memory); }};
 }
 
+std::string free_text() {
+    size_t free = 0, total = 0;
+    cudaMemGetInfo(&free, &total);
     return text_of(static_cast<int64_t>(free) / mebi, " of ", static_cast<int64_t>(total) / mebi,
                    " MiB are free");
 }
@@ -216,7 +219,7 @@ bool prepared() {
     return !no_room;
 }
 
-const kernels::CudaPlace* begin() {
+const kernels::CudaPlace* begin(uint32_t math) {
     Worker& w = me();
     w.watched = false;
     bool no_room = false;
@@ -227,7 +230,7 @@ const kernels::CudaPlace* begin() {
     w.free.pop_back();
     const cudaStream_t stream = starpu_cuda_get_local_stream();
     cublasSetStream(w.blas, stream);
-    w.place = {stream, w.blas, w.on_device + w.word, &w.watched, w.scratch};
+    w.place = {stream, w.blas, w.on_device + w.word, &w.watched, w.scratch, &w.dnn, math};
     return &w.place;
 }
 
