@@ -176,8 +176,8 @@ record::Executor::Result PlanExecutor::run(const graph::Graph& graph, const Hash
     std::vector<std::shared_ptr<runtime::Storage>> inputs, outputs;
     for (uint32_t i : entry.inputs) inputs.push_back(storage_of(graph.inputs[i].stored));
     for (const Compiled::Kept& kept : entry.outputs) outputs.push_back(kept.storage());
-    std::vector<runtime::HostCall> host;
-    for (const record::HostCall& call : calls) host.push_back({call.host.name, call.function});
+    std::vector<HostFunction> host;
+    for (const record::HostCall& call : calls) host.push_back(call.function);
     entry.plan->launch(
         {inputs, outputs, graph.scalars, std::move(host), graph.places, graph.callers, awaited});
     calls.clear();

@@ -18,13 +18,13 @@ struct Given {  // an attribute by name
     Attr value;
 };
 Given integer(const char* name, int64_t i) {
-    return {name, {.i = i, .f = 0, .ints = {}, .slot = no_value}};
+    return {name, {.i = i, .f = 0, .ints = {}, .scalar = no_value}};
 }
 Given list(const char* name, Dims ints) {
-    return {name, {.i = 0, .f = 0, .ints = ints, .slot = no_value}};
+    return {name, {.i = 0, .f = 0, .ints = ints, .scalar = no_value}};
 }
 Given real(const char* name, double f) {
-    return {name, {.i = 0, .f = f, .ints = {}, .slot = no_value}};
+    return {name, {.i = 0, .f = f, .ints = {}, .scalar = no_value}};
 }
 
 const Type absent{};

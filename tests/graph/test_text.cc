@@ -46,7 +46,7 @@ void every_row() {
         check_round_trip(one, r.name);
         test::add(all, r, *sample);
         for (Attr& a : all.nodes.back().attrs)
-            if (a.slot != no_value) all.scalars[a.slot].i += 3;  // any bits: denormals as reals
+            if (a.scalar != no_value) all.scalars[a.scalar].i += 3;  // any bits: denormals as reals
     }
     check_round_trip(all, "all rows");
 }
@@ -105,13 +105,13 @@ void documented_form() {
     check_round_trip(g, "documented form");
 }
 
-// Passes drop nodes and keep slots: the text names a slot that is not its turn.
+// Passes drop nodes and keep scalars: the text names one whose turn it is not.
 void slots() {
     Graph g;
     const uint32_t x = g.add_input(DType::f32, Dims{4}, "x");
     const uint32_t a = g.add(row("add"), std::vector<uint32_t>{x, x}, {})[0];
     g.add(row("add"), std::vector<uint32_t>{x, a}, {});
-    std::swap(g.nodes[0].attrs[0].slot, g.nodes[1].attrs[0].slot);
+    std::swap(g.nodes[0].attrs[0].scalar, g.nodes[1].attrs[0].scalar);
     g.scalars[1].f = -0.25;
     CHECK(print(g).find("{alpha = -0.25 @1}") != std::string::npos);
     CHECK(print(g).find("{alpha = 1 @0}") != std::string::npos);
@@ -153,7 +153,7 @@ void bad_texts() {
         {in("  %1 : f32[4] = add(%0, %0) {alpha = one}\n"),
          "line 3: expected a real number, got 'one}'"},
         {in("  %1 : f32[4] = add(%0, %0) {alpha = 1 @999999999}\n"),
-         "line 3: slot 999999999 is too large"},
+         "line 3: scalar 999999999 is too large"},
         {in("  %1 : f32[4] = gelu(%0) {approximate = \"tan\"}\n"),
          "approximate must be one of none|tanh"},
         {in("  %1 : f32[4] = view of %0 sizes (4,) strides (2,) offset 0\n"),

@@ -171,11 +171,11 @@ void scalars_and_host_calls() {
     begin();
     Builder b(4);
     const uint32_t x = b.input(), t = b.temporary(), y = b.output();
-    b.task({x}, t).params[0] = {true, {}, 1};
+    b.task({x}, t).params[0] = {{}, 1};
     tile::Task& host = b.task({t}, y);
     host.kernel = nullptr;
     host.host_call = 0;
-    host.params = {{false, {.i = 1}, 0}};  // it would add to y
+    host.params = {{{.i = 1}}};  // it would add to y
     host.operands.insert(host.operands.begin() + 1, tile::Operand{});
     host.operands[0].offset = 1;
     StorageRef in = filled(4, 10);
@@ -195,7 +195,7 @@ void scalars_and_host_calls() {
             static_cast<int64_t*>(data[3])[i] = static_cast<const int64_t*>(data[0])[0] + i;
         return 0;
     };
-    plan->launch({inputs, outputs, scalars, {{"copy", {copy, {}}}}});
+    plan->launch({inputs, outputs, scalars, {{copy, {}}}});
     scalars[1].i = 0;  // was copied
     CHECK((values(*out) == std::vector<int64_t>{25, 26, 27, 28}));
     CHECK_THROWS(plan->launch({inputs, outputs, scalars, {}}), Status::invalid_argument,

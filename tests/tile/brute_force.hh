@@ -195,13 +195,13 @@ inline void check_map(const Dims& shape, const Layout& layout) {
         }
         for (size_t j = 0; j < m.digits.size(); ++j) {
             const Digit& d = m.digits[j];
-            const Slot& s = form.slots[j];
+            const RefinedDim& s = form.digits[j];
             view[d.dim] += d.weight * x[j];
             for (const Step& step : m.steps_of(d)) base[step.base] += step.step * x[j];
             if (!s.placed()) continue;
-            CHECK(refined[s.base][s.slot] == s.offset && s.extent == form.radix[s.base][s.slot]);
+            CHECK(refined[s.base][s.dim] == s.offset && s.extent == form.radix[s.base][s.dim]);
             CHECK(s.offset + s.step * x[j] < s.extent);
-            refined[s.base][s.slot] += s.step * x[j];
+            refined[s.base][s.dim] += s.step * x[j];
         }
         CHECK(dot(base, own, 0) == dot(view, layout.strides, layout.offset));
         for (size_t i = 0; i < shape.size(); ++i) {

@@ -44,7 +44,7 @@ TileGraph example() {
                      operand(1, Access::read, DType::f32, 50176, {0, 784, 1}),
                      operand(none, Access::read, DType::none, 0, {}),
                      operand(2, Access::write, DType::f32, 0, {256, 1, 0})};
-    gemm.params = {{true, {}, 3}, {false, {.i = -1}, 0}};
+    gemm.params = {{{}, 3}, {{.i = -1}}};
     gemm.node = 0;
     gemm.flops = 25690112;
     gemm.bytes = 950272.5;

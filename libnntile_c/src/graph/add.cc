@@ -218,7 +218,7 @@ void Graph::place_scalars(const OpRow& row, std::span<Attr> attrs) {
         kernels::Param p;
         if (kind == schema::AttrKind::real) p.f = attrs[k].f;
         else p.i = attrs[k].i;
-        attrs[k].slot = static_cast<uint32_t>(scalars.size());
+        attrs[k].scalar = static_cast<uint32_t>(scalars.size());
         scalars.push_back(p);
     }
 }
@@ -351,7 +351,7 @@ Hash Graph::hash() const {
         h.add(static_cast<uint64_t>(n.compute)).add_all(n.inputs).add(n.outputs.size());
         for (size_t k = 0; k < n.attrs.size(); ++k) {
             const Attr& a = n.attrs[k];
-            if (a.slot != no_value) h.add(a.slot);
+            if (a.scalar != no_value) h.add(a.scalar);
             else h.add(a.i).add_all(a.ints);
         }
     }

@@ -84,7 +84,7 @@ std::string node_differs(const Graph& before, const Graph& now, const Node& old,
     if (!text.empty()) return text;
     for (size_t k = 0; k < std::min(node.attrs.size(), old.attrs.size()); ++k) {
         const Attr &a = node.attrs[k], &b = old.attrs[k];
-        if (a.slot != b.slot || (a.slot == no_value && (a.i != b.i || a.ints != b.ints)))
+        if (a.scalar != b.scalar || (a.scalar == no_value && (a.i != b.i || a.ints != b.ints)))
             return text_of(text_of_node(now, node), " has ", name_of_attr(node, k), " = ",
                            text_of_attr(node, k), ", it was ", text_of_attr(old, k));
     }
@@ -140,7 +140,7 @@ std::string number_difference(const Graph& before, const Graph& now, uint32_t sc
     };
     for (const Node& node : now.nodes) {
         for (size_t k = 0; k < node.attrs.size(); ++k)
-            if (node.attrs[k].slot == scalar) {
+            if (node.attrs[k].scalar == scalar) {
                 const bool known = !node.program && k < node.row->attrs.size();
                 return text(node, name_of_attr(node, k),
                             !known || node.row->attrs[k].kind == schema::AttrKind::real);

@@ -10,8 +10,8 @@ namespace {
 
 using schema::AttrKind;
 
-// A slot beyond is a typing error, not a wish for gigabytes
-constexpr uint32_t most_slots = 1u << 24;
+// A number beyond is a typing error, not a wish for gigabytes
+constexpr uint32_t most_scalars = 1u << 24;
 
 class Parser {
 public:
@@ -38,8 +38,8 @@ private:
         Type type;
         std::vector<std::pair<uint32_t, std::string>> names;  // of dims
     };
-    struct Given {                 // a real or seed attribute
-        uint32_t slot = no_value;  // no_value: the next free one
+    struct Given {                   // a real or seed attribute
+        uint32_t scalar = no_value;  // no_value: the next free one
         kernels::Param value{};
     };
     struct Numbered {
@@ -197,17 +197,17 @@ private:
         if (real) given.value.f = s_.real();
         else given.value.i = s_.integer();
         if (s_.accept("@")) {
-            given.slot = s_.number();
-            if (given.slot >= most_slots) s_.fail("slot ", given.slot, " is too large");
+            given.scalar = s_.number();
+            if (given.scalar >= most_scalars) s_.fail("scalar ", given.scalar, " is too large");
         }
         return given;
     }
     uint32_t place(const Given& given) {
-        const uint32_t slot =
-            given.slot == no_value ? static_cast<uint32_t>(g_.scalars.size()) : given.slot;
-        if (slot >= g_.scalars.size()) g_.scalars.resize(slot + 1);
-        g_.scalars[slot] = given.value;
-        return slot;
+        const uint32_t scalar =
+            given.scalar == no_value ? static_cast<uint32_t>(g_.scalars.size()) : given.scalar;
+        if (scalar >= g_.scalars.size()) g_.scalars.resize(scalar + 1);
+        g_.scalars[scalar] = given.value;
+        return scalar;
     }
 
     void scalar(const Type& type) {
@@ -270,13 +270,13 @@ private:
             program ? program_code({more.begin(), more.end()}, prologue ? 0 : 1, types.size() - 1)
                     : Numbered{};
         scalars.insert(scalars.end(), given.begin(), given.end());
-        const size_t first_slot = g_.scalars.size();
+        const size_t first_scalar = g_.scalars.size();
         if (prologue)
             g_.add_prologue(row, own, std::move(attrs), std::move(code), compute, types,
                             s_.comment());
         else g_.add(row, own, std::move(attrs), compute, types, s_.comment());
         if (program && !prologue) g_.add_epilogue(std::move(code), std::span(types).subspan(1));
-        number_scalars(first_slot, scalars);
+        number_scalars(first_scalar, scalars);
     }
 
     uint8_t program_register() {
@@ -339,17 +339,17 @@ private:
 
     void program(const std::vector<Result>& results) {
         auto [code, scalars] = program_code(operands(), 0, results.size());
-        const size_t first_slot = g_.scalars.size();
+        const size_t first_scalar = g_.scalars.size();
         g_.add_program(std::move(code), types_of(results), s_.comment());
-        number_scalars(first_slot, scalars);
+        number_scalars(first_scalar, scalars);
     }
 
-    // Numbered anew: the text may name the slots.
-    void number_scalars(size_t first_slot, const std::vector<Given>& scalars) {
-        g_.scalars.resize(first_slot);
+    // Numbered anew: the text may name the scalars.
+    void number_scalars(size_t first_scalar, const std::vector<Given>& scalars) {
+        g_.scalars.resize(first_scalar);
         std::vector<Attr>& placed = g_.nodes.back().attrs;
         for (size_t k = 0; k < placed.size(); ++k)
-            if (placed[k].slot != no_value) placed[k].slot = place(scalars[k]);
+            if (placed[k].scalar != no_value) placed[k].scalar = place(scalars[k]);
     }
 
     std::vector<Attr> attributes(const OpRow& row, std::vector<Given>& scalars) {

@@ -57,14 +57,14 @@ private:
     }
 
     // Slots are counted in the order of the text; one that is not its turn is written.
-    std::string slot_text(uint32_t slot) {
-        const std::string text = slot == next_slot_ ? "" : " @" + std::to_string(slot);
-        next_slot_ = std::max(next_slot_, slot + 1);
+    std::string scalar_text(uint32_t scalar) {
+        const std::string text = scalar == next_scalar_ ? "" : " @" + std::to_string(scalar);
+        next_scalar_ = std::max(next_scalar_, scalar + 1);
         return text;
     }
 
-    std::string number_text(const kernels::Param& p, bool real, uint32_t slot) {
-        return (real ? text_of_real(p.f) : std::to_string(p.i)) + slot_text(slot);
+    std::string number_text(const kernels::Param& p, bool real, uint32_t scalar) {
+        return (real ? text_of_real(p.f) : std::to_string(p.i)) + scalar_text(scalar);
     }
 
     std::string right_of(const Value& value) {
@@ -187,8 +187,8 @@ private:
 
     std::string attr_text(const schema::AttrRow& row, const Attr& attr) {
         switch (row.kind) {
-            case AttrKind::real: return number_text(g_.scalars[attr.slot], true, attr.slot);
-            case AttrKind::seed: return number_text(g_.scalars[attr.slot], false, attr.slot);
+            case AttrKind::real: return number_text(g_.scalars[attr.scalar], true, attr.scalar);
+            case AttrKind::seed: return number_text(g_.scalars[attr.scalar], false, attr.scalar);
             case AttrKind::integers: return text_of_dims(attr.ints);
             case AttrKind::text: return quoted(schema::choice_word(row, attr.i));
             case AttrKind::integer: break;
@@ -197,7 +197,7 @@ private:
     }
 
     const Graph& g_;
-    uint32_t next_slot_ = 0;
+    uint32_t next_scalar_ = 0;
     std::map<std::string, int64_t> extents_;
 };
 

@@ -47,8 +47,8 @@ inline ParamSpec fixed_param(int64_t i) { return {-1, {.i = i}}; }
 inline ParamSpec attr_param(const OpRow& row, std::string_view name) {
     return {static_cast<int>(attr_index(row, name)), {}};
 }
-inline Attr integer(int64_t i) { return {.i = i, .f = 0, .ints = {}, .slot = no_value}; }
-inline Attr real(double f) { return {.i = 0, .f = f, .ints = {}, .slot = no_value}; }
+inline Attr integer(int64_t i) { return {.i = i, .f = 0, .ints = {}, .scalar = no_value}; }
+inline Attr real(double f) { return {.i = 0, .f = f, .ints = {}, .scalar = no_value}; }
 
 // Of a dense value.
 inline uint32_t reshaped(Builder& graph, uint32_t value, const Dims& sizes) {

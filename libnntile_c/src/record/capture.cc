@@ -37,7 +37,7 @@ static std::vector<Random> random_of(const graph::Graph& graph, GeneratorState s
             const std::string& name = node.row->attrs[k].name;
             const bool is_offset = name == "offset";
             if (name != "seed" && !is_offset) continue;  // another integer of the run
-            const uint32_t scalar = node.attrs[k].slot;
+            const uint32_t scalar = node.attrs[k].scalar;
             const int64_t value = graph.scalars[scalar].i;
             random.push_back({scalar, is_offset, is_offset ? value - start.offset : value});
         }

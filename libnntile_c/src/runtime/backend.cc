@@ -62,7 +62,7 @@ bool takes(const TaskKind& kind) {
         blocks.push_back({o.absent ? nullptr : present, o.dtype, o.strides.data()});
     }
     for (const tile::ParamRef& p : kind.params)
-        params.push_back(p.scalar ? kernels::Param{} : p.fixed);
+        params.push_back(p.is_fixed() ? p.fixed : kernels::Param{});
     args.sizes = kind.sizes;
     args.blocks = {blocks.data(), blocks.size()};
     args.params = {params.data(), params.size()};

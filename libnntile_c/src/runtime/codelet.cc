@@ -24,20 +24,20 @@ int run_kernel(const Run& run, uint32_t index, const Pointers& data, char* error
                const kernels::CudaPlace* place) {
     const PlanTask& task = run.plan->tasks[index];
     const TaskKind& kind = *task.kind;
-    const uint32_t* slot = run.plan->slots_of(index).data();
+    const uint32_t* scalar = run.plan->scalars_of(index).data();
     kernels::Args args;
     SmallVector<kernels::Block, 16> blocks;
     for (size_t i = 0; i < kind.operands.size(); ++i) {
         const TaskKind::Operand& o = kind.operands[i];
         // Kernels only read their inputs, so the run's scalars stay constant.
-        auto* number = o.number ? const_cast<kernels::Param*>(&run.scalars[*slot++]) : nullptr;
+        auto* number = o.number ? const_cast<kernels::Param*>(&run.scalars[*scalar++]) : nullptr;
         std::byte* at = number ? reinterpret_cast<std::byte*>(number) : data[i];
         blocks.push_back({at, o.dtype, o.strides.data()});
         if (number) args.numbers |= uint64_t{1} << i;
     }
     SmallVector<kernels::Param, 16> params;
     for (const tile::ParamRef& p : kind.params)
-        params.push_back(p.scalar ? run.scalars[*slot++] : p.fixed);
+        params.push_back(p.is_fixed() ? p.fixed : run.scalars[*scalar++]);
     args.sizes = kind.sizes;
     args.blocks = {blocks.data(), blocks.size()};
     args.params = {params.data(), params.size()};
@@ -59,17 +59,17 @@ Pointers pointers_of(const Run& run, uint32_t index, const Blocks& blocks) {
 SmallVector<void*, 16> host_data(const Run& run, uint32_t index, const Blocks& blocks) {
     const TaskKind& kind = *run.plan->tasks[index].kind;
     const Pointers data = pointers_of(run, index, blocks);
-    const uint32_t* slot = run.plan->slots_of(index).data();
+    const uint32_t* scalar = run.plan->scalars_of(index).data();
     SmallVector<void*, 16> pointers;
     for (size_t i = 0; i < kind.operands.size(); ++i)
         pointers.push_back(kind.operands[i].number
-                               ? const_cast<kernels::Param*>(&run.scalars[*slot++])
+                               ? const_cast<kernels::Param*>(&run.scalars[*scalar++])
                                : static_cast<void*>(data[i]));
     return pointers;
 }
 
 const HostFunction& function_of(const Run& run, const PlanTask& task) {
-    return run.host_calls[static_cast<size_t>(task.host_call)].function;
+    return run.host_functions[static_cast<size_t>(task.host_call)];
 }
 
 int run_task(const Run& run, uint32_t index, const Blocks& blocks, char* error,

@@ -31,7 +31,7 @@ struct OperandRef {
 struct TaskKind {
     struct Operand {
         DType dtype = DType::none;
-        bool number = false;  // the run's scalar at the task's next slot
+        bool number = false;  // the next of the task's scalars
         bool absent = false;
         Dims strides;
     };
@@ -42,7 +42,7 @@ struct TaskKind {
     int64_t flops = 0, bytes = 0;  // for profilers; no flops are known of functions of the host
     Dims sizes, index_strides;
     std::vector<Operand> operands;
-    std::vector<tile::ParamRef> params;  // scalar: the run's scalar at the next slot
+    std::vector<tile::ParamRef> params;  // a scalar: the next of the task's
     // Whether a device can run such tasks, once somebody has asked
     enum : int8_t { unasked, taken, not_taken };
     mutable int8_t on_device = unasked;
@@ -50,8 +50,9 @@ struct TaskKind {
 
 class TaskKinds {
 public:
-    // Equal tasks have the same one. `slots` gets the scalars of this task.
-    const TaskKind* of(const tile::Task& task, const std::string& op, std::vector<uint32_t>& slots);
+    // Equal tasks have the same one. `scalars` gets the scalars of this task.
+    const TaskKind* of(const tile::Task& task, const std::string& op,
+                       std::vector<uint32_t>& scalars);
 
 private:
     std::unordered_map<Hash, std::unique_ptr<const TaskKind>> kinds_;
@@ -61,7 +62,7 @@ private:
 struct PlanTask {
     const TaskKind* kind = nullptr;
     int64_t index_offset = 0;
-    uint32_t first_entry = 0, first_operand = 0, first_slot = 0, first_successor = 0;
+    uint32_t first_entry = 0, first_operand = 0, first_scalar = 0, first_successor = 0;
     int32_t predecessors = 0;
     int32_t host_call = -1;
     // The first task with an effect, by number, that waits for this one; none: it is in no hurry
@@ -120,8 +121,8 @@ public:
     std::span<const OperandRef> operands_of(uint32_t task) const {
         return list(operands, tasks[task].first_operand, tasks[task + 1].first_operand);
     }
-    std::span<const uint32_t> slots_of(uint32_t task) const {
-        return list(slots_read, tasks[task].first_slot, tasks[task + 1].first_slot);
+    std::span<const uint32_t> scalars_of(uint32_t task) const {
+        return list(scalars_read, tasks[task].first_scalar, tasks[task + 1].first_scalar);
     }
     std::span<const uint32_t> successors_of(uint32_t task) const {
         return list(successors, tasks[task].first_successor, tasks[task + 1].first_successor);
@@ -175,7 +176,7 @@ public:
     // By entry of `successors`: the edge follows only from temporaries sharing memory
     std::vector<bool> by_memory;
     // Lists of tasks, memories, bindings
-    std::vector<uint32_t> slots_read, successors, readers, bound;
+    std::vector<uint32_t> scalars_read, successors, readers, bound;
 
 private:
     std::unique_ptr<const Sequence> sequence_;

@@ -139,7 +139,7 @@ private:
 void end_run(Run* run) {
     Engine& e = engine();
     std::shared_ptr<CompiledPlan> plan = run->plan;
-    std::vector<HostCall> host_calls = std::move(run->host_calls);  // ended without the lock
+    std::vector<HostFunction> functions = std::move(run->host_functions);  // ended without the lock
     Stager::Ready ready;
     std::unique_lock lock(e.mutex);
     for (size_t m = 0; m < run->memory.size(); ++m)

@@ -21,8 +21,8 @@ void check_arguments(const CompiledPlan& plan, const Launch& launch) {
         plan.outputs.size());
     check(launch.scalars.size() >= plan.scalars, Status::invalid_argument,
           "launch: ", launch.scalars.size(), " scalars given, the plan reads ", plan.scalars);
-    check(launch.host_calls.size() >= plan.host_calls, Status::invalid_argument,
-          "launch: ", launch.host_calls.size(), " host calls given, the plan makes ",
+    check(launch.host_functions.size() >= plan.host_calls, Status::invalid_argument,
+          "launch: ", launch.host_functions.size(), " host calls given, the plan makes ",
           plan.host_calls);
 }
 
@@ -91,7 +91,7 @@ void bind_outputs(const CompiledPlan& plan, const Launch& launch,
 
 void bring(Run& run, Launch& launch) {
     run.scalars.assign(launch.scalars.begin(), launch.scalars.end());
-    run.host_calls = std::move(launch.host_calls);
+    run.host_functions = std::move(launch.host_functions);
     run.places.assign(launch.places.begin(), launch.places.end());
     run.marks.assign(launch.marks.begin(), launch.marks.end());
     run.gpu_math = backend::gpu_math();

@@ -240,13 +240,13 @@ private:
         begin_task();
         PlanTask& p = plan_.tasks.back();
         const bool known = task.node < graph_.op_names.size();
-        p.kind = plan_.kinds.of(task, known ? graph_.op_names[task.node] : "", plan_.slots_read);
+        p.kind = plan_.kinds.of(task, known ? graph_.op_names[task.node] : "", plan_.scalars_read);
         p.index_offset = task.index_offset;
         p.host_call = task.host_call;
         p.recorded = known ? recorded(task.node) : none;
         add_entries(task);
-        for (size_t s = p.first_slot; s < plan_.slots_read.size(); ++s)
-            plan_.scalars = std::max<size_t>(plan_.scalars, plan_.slots_read[s] + 1);
+        for (size_t s = p.first_scalar; s < plan_.scalars_read.size(); ++s)
+            plan_.scalars = std::max<size_t>(plan_.scalars, plan_.scalars_read[s] + 1);
         plan_.host_calls = std::max(plan_.host_calls, static_cast<size_t>(task.host_call + 1));
     }
 
@@ -254,7 +254,7 @@ private:
         PlanTask p;
         p.first_entry = static_cast<uint32_t>(plan_.entries.size());
         p.first_operand = static_cast<uint32_t>(plan_.operands.size());
-        p.first_slot = static_cast<uint32_t>(plan_.slots_read.size());
+        p.first_scalar = static_cast<uint32_t>(plan_.scalars_read.size());
         plan_.tasks.push_back(p);
     }
 
@@ -373,7 +373,7 @@ private:
         plan_.tasks.shrink_to_fit();
         plan_.entries.shrink_to_fit();
         plan_.operands.shrink_to_fit();
-        plan_.slots_read.shrink_to_fit();
+        plan_.scalars_read.shrink_to_fit();
         plan_.successors.shrink_to_fit();
         plan_.by_memory.shrink_to_fit();
         plan_.readers.shrink_to_fit();

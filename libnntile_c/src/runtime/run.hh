@@ -152,7 +152,7 @@ struct Run {
     std::unique_ptr<RunTask[]> tasks;
     std::vector<Tile*> memory;  // by memory of the plan
     std::vector<kernels::Param> scalars;
-    std::vector<HostCall> host_calls;
+    std::vector<HostFunction> host_functions;
     std::deque<Late> late;  // entries of this run's tasks in lists of earlier runs
     std::atomic<size_t> left{0};
     std::vector<Place> places;  // of the calls that were recorded; empty: those of the plan

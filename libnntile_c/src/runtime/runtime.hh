@@ -93,21 +93,17 @@ void read(const Storage& storage, void* host);
 bool read_view(const Storage& storage, DType dtype, const Layout& view, void* host);
 
 // ---- plans (plan.cc)
-struct HostCall {
-    std::string name;
-    HostFunction function;
-};
 // Ends the task of a HostFunction::start. Status::ok: its results are there.
 void end_task(void* task, Status status, const char* text);
 struct Launch {
     std::span<const std::shared_ptr<Storage>> inputs;  // by position in Plan's list of inputs
     // Shape, cuts and names are set; launch() fills in the tiles
     std::span<const std::shared_ptr<Storage>> outputs;
-    std::span<const kernels::Param> scalars;  // copied
-    std::vector<HostCall> host_calls;         // moved from; kept until the run has ended
-    std::span<const Place> places = {};       // of the nodes as they were recorded; copied
-    std::span<const Mark> marks = {};         // likewise; 0 of those that it lacks
-    bool awaited = false;                     // the caller waits for the results next
+    std::span<const kernels::Param> scalars;   // copied
+    std::vector<HostFunction> host_functions;  // moved from; kept until the run has ended
+    std::span<const Place> places = {};        // of the nodes as they were recorded; copied
+    std::span<const Mark> marks = {};          // likewise; 0 of those that it lacks
+    bool awaited = false;                      // the caller waits for the results next
 };
 
 // Of a small plan: nothing outlives it but what it gives.

@@ -28,7 +28,7 @@ Hash key_of(const tile::Task& task, const std::string& op) {
             .add((o.scalar != tile::none) + 2 * (o.tile == tile::none))
             .add_all(o.strides);
     for (const tile::ParamRef& p : task.params)
-        key.add(p.scalar).add(p.scalar ? 0 : std::bit_cast<uint64_t>(p.fixed.i));
+        key.add(!p.is_fixed()).add(p.is_fixed() ? std::bit_cast<uint64_t>(p.fixed.i) : 0);
     add_program(key, task.program.get());
     return key;
 }
@@ -57,11 +57,11 @@ TaskKind kind_of(const tile::Task& task, const std::string& op) {
 }  // namespace
 
 const TaskKind* TaskKinds::of(const tile::Task& task, const std::string& op,
-                              std::vector<uint32_t>& slots) {
+                              std::vector<uint32_t>& scalars) {
     for (const tile::Operand& o : task.operands)
-        if (o.scalar != tile::none) slots.push_back(o.scalar);
+        if (o.scalar != tile::none) scalars.push_back(o.scalar);
     for (const tile::ParamRef& p : task.params)
-        if (p.scalar) slots.push_back(p.slot);
+        if (!p.is_fixed()) scalars.push_back(p.scalar);
     std::unique_ptr<const TaskKind>& kind = kinds_[key_of(task, op)];
     if (!kind) kind = std::make_unique<const TaskKind>(kind_of(task, op));
     return kind.get();

@@ -43,12 +43,12 @@ struct AttrRow {
 };
 
 // A value of an attribute. real and seed are run-time scalars: in a graph their value stands in the
-// graph's scalars at `slot`, so that equal structures share a plan.
+// graph's scalars at `scalar`, so that equal structures share a plan.
 struct Attr {
     int64_t i = 0;  // integer, seed, index of a word
     double f = 0;   // real
     Dims ints;      // integers
-    uint32_t slot = no_value;
+    uint32_t scalar = no_value;
 };
 
 struct ArgRow {

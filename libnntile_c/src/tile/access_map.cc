@@ -142,8 +142,8 @@ void refine_dim(const AccessMap& m, size_t i, std::vector<Mover>& movers, Form& 
         for (size_t b = a + 1; b < movers.size(); ++b)
             reach += movers[b].step * (movers[b].size - 1);
         if (!last && reach >= inner) break;  // the inner digits leave their block
-        form.slots[movers[a].digit] = {base, static_cast<int32_t>(a), block / inner, start / inner,
-                                       movers[a].step / inner};
+        form.digits[movers[a].digit] = {base, static_cast<int32_t>(a), block / inner, start / inner,
+                                        movers[a].step / inner};
         radix.push_back(block / inner);
         block = inner;
         start %= inner;
@@ -155,12 +155,12 @@ void refine_dim(const AccessMap& m, size_t i, std::vector<Mover>& movers, Form& 
             tight &= movers[a].step == movers[a + 1].step * movers[a + 1].size;
         radix.clear();
         for (size_t a = 0; a < movers.size(); ++a) {
-            Slot slot;
+            RefinedDim at;
             if (tight) {
-                slot = {base, static_cast<int32_t>(a), movers[a].size, 0, 1};
+                at = {base, static_cast<int32_t>(a), movers[a].size, 0, 1};
                 radix.push_back(movers[a].size);
             }
-            form.slots[movers[a].digit] = slot;
+            form.digits[movers[a].digit] = at;
         }
         if (tight) window = {m.start[i], movers.back().step, product(radix)};
         else form.opaque |= bit(i);
@@ -175,7 +175,7 @@ void refine_dim(const AccessMap& m, size_t i, std::vector<Mover>& movers, Form& 
 Form refine(const AccessMap& m) {
     check(m.carry == 0, Status::internal, "refine of an irregular map");
     Form form;
-    form.slots.resize(m.digits.size());
+    form.digits.resize(m.digits.size());
     for (const Digit& d : m.digits)
         if (d.n_steps > 1)
             for (const Step& s : m.steps_of(d)) form.opaque |= bit(s.base);

@@ -68,20 +68,20 @@ struct Window {
     int64_t extent;
 };
 
-// Place of a digit: refined dim `slot` (of `extent`) of dim `base`, there offset + step * digit.
-struct Slot {
-    int32_t base = -1;  // -1: no place, a broadcast or an opaque dim
-    int32_t slot = -1;
+// Where a digit lies: refined dim `dim` (of `extent`) of dim `base`, there offset + step * digit.
+struct RefinedDim {
+    int32_t base = -1;  // -1: nowhere, a broadcast or an opaque dim
+    int32_t dim = -1;
     int64_t extent = 0;
     int64_t offset = 0;
     int64_t step = 1;
-    bool placed() const { return slot >= 0; }
+    bool placed() const { return dim >= 0; }
 };
 
 struct Form {
     std::vector<Dims> radix;      // refined dims of each base dim; their product: window.extent
     std::vector<Window> windows;  // one per base dim
-    std::vector<Slot> slots;      // one per digit
+    std::vector<RefinedDim> digits;
     uint64_t opaque = 0;
 };
 

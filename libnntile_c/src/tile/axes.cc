@@ -87,7 +87,7 @@ void Axes::link(std::span<const int> base, std::span<const int> view, const Layo
     bool edge = false;
     for (size_t j = 0; j < flat.map.digits.size(); ++j) {
         const Digit& d = flat.map.digits[j];
-        const Slot& s = path.form.slots[j];
+        const RefinedDim& s = path.form.digits[j];
         if (s.placed() && flat.group_size(s.base) == 1 && d.size == flat.map.shape[s.base] &&
             d.size == layout.sizes[d.dim])
             same(base[flat.first[s.base]], view[d.dim]);

@@ -146,8 +146,7 @@ private:
         s_.expect("(");
         while (!s_.accept(")")) {
             ParamRef p;
-            p.scalar = s_.accept("@");
-            if (p.scalar) p.slot = s_.number();
+            if (s_.accept("@")) p.scalar = s_.number();
             else p.fixed.i = s_.integer();
             out.push_back(p);
             if (!s_.at(')')) s_.expect(",");

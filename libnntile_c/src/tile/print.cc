@@ -46,11 +46,12 @@ std::string kernel_text(const Task& task) {
     return text + "}";
 }
 
-std::string params_text(const std::vector<ParamRef>& params) {  // "@2": slot 2 of the run's scalars
+std::string params_text(
+    const std::vector<ParamRef>& params) {  // "@2": number 2 of the run's scalars
     std::string text;
     for (const ParamRef& p : params) {
         text += text.empty() ? " params (" : ", ";
-        text += p.scalar ? "@" + std::to_string(p.slot) : std::to_string(p.fixed.i);
+        text += p.is_fixed() ? std::to_string(p.fixed.i) : "@" + std::to_string(p.scalar);
     }
     return text + (text.empty() ? "" : ")");
 }

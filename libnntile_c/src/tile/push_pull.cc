@@ -32,7 +32,7 @@ Pushed push(const Path& path, std::span<const Cut> base) {
     const AccessMap& m = flat.map;
     const Form& form = path.form;
     Pushed out;
-    std::vector<std::optional<std::vector<Cut>>> fine;  // by base dim, by slot
+    std::vector<std::optional<std::vector<Cut>>> fine;  // by base dim, by refined dim
     for (size_t g = 0; g < m.shape.size(); ++g) {
         std::span<const Cut> group = base.subspan(flat.first[g], flat.group_size(g));
         for (const Cut& c : group.subspan(1)) out.exact &= is_whole(c);
@@ -46,10 +46,10 @@ Pushed push(const Path& path, std::span<const Cut> base) {
     std::vector<std::vector<Cut>> parts(m.layout.sizes.size());
     for (size_t j = 0; j < m.digits.size(); ++j) {
         const Digit& d = m.digits[j];
-        const Slot& s = form.slots[j];
+        const RefinedDim& s = form.digits[j];
         std::optional<Cut> c;
         if (s.placed() && fine[s.base]) {
-            c = take((*fine[s.base])[s.slot], s.extent, s.offset, s.step, d.size);
+            c = take((*fine[s.base])[s.dim], s.extent, s.offset, s.step, d.size);
             out.exact &= c.has_value();
         }
         parts[d.dim].push_back(c ? std::move(*c) : whole(d.size));
@@ -60,9 +60,10 @@ Pushed push(const Path& path, std::span<const Cut> base) {
 
 namespace {
 
-// What the view asks of an affine map's base dims: a cut of every slot, and ranges of slices.
+// What the view asks of an affine map's base dims: a cut of every refined dim, and ranges of
+// slices.
 struct Wanted {
-    std::vector<std::vector<Cut>> slots;
+    std::vector<std::vector<Cut>> cuts;
     std::vector<std::optional<Range>> ranges;
     bool exact = true;
 };
@@ -71,8 +72,8 @@ Wanted wanted_slots(const AccessMap& m, const Form& form, std::span<const Cut> v
     Wanted out;
     out.ranges.resize(m.shape.size());
     for (const Dims& radix : form.radix) {
-        out.slots.emplace_back();
-        for (int64_t n : radix) out.slots.back().push_back(whole(n));
+        out.cuts.emplace_back();
+        for (int64_t n : radix) out.cuts.back().push_back(whole(n));
     }
     size_t next = 0;
     for (size_t k = 0; k < view.size(); ++k) {
@@ -85,7 +86,7 @@ Wanted wanted_slots(const AccessMap& m, const Form& form, std::span<const Cut> v
         if (!parts) continue;
         for (size_t j = first; j < next; ++j) {
             const Digit& d = m.digits[j];
-            const Slot& s = form.slots[j];
+            const RefinedDim& s = form.digits[j];
             const Cut& c = (*parts)[j - first];
             if (!s.placed()) {
                 out.exact &= d.n_steps == 0 || is_whole(c);
@@ -93,7 +94,7 @@ Wanted wanted_slots(const AccessMap& m, const Form& form, std::span<const Cut> v
             }
             std::optional<Cut> p = put(c, s.extent, s.offset, s.step, d.size);
             out.exact &= p.has_value();
-            out.slots[s.base][s.slot] = p ? std::move(*p) : whole(s.extent);
+            out.cuts[s.base][s.dim] = p ? std::move(*p) : whole(s.extent);
             if (form.radix[s.base].size() == 1 && d.size * s.step < s.extent)
                 out.ranges[s.base] = Range{s.offset, s.offset + s.step * (d.size - 1) + 1};
         }
@@ -115,7 +116,7 @@ Pulled pull(const Path& path, std::span<const Cut> view) {
     out.exact = want.exact;
     for (size_t g = 0; g < m.shape.size(); ++g) {
         const Window& w = form.windows[g];
-        std::optional<Cut> c = put(merge(want.slots[g]), m.shape[g], w.offset, w.step, w.extent);
+        std::optional<Cut> c = put(merge(want.cuts[g]), m.shape[g], w.offset, w.step, w.extent);
         out.exact &= c.has_value();
         if (!c) c = whole(m.shape[g]);
         std::optional<Range> range = want.ranges[g];

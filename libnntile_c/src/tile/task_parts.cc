@@ -12,8 +12,7 @@ using schema::LabelKind;
 
 static ParamRef param_of(const schema::Attr& a) {
     ParamRef p;
-    p.scalar = a.slot != no_value;
-    p.slot = a.slot;
+    if (a.scalar != no_value) p.scalar = a.scalar;
     p.fixed.i = a.i;
     return p;
 }

@@ -49,9 +49,9 @@ struct Operand {
 
 // A parameter is either fixed by the structure or read from the run's scalars at launch.
 struct ParamRef {
-    bool scalar = false;
-    kernels::Param fixed{};  // if !scalar
-    uint32_t slot = 0;       // if scalar: index into the graph's scalars
+    kernels::Param fixed{};  // unless it is a scalar
+    uint32_t scalar = none;  // index into the graph's scalars
+    bool is_fixed() const { return scalar == none; }
 };
 
 struct Task {
