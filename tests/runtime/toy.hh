@@ -113,7 +113,7 @@ struct Builder {
         t.operands.push_back(
             {out, update ? Access::read_write : Access::write, DType::i64, 0, {1}});
         for (int64_t p : {add, int64_t{update}, microseconds})
-            t.params.push_back({false, {.i = p}, 0});
+            t.params.push_back({.fixed = {.i = p}});
         t.node = static_cast<uint32_t>(graph.tasks.size());
         graph.op_names.push_back(row.name);
         graph.places.push_back(0);
