@@ -118,9 +118,10 @@ void taken_by_device(void* arg) {
     const RunTask& task = *static_cast<RunTask*>(arg);
     const Run& run = *task.run;
     if (!on_device_worker() || !device_residency::followed() || !run.followed) return;
+    const unsigned node = starpu_worker_get_local_memory_node();
+    device_residency::take(node, run.begin + run.plan->sequence().position[task.index]);
     for (const Entry& e : run.plan->entries_of(task.index))
-        device_residency::begin(run.memory[e.memory]->ram, starpu_worker_get_local_memory_node(),
-                                run.begin);
+        device_residency::begin(run.memory[e.memory]->ram, node);
 }
 
 void let_go(const RunTask& task) {

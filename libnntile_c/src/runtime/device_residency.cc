@@ -2,6 +2,7 @@
 #include "runtime/device_residency.hh"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <mutex>
 #include <unordered_map>
@@ -24,7 +25,11 @@ struct Node {
     std::recursive_mutex mutex;
     std::unordered_map<const Replica*, Guest> guests;
     Residency residency;
-    When now = 0;
+    // Of the tasks that were taken last: one of them may be of a later run, ahead of its turn. What
+    // is only not used yet would be late, if that were now.
+    std::array<When, 4> taken{};
+    size_t next_taken = 0;
+    When now() const { return *std::min_element(taken.begin(), taken.end()); }
     const Replica* leaves = nullptr;
 };
 Node nodes[STARPU_MAXNODES];
@@ -51,10 +56,15 @@ void start(bool (*is_unused)(const Tile&)) { unused = is_unused; }
 
 bool followed() { return any_full.load(std::memory_order_relaxed); }
 
-void begin(const Replica& replica, unsigned node, When run) {
+void take(unsigned node, When at) {
     Node& n = nodes[node];
     std::lock_guard lock(n.mutex);
-    n.now = std::max(n.now, run);
+    n.taken[n.next_taken++ % n.taken.size()] = at;
+}
+
+void begin(const Replica& replica, unsigned node) {
+    Node& n = nodes[node];
+    std::lock_guard lock(n.mutex);
     Guest& guest = n.guests[&replica];
     guest.replica = &replica;
     n.residency.leave(guest);
@@ -73,7 +83,7 @@ void end(const Tile& tile, unsigned node, Next next, bool useless) {
     Guest& guest = at->second;
     guest.bytes = tile.block_bytes();
     guest.useless = useless;
-    n.residency.enter(guest, next, n.now, useless || is_valid_on(tile.ram, STARPU_MAIN_RAM));
+    n.residency.enter(guest, next, n.now(), useless || is_valid_on(tile.ram, STARPU_MAIN_RAM));
 }
 
 bool make_room(unsigned node, int64_t bytes) {
@@ -82,7 +92,7 @@ bool make_room(unsigned node, int64_t bytes) {
     std::lock_guard lock(n.mutex);
     std::vector<const Replica*> chosen;
     int64_t found = 0;
-    n.residency.each(n.now, [&](const Resident* r) {
+    n.residency.each(n.now(), [&](const Resident* r) {
         chosen.push_back(static_cast<const Guest*>(r)->replica);
         found += r->bytes;
         return found < bytes;
@@ -125,7 +135,7 @@ void clear() {
     for (Node& n : nodes) {
         n.residency.clear();
         n.guests.clear();
-        n.now = 0;
+        n.taken = {};
     }
     any_full = false;
 }

@@ -22,11 +22,11 @@ namespace device_residency {
 void start(bool (*is_unused)(const Tile& tile));
 bool followed();  // a device was full
 
-// An operand of a task that the worker of a device has taken, of a run that begins at `run` (not
-// where the task is: the policy takes tasks in another order than the plan's, and what is only not
-// used yet would be late); and when it has ended, or is another's. useless: a temporary, and
-// what comes next writes all of it, or nothing comes.
-void begin(const Replica& replica, unsigned node, When run);
+// The worker of a device has taken a task, which is there in the order of its plan.
+void take(unsigned node, When at);
+// An operand of it; and when the task has ended, or is another's. useless: a temporary, and what
+// comes next writes all of it, or nothing comes.
+void begin(const Replica& replica, unsigned node);
 void end(const Tile& tile, unsigned node, Next next, bool useless);
 
 // On the worker of a device that has no room for so many bytes. True: something has left.

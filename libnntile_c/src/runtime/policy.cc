@@ -10,11 +10,12 @@
 //
 // A task for GPUs goes to the one on which it should end first: by the tasks that wait there, which
 // take the time that the cost module says, and by what has to be copied there. Each takes its own,
-// in the same order; one that has none takes a late one of another, if to copy what it needs costs
-// less than what waits there. What a CUDA worker makes ready for cores goes into the queue of all.
-// It never sleeps in here: its thread makes all copies from and to its device and sees when tasks
-// there have ended, so it comes back at once, or after a nap of microseconds when nothing has come
-// for spin_seconds.
+// in the same order, or in that of the plan once a device was full, for the plan says what is used
+// next (device_residency.hh); one that has none takes a late one of another, if to copy what it
+// needs costs less than what waits there. What a CUDA worker makes ready for cores goes into the
+// queue of all. It never sleeps in here: its thread makes all copies from and to its device and
+// sees when tasks there have ended, so it comes back at once, or after a nap of microseconds when
+// nothing has come for spin_seconds.
 //
 // A push wakes a sleeper only if nobody awake will take the task: the pushing worker will pop one
 // itself, each polling worker another. Without this rule each step of a chain costs a futex call
@@ -46,8 +47,8 @@ constexpr long sleep_ns =
 // What decides between two tasks of a worker; those without a run are StarPU's own.
 struct Own {
     int64_t run;
-    uint32_t needed_by;
-    uint64_t number;  // of the push
+    uint32_t needed_by;  // or, once a device was full, where it is in the order of the plan
+    uint64_t number;     // of the push
     starpu_task* task;
     double seconds;  // of a task for GPUs
     // For a heap, whose first element is the greatest
@@ -178,6 +179,8 @@ int push_for_devices(starpu_task* task) {
     }
     Worker& w = policy->workers[devices[best]];
     Own own = own_of(task, ++w.pushes);
+    if (const auto* t = static_cast<const RunTask*>(task->sched_data); t && t->run->followed)
+        own.needed_by = t->run->plan->sequence().position[t->index];
     own.seconds = work + copies[best];
     w.own.push_back(own);
     std::push_heap(w.own.begin(), w.own.end());
