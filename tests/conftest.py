@@ -50,10 +50,10 @@ def runtime() -> Iterator[None]:
     import torch_nntile
 
     # Tests compare with the CPU, whose convolutions are not in TF32.
-    torch.backends.cudnn.allow_tf32 = False
-    torch_nntile.init_context(ncpu=2)
-    yield
-    torch_nntile.shutdown_context()
+    with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
+        torch_nntile.init_context(ncpu=2)
+        yield
+        torch_nntile.shutdown_context()
 
 
 @pytest.fixture(autouse=True)
