@@ -228,11 +228,13 @@ static void context(void) {
     FAILS(NNTILE_INVALID_ARGUMENT, "struct_size is 0", nntile_context_stats_get(&partial, &error));
     FAILS(NNTILE_INVALID_ARGUMENT, "where is NULL", nntile_context_restrict(NULL, &error));
     FAILS(NNTILE_INVALID_ARGUMENT, "", nntile_context_restrict("moon", &error));
+    FAILS(NNTILE_INVALID_ARGUMENT, "gpu_math: 9 has bits", nntile_context_gpu_math(9, &error));
+    CHECK(nntile_context_gpus() == stats.ncuda);
     OK(nntile_context_wait(&error));
     CHECK(strstr(nntile_context_describe(), ": "));
     OK(nntile_context_shutdown(&error));
     OK(nntile_context_shutdown(&error));
-    CHECK(!nntile_context_active());
+    CHECK(!nntile_context_active() && nntile_context_gpus() == -1);
 }
 
 /* A caller of before `swap`, and one that knows fields after it. */
