@@ -59,6 +59,7 @@ bool followed() { return any_full.load(std::memory_order_relaxed); }
 void take(unsigned node, When at) {
     Node& n = nodes[node];
     std::lock_guard lock(n.mutex);
+    if (n.next_taken == 0) n.taken.fill(at);
     n.taken[n.next_taken++ % n.taken.size()] = at;
 }
 
@@ -136,6 +137,7 @@ void clear() {
         n.residency.clear();
         n.guests.clear();
         n.taken = {};
+        n.next_taken = 0;
     }
     any_full = false;
 }
