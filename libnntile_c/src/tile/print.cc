@@ -46,8 +46,8 @@ std::string kernel_text(const Task& task) {
     return text + "}";
 }
 
-std::string params_text(
-    const std::vector<ParamRef>& params) {  // "@2": number 2 of the run's scalars
+// "@2": number 2 of the run's scalars
+std::string params_text(const std::vector<ParamRef>& params) {
     std::string text;
     for (const ParamRef& p : params) {
         text += text.empty() ? " params (" : ", ";
