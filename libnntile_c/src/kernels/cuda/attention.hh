@@ -93,33 +93,50 @@ struct alignas(sizeof(T) * n < 16 ? sizeof(T) * n : 16) Several {
 template <class T>
 using Four = Several<T, 4>;
 
-// task.operator()<dtype>() for the dtypes that are computed as T in chunks of D columns: heads of
-// floats of 16 bits that are up to 128 wide go to tensor cores, so narrow chunks are none of them.
+// Elements as they are stored: as T, or as floats of 16 bits of either dtype. One code for both of
+// them is half of ptxas's time.
+template <class T>
+struct Whole {
+    using Storage = T;
+    static constexpr int at_once = 4;
+    __device__ static T get(T x, DType) { return x; }
+    __device__ static T put(T x, DType) { return x; }
+};
+struct Half {
+    using Storage = uint16_t;
+    static constexpr int at_once = 1;
+    __device__ static float get(uint16_t x, DType dtype) {
+        return dtype == DType::bf16 ? f32_of_bf16(x) : f32_of_f16(x);
+    }
+    __device__ static uint16_t put(float x, DType dtype) {
+        return dtype == DType::bf16 ? bf16_of_f32(x) : f16_of_f32(x);
+    }
+};
+// task(Whole<T>() or Half()) for what is computed as T in chunks of D columns: heads of floats of
+// 16 bits that are up to 128 wide go to tensor cores, so narrow chunks are none of them.
 template <class T, int D, class Task>
 __device__ void as_stored(DType dtype, Task&& task) {
-    if constexpr (sizeof(T) == 8) task.template operator()<DType::f64>();
-    else if constexpr (D < 128) task.template operator()<DType::f32>();
-    else if (dtype == DType::f32) task.template operator()<DType::f32>();
-    else if (dtype == DType::bf16) task.template operator()<DType::bf16>();
-    else task.template operator()<DType::f16>();
+    if constexpr (sizeof(T) == 8 || D < 128) task(Whole<T>());
+    else if (dtype == DType::f32) task(Whole<T>());
+    else task(Half());
 }
 
 // Elements column.. of a row, zeros from `columns` on; at once where they lie so.
-template <class T, DType D>
+template <class T, class Stored>
 __device__ Four<T> load_four(const Plane& x, int64_t row, int64_t column, int64_t columns) {
-    using S = Storage<D>;
+    using S = typename Stored::Storage;
     Four<T> y{};
     const S* p = reinterpret_cast<const S*>(x.data) + row * x.row + column * x.column;
     if (x.column == 1 && column + 4 <= columns &&
         reinterpret_cast<uintptr_t>(p) % alignof(Four<S>) == 0) {
         const Four<S> four = *reinterpret_cast<const Four<S>*>(p);
 #pragma unroll
-        for (int e = 0; e < 4; ++e) y.v[e] = Element<D>::template get<T>(four.v[e]);
+        for (int e = 0; e < 4; ++e) y.v[e] = Stored::get(four.v[e], x.dtype);
         return y;
     }
 #pragma unroll
     for (int e = 0; e < 4; ++e)
-        if (column + e < columns) y.v[e] = Element<D>::template get<T>(p[e * x.column]);
+        if (column + e < columns) y.v[e] = Stored::get(p[e * x.column], x.dtype);
     return y;
 }
 
@@ -132,12 +149,12 @@ template <class T, int D>
 __device__ void fill_across(T* to, const Plane& x, int64_t row, int64_t rows, int64_t column,
                             int64_t columns) {
     const int lane = static_cast<int>(threadIdx.x % 32), warp = static_cast<int>(threadIdx.x / 32);
-    as_stored<T, D>(x.dtype, [&]<DType S>() {
-#pragma unroll 4
+    as_stored<T, D>(x.dtype, [&]<class Stored>(Stored) {
+#pragma unroll(Stored::at_once)
         for (int task = warp; task < D / 2; task += tile_threads / 32) {
             const int r = task % 16 * 4 + lane / 8, at = task / 16 * 32 + lane % 8 * 4;
             Four<T> four{};
-            if (row + r < rows) four = load_four<T, S>(x, row + r, column + at, columns);
+            if (row + r < rows) four = load_four<T, Stored>(x, row + r, column + at, columns);
 #pragma unroll
             for (int e = 0; e < 4; ++e) to[across(r & ~3, at + e) + r % 4] = four.v[e];
         }
@@ -146,12 +163,12 @@ __device__ void fill_across(T* to, const Plane& x, int64_t row, int64_t rows, in
 template <class T, int D>
 __device__ void fill_along(T* to, const Plane& x, int64_t row, int64_t rows, int64_t column,
                            int64_t columns) {
-    as_stored<T, D>(x.dtype, [&]<DType S>() {
-#pragma unroll 4
+    as_stored<T, D>(x.dtype, [&]<class Stored>(Stored) {
+#pragma unroll(Stored::at_once)
         for (int task = static_cast<int>(threadIdx.x); task < tile * D / 4; task += tile_threads) {
             const int r = task / (D / 4), at = task % (D / 4) * 4;
             Four<T> four{};
-            if (row + r < rows) four = load_four<T, S>(x, row + r, column + at, columns);
+            if (row + r < rows) four = load_four<T, Stored>(x, row + r, column + at, columns);
             *reinterpret_cast<Four<T>*>(to + r * D + at) = four;
         }
     });
@@ -236,7 +253,7 @@ template <class T, int D>
 __device__ void store_tile(const Plane& y, const T (&x)[rows_each][D / 16], int64_t row,
                            int64_t rows, int64_t column, int64_t columns) {
     const int ty = static_cast<int>(threadIdx.x / 16);
-    as_stored<T, D>(y.dtype, [&]<DType S>() {
+    as_stored<T, D>(y.dtype, [&]<class Stored>(Stored) {
 #pragma unroll
         for (int i = 0; i < rows_each; ++i) {
             const int64_t r = row + 8 * ty + i;
@@ -244,8 +261,8 @@ __device__ void store_tile(const Plane& y, const T (&x)[rows_each][D / 16], int6
 #pragma unroll
             for (int n = 0; n < D / 16; ++n)
                 if (const int64_t at = column + column_of<D>(n); at < columns)
-                    reinterpret_cast<Storage<S>*>(y.data)[r * y.row + at * y.column] =
-                        Element<S>::put(x[i][n]);
+                    reinterpret_cast<typename Stored::Storage*>(y.data)[r * y.row + at * y.column] =
+                        Stored::put(x[i][n], y.dtype);
         }
     });
 }

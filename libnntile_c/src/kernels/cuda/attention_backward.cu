@@ -25,17 +25,18 @@ __device__ void read_queries(T* logs, T* dots, const Plane* planes, const Attent
                              int64_t from) {
     const Plane &dy = planes[in_dy], &y = planes[in_y], &log = planes[in_log];
     const int lane = static_cast<int>(threadIdx.x % 32);
-    as_stored<T, D>(dy.dtype, [&]<DType S>() {
-        const auto *slope = reinterpret_cast<const Storage<S>*>(dy.data),
-                   *value = reinterpret_cast<const Storage<S>*>(y.data);
+    as_stored<T, D>(dy.dtype, [&]<class Stored>(Stored) {
+        using S = typename Stored::Storage;
+        const auto *slope = reinterpret_cast<const S*>(dy.data),
+                   *value = reinterpret_cast<const S*>(y.data);
 #pragma unroll 4
         for (int r = static_cast<int>(threadIdx.x / 32); r < tile; r += tile_threads / 32) {
             const int64_t query = from + r;
             const bool there = query < job.queries;
             T dot = 0;
             for (int64_t e = lane; there && e < job.value_size; e += 32)
-                dot += Element<S>::template get<T>(slope[query * dy.row + e * dy.column]) *
-                       Element<S>::template get<T>(value[query * y.row + e * y.column]);
+                dot += Stored::get(slope[query * dy.row + e * dy.column], dy.dtype) *
+                       Stored::get(value[query * y.row + e * y.column], y.dtype);
 #pragma unroll
             for (int lanes = 16; lanes > 0; lanes /= 2)
                 dot += __shfl_xor_sync(0xffffffffu, dot, lanes);

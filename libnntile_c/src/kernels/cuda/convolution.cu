@@ -108,11 +108,9 @@ __device__ inline void finish(const ConvolutionJob& job, void* to, int64_t at, i
 // ---- tiles of a product
 
 // Of a block: m and n of its tile, k of a step, and how many m and n each thread has.
-constexpr int tile_m = 128, tile_threads = 256;
-template <int tile_n>
+constexpr int tile_m = 128, tile_n = 64, tile_threads = 256;
 struct Tile {
-    static constexpr int m = tile_n == 32 ? 4 : 8, n = tile_n == 128 ? 8 : 4,
-                         k = tile_n == 128 ? 8 : 16;
+    static constexpr int m = 8, n = 4, k = 16;
     static constexpr int threads_m = tile_m / m, threads_n = tile_n / n;
     static constexpr int left_row = tile_m + 4, right_row = tile_n + 4;
     static_assert(threads_m * threads_n == tile_threads);
@@ -131,11 +129,10 @@ __device__ constexpr int place_in_tile(int thread, int threads, int element) {
 
 // Rows of the product are pixels and its k are taps of channels; for the gradient of the weight the
 // other way round. Stage::part writes sums over a part of k, which Stage::join adds.
-template <DType D, int tile_n, bool of_weight>
+template <DType D, bool of_weight>
 __global__ void __launch_bounds__(tile_threads, 2)
     convolve_tiles(const __grid_constant__ ConvolutionJob job, Stage stage) {
-    using T = Tile<tile_n>;
-    T& shared = *shared_memory<T>();
+    Tile& shared = *shared_memory<Tile>();
     const int t = static_cast<int>(threadIdx.x);
     auto block = static_cast<int>(blockIdx.x);
     const int first_m = take_digit(block, job.tiles_m) * tile_m,
@@ -167,7 +164,8 @@ __global__ void __launch_bounds__(tile_threads, 2)
     const Entry absent{0, {nowhere, 0, 0}, 0};
     if (t < tile_m) shared.rows[t] = first_m + t < m_count ? row(first_m + t) : absent;
 
-    const int steps = (k_count + T::k - 1) / T::k, of_split = (steps + job.splits - 1) / job.splits;
+    const int steps = (k_count + Tile::k - 1) / Tile::k,
+              of_split = (steps + job.splits - 1) / job.splits;
     const int begin = stage == Stage::part ? split * of_split : 0;
     int end = stage == Stage::part ? std::min(begin + of_split, steps) : steps;
     if (stage == Stage::join) end = 0;
@@ -180,7 +178,7 @@ __global__ void __launch_bounds__(tile_threads, 2)
                         (of_weight ? pixels_group : weight_group);
     const int right_n = of_weight ? job.pixels_c : job.weight_pixels;
 
-    constexpr int lefts = tile_m * T::k / tile_threads, rights = tile_n * T::k / tile_threads;
+    constexpr int lefts = tile_m * Tile::k / tile_threads, rights = tile_n * Tile::k / tile_threads;
     float next_left[lefts], next_right[rights];
     const auto is_inside = [&](const Entry& r, const Entry& e) {
         bool inside = true;
@@ -199,10 +197,10 @@ __global__ void __launch_bounds__(tile_threads, 2)
     };
     // Which element of a side thread t has as its i-th: m or n, and k.
     const auto across_of = [&](bool along_k, int size, int i) {
-        return along_k ? t / T::k + i * (tile_threads / T::k) : t % size;
+        return along_k ? t / Tile::k + i * (tile_threads / Tile::k) : t % size;
     };
     const auto k_of = [&](bool along_k, int size, int i) {
-        return along_k ? t % T::k : t / size + i * (tile_threads / size);
+        return along_k ? t % Tile::k : t / size + i * (tile_threads / size);
     };
     const auto load = [&](int step) {
         const Entry* const table = shared.inner[step & 1];
@@ -216,7 +214,8 @@ __global__ void __launch_bounds__(tile_threads, 2)
 #pragma unroll
             for (int i = 0; i < rights; ++i) {
                 const int k = k_of(along_k, tile_n, i);
-                next_right[i] = right_at(across_of(along_k, tile_n, i), step * T::k + k, table[k]);
+                next_right[i] =
+                    right_at(across_of(along_k, tile_n, i), step * Tile::k + k, table[k]);
             }
         };
         if (job.left_along_k) load_left(true);
@@ -229,14 +228,14 @@ __global__ void __launch_bounds__(tile_threads, 2)
         const auto keep_left = [&](bool along_k) {
 #pragma unroll
             for (int i = 0; i < lefts; ++i)
-                left_to[k_of(along_k, tile_m, i) * T::left_row + across_of(along_k, tile_m, i)] =
+                left_to[k_of(along_k, tile_m, i) * Tile::left_row + across_of(along_k, tile_m, i)] =
                     next_left[i];
         };
         const auto keep_right = [&](bool along_k) {
 #pragma unroll
             for (int i = 0; i < rights; ++i)
-                right_to[k_of(along_k, tile_n, i) * T::right_row + across_of(along_k, tile_n, i)] =
-                    next_right[i];
+                right_to[k_of(along_k, tile_n, i) * Tile::right_row +
+                         across_of(along_k, tile_n, i)] = next_right[i];
         };
         if (job.left_along_k) keep_left(true);
         else keep_left(false);
@@ -245,14 +244,14 @@ __global__ void __launch_bounds__(tile_threads, 2)
     };
     // By the threads of one warp, another one at each step.
     const auto list_inner = [&](int step) {
-        const int lane = t - step % (tile_threads / 32) * 32, k = step * T::k + lane;
-        if (lane >= 0 && lane < T::k && step < end)
+        const int lane = t - step % (tile_threads / 32) * 32, k = step * Tile::k + lane;
+        if (lane >= 0 && lane < Tile::k && step < end)
             shared.inner[step & 1][lane] = k < k_count ? inner(k) : absent;
     };
 
-    const int thread_m = job.rows_first ? t % T::threads_m : t / T::threads_n,
-              thread_n = job.rows_first ? t / T::threads_m : t % T::threads_n;
-    float sums[T::m][T::n] = {};
+    const int thread_m = job.rows_first ? t % Tile::threads_m : t / Tile::threads_n,
+              thread_n = job.rows_first ? t / Tile::threads_m : t % Tile::threads_n;
+    float sums[Tile::m][Tile::n] = {};
     list_inner(begin);
     list_inner(begin + 1);
     __syncthreads();
@@ -267,20 +266,20 @@ __global__ void __launch_bounds__(tile_threads, 2)
         const float *const left_from = shared.left[step & 1], *const right_from =
                                                                   shared.right[step & 1];
 #pragma unroll
-        for (int k = 0; k < T::k; ++k) {
-            float a[T::m], b[T::n];
+        for (int k = 0; k < Tile::k; ++k) {
+            float a[Tile::m], b[Tile::n];
 #pragma unroll
-            for (int i = 0; i < T::m; i += 4)
+            for (int i = 0; i < Tile::m; i += 4)
                 *reinterpret_cast<float4*>(a + i) = *reinterpret_cast<const float4*>(
-                    left_from + k * T::left_row + place_in_tile(thread_m, T::threads_m, i));
+                    left_from + k * Tile::left_row + place_in_tile(thread_m, Tile::threads_m, i));
 #pragma unroll
-            for (int i = 0; i < T::n; i += 4)
+            for (int i = 0; i < Tile::n; i += 4)
                 *reinterpret_cast<float4*>(b + i) = *reinterpret_cast<const float4*>(
-                    right_from + k * T::right_row + place_in_tile(thread_n, T::threads_n, i));
+                    right_from + k * Tile::right_row + place_in_tile(thread_n, Tile::threads_n, i));
 #pragma unroll
-            for (int i = 0; i < T::m; ++i)
+            for (int i = 0; i < Tile::m; ++i)
 #pragma unroll
-                for (int j = 0; j < T::n; ++j) sums[i][j] += a[i] * b[j];
+                for (int j = 0; j < Tile::n; ++j) sums[i][j] += a[i] * b[j];
         }
         if (step + 1 < end) keep(step + 1);
         __syncthreads();
@@ -289,30 +288,30 @@ __global__ void __launch_bounds__(tile_threads, 2)
     // Partial sums: of a split all tiles, of a tile an element of each thread beside the others'.
     const int tiles = static_cast<int>(gridDim.x) / (stage == Stage::part ? job.splits : 1);
     const auto part = [&](int of, int i, int j) -> float& {
-        return job
-            .scratch[((int64_t{of} * tiles + tile) * (T::m * T::n) + i * T::n + j) * tile_threads +
-                     t];
+        return job.scratch[((int64_t{of} * tiles + tile) * (Tile::m * Tile::n) + i * Tile::n + j) *
+                               tile_threads +
+                           t];
     };
     void* const to = of_weight ? job.weight : job.pixels;
     const int64_t to_group = of_weight ? weight_group : pixels_group;
     const int to_n = of_weight ? job.weight_pixels : job.pixels_c;
     uint64_t lost = 0;  // results that are nan
-    static_assert(T::m * T::n <= 64);
+    static_assert(Tile::m * Tile::n <= 64);
 #pragma unroll
-    for (int i = 0; i < T::m; ++i) {
-        const int m = place_in_tile(thread_m, T::threads_m, i);
+    for (int i = 0; i < Tile::m; ++i) {
+        const int m = place_in_tile(thread_m, Tile::threads_m, i);
         const int64_t at = to_group + shared.rows[m].other;
 #pragma unroll
-        for (int j = 0; j < T::n; ++j) {
+        for (int j = 0; j < Tile::n; ++j) {
             if (stage == Stage::part) {
                 part(split, i, j) = sums[i][j];
                 continue;
             }
             if (stage == Stage::join)
                 for (int s = 0; s < job.splits; ++s) sums[i][j] += part(s, i, j);
-            const int n = first_n + place_in_tile(thread_n, T::threads_n, j);
+            const int n = first_n + place_in_tile(thread_n, Tile::threads_n, j);
             if (first_m + m >= m_count || n >= n_count) continue;
-            if (sums[i][j] != sums[i][j]) lost |= uint64_t{1} << (i * T::n + j);
+            if (sums[i][j] != sums[i][j]) lost |= uint64_t{1} << (i * Tile::n + j);
             else finish(job, to, at + int64_t{n} * to_n, group * job.made + n, sums[i][j]);
         }
     }
@@ -321,8 +320,8 @@ __global__ void __launch_bounds__(tile_threads, 2)
 #pragma unroll 1
     for (int number = 0; lost != 0; ++number, lost >>= 1) {
         if ((lost & 1) == 0) continue;
-        const int m = place_in_tile(thread_m, T::threads_m, number / T::n),
-                  n = place_in_tile(thread_n, T::threads_n, number % T::n);
+        const int m = place_in_tile(thread_m, Tile::threads_m, number / Tile::n),
+                  n = place_in_tile(thread_n, Tile::threads_n, number % Tile::n);
         const Entry r = shared.rows[m];
         float sum = 0;
 #pragma unroll 1
@@ -516,9 +515,8 @@ static bool make_job(ConvolutionJob& job, const Args& args, Convolve kind) {
     return is_short(count * job.made) && is_short(taps * job.made * job.groups);
 }
 
-template <DType D, int tile_n, bool of_weight>
+template <DType D, bool of_weight>
 static cudaError_t start_tiles(ConvolutionJob job, const CudaPlace& place) {
-    using T = Tile<tile_n>;
     constexpr int wanted = 256, least = 128;  // blocks; k of a split
     int64_t pixels = job.images, taps = job.channels, many = job.groups;
     for (int d = 0; d < most_axes; ++d) {
@@ -534,7 +532,7 @@ static cudaError_t start_tiles(ConvolutionJob job, const CudaPlace& place) {
     const int64_t tiles = many * job.tiles_m * job.tiles_n;
     if (!is_short(tiles)) return cudaErrorInvalidConfiguration;
     if (many == job.groups && tiles < wanted) {
-        const int64_t steps = parts(k, T::k),
+        const int64_t steps = parts(k, Tile::k),
                       room = int64_t{CudaPlace::scratch_bytes} /
                              (tiles * tile_m * tile_n * int64_t{sizeof(float)}),
                       most = std::min({parts(wanted, tiles), parts(k, least), room});
@@ -542,9 +540,9 @@ static cudaError_t start_tiles(ConvolutionJob job, const CudaPlace& place) {
     }
     job.scratch = reinterpret_cast<float*>(place.scratch);
     const auto start = [&](Stage stage, int64_t blocks) {
-        return launch<convolve_tiles<D, tile_n, of_weight>>(dim3(static_cast<unsigned>(blocks)),
-                                                            dim3(tile_threads), sizeof(T),
-                                                            place.stream, job, stage);
+        return launch<convolve_tiles<D, of_weight>>(dim3(static_cast<unsigned>(blocks)),
+                                                    dim3(tile_threads), sizeof(Tile), place.stream,
+                                                    job, stage);
     };
     if (job.splits == 1) return start(Stage::whole, tiles);
     const cudaError_t error = start(Stage::part, tiles * job.splits);
@@ -571,10 +569,7 @@ static cudaError_t start_as(const ConvolutionJob& job, const CudaPlace& place) {
                                             results);
         }
     }
-    const auto padded = [&](int tile) { return (job.made + tile - 1) / tile * tile; };
-    if (padded(32) < padded(64) && job.made <= 32) return start_tiles<D, 32, of_weight>(job, place);
-    if (padded(64) < padded(128)) return start_tiles<D, 64, of_weight>(job, place);
-    return start_tiles<D, 128, of_weight>(job, place);
+    return start_tiles<D, of_weight>(job, place);
 }
 
 template <bool of_weight>

@@ -21,12 +21,15 @@ NNTILE_FN inline int64_t bytes_of(DType dtype) {
         default: return 0;
     }
 }
+template <DType D, class T>
+NNTILE_FN T number_at(const void* data, int64_t at) {
+    return Element<D>::template get<T>(static_cast<const Storage<D>*>(data)[at]);
+}
 template <class T>
 NNTILE_FN T load_as(const void* data, DType dtype, int64_t at) {
     switch (dtype) {
-#define DO(d)      \
-    case DType::d: \
-        return Element<DType::d>::template get<T>(static_cast<const Storage<DType::d>*>(data)[at]);
+#define DO(d) \
+    case DType::d: return number_at<DType::d, T>(data, at);
         NNTILE_EACH_DTYPE(DO)
 #undef DO
         default: return T{};

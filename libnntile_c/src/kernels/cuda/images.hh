@@ -41,10 +41,6 @@ inline bool lies_last(int channel, int pixel, int pixels) {
     return channel != 0 && (pixels == 1 || std::abs(channel) < std::abs(pixel));
 }
 
-template <DType D, class T>
-__device__ T number_at(const void* data, int64_t at) {
-    return Element<D>::template get<T>(static_cast<const Storage<D>*>(data)[at]);
-}
 // Of a floating dtype.
 template <class T>
 __device__ T real_at(const void* data, DType dtype, int64_t at) {

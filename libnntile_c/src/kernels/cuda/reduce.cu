@@ -13,46 +13,35 @@ struct ReduceJob {
     bool accumulate = false;
 };
 
-// The fold of a launch; and a sum, which most are, without asking for each element which it is.
+// The fold of a launch; and a sum, which most are. body(Op_name()) is for as many elements as there
+// are at once: to find the op for each of them would take longer than its work.
 struct AnyFold {
     Fold fold;
-    template <class Wide>
-    __device__ Wide take(Wide x) const {
+    template <class Body>
+    __device__ auto as(Body&& body) const {
         switch (fold) {
 #define FOLD(name, ...) \
-    case Fold::name: return Op_##name::take(x);
+    case Fold::name: return body(Op_##name());
 #include "kernels/fold.def"
 #undef FOLD
         }
-        return x;
-    }
-    template <class Wide>
-    __device__ Wide join(Wide a, Wide b) const {
-        switch (fold) {
-#define FOLD(name, ...) \
-    case Fold::name: return Op_##name::join(a, b);
-#include "kernels/fold.def"
-#undef FOLD
-        }
-        return a;
-    }
-    template <class Wide>
-    __device__ Wide none() const {
-        switch (fold) {
-#define FOLD(name, ...) \
-    case Fold::name: return Op_##name::template identity<Wide>;
-#include "kernels/fold.def"
-#undef FOLD
-        }
-        return Wide{};
+        return body(Op_sum());
     }
 };
-struct SumFold : Op_sum {
-    template <class Wide>
-    __device__ Wide none() const {
-        return identity<Wide>;
+struct SumFold {
+    template <class Body>
+    __device__ auto as(Body&& body) const {
+        return body(Op_sum());
     }
 };
+template <class Wide, class Ops>
+__device__ Wide none_of(Ops fold) {
+    return fold.as([]<class Op>(Op) { return Op::template identity<Wide>; });
+}
+template <class Wide, class Ops>
+__device__ Wide join(Ops fold, Wide a, Wide b) {
+    return fold.as([&]<class Op>(Op) { return Op::join(a, b); });
+}
 
 // Where result `number` lies in x and y.
 struct Places {
@@ -68,62 +57,70 @@ __device__ inline Places places_of(const Job<2>& kept, int64_t number) {
     return at;
 }
 
-// Whether elements of this dtype are folded as T.
-template <class T>
-constexpr bool is_folded_as(DType dtype) {
-    return (compute_of(dtype) == compute_i64) == std::is_same_v<T, int64_t>;
-}
+// How many of a thread's elements are on their way at once.
+constexpr int ways = 8;
 
-// A thread's elements; a few are on their way at once.
-template <class Wide, DType D, class Ops>
-__device__ Wide fold_share(const ReduceJob& job, Ops fold, const Share& share, int64_t from) {
-    constexpr int ways = 8;
-    const auto* x = static_cast<const Storage<D>*>(job.kept.blocks[0].data) + from;
-    const auto place = [&](int64_t e) {
-        if (job.reduced.dims == 1) return e * job.reduced.blocks[0].strides[0];
-        int64_t at = 0;
-        for (int d = job.reduced.dims; d-- > 0;)
-            at += take_place(e, job.reduced.sizes[d]) * job.reduced.blocks[0].strides[d];
-        return at;
-    };
-    const auto read = [&](int64_t e) { return Element<D>::template get<Wide>(x[place(e)]); };
-    Wide total[ways];
-    for (int w = 0; w < ways; ++w) total[w] = fold.template none<Wide>();
-    int64_t e = share.first;
-    for (; e + int64_t{ways - 1} * share.stride < share.end; e += int64_t{ways} * share.stride) {
-        Wide value[ways];
-#pragma unroll
-        for (int w = 0; w < ways; ++w) value[w] = read(e + int64_t{w} * share.stride);
-#pragma unroll
-        for (int w = 0; w < ways; ++w) total[w] = fold.join(total[w], fold.take(value[w]));
-    }
-    for (; e < share.end; e += share.stride) total[0] = fold.join(total[0], fold.take(read(e)));
-#pragma unroll
-    for (int apart = ways / 2; apart > 0; apart /= 2)
-#pragma unroll
-        for (int w = 0; w < apart; ++w) total[w] = fold.join(total[w], total[w + apart]);
-    return total[0];
+// Where element e of a result lies, from its first one.
+__device__ inline int64_t place_of(const Job<1>& reduced, int64_t e) {
+    if (reduced.dims == 1) return e * reduced.blocks[0].strides[0];
+    int64_t at = 0;
+#pragma unroll 1
+    for (int d = reduced.dims; d-- > 0;)
+        at += take_place(e, reduced.sizes[d]) * reduced.blocks[0].strides[d];
+    return at;
 }
-template <class Wide, class Ops>
-__device__ Wide fold_share(const ReduceJob& job, Ops fold, const Share& share, int64_t from) {
-    switch (job.kept.blocks[0].dtype) {
-#define DO(d)                                                          \
-    case DType::d:                                                     \
-        if constexpr (is_folded_as<Wide>(DType::d))                    \
-            return fold_share<Wide, DType::d>(job, fold, share, from); \
+// The elements at n places. The dtype is looked up once for all of them, as the fold is.
+template <class Wide, int n>
+__device__ void read(Wide (&value)[n], const JobBlock& x, const int64_t (&at)[n]) {
+    switch (x.dtype) {
+#define DO(d)                                                                                 \
+    case DType::d:                                                                            \
+        if constexpr ((compute_of(DType::d) == compute_i64) == std::is_same_v<Wide, int64_t>) \
+            for (int w = 0; w < n; ++w) value[w] = number_at<DType::d, Wide>(x.data, at[w]);  \
         break;
         NNTILE_EACH_DTYPE(DO)
 #undef DO
         default: break;
     }
-    return fold.template none<Wide>();
+}
+
+template <class Wide, class Ops>
+__device__ Wide fold_share(const ReduceJob& job, Ops fold, const Share& share, int64_t from) {
+    const auto place = [&](int64_t e) { return from + place_of(job.reduced, e); };
+    Wide total[ways];
+    for (Wide& t : total) t = none_of<Wide>(fold);
+    int64_t e = share.first;
+    for (; e + int64_t{ways - 1} * share.stride < share.end; e += int64_t{ways} * share.stride) {
+        int64_t at[ways];
+        Wide value[ways] = {};
+#pragma unroll
+        for (int w = 0; w < ways; ++w) at[w] = place(e + int64_t{w} * share.stride);
+        read(value, job.kept.blocks[0], at);
+        fold.as([&]<class Op>(Op) {
+#pragma unroll
+            for (int w = 0; w < ways; ++w) total[w] = Op::join(total[w], Op::take(value[w]));
+        });
+    }
+    for (; e < share.end; e += share.stride) {
+        const int64_t at[] = {place(e)};
+        Wide value[1] = {};
+        read(value, job.kept.blocks[0], at);
+        total[0] = fold.as([&]<class Op>(Op) { return Op::join(total[0], Op::take(value[0])); });
+    }
+    return fold.as([&]<class Op>(Op) {
+#pragma unroll
+        for (int apart = ways / 2; apart > 0; apart /= 2)
+#pragma unroll
+            for (int w = 0; w < apart; ++w) total[w] = Op::join(total[w], total[w + apart]);
+        return total[0];
+    });
 }
 
 template <class Wide>
 __device__ void finish(const ReduceJob& job, AnyFold fold, int64_t number, Wide total) {
     const JobBlock& y = job.kept.blocks[1];
     const int64_t at = places_of(job.kept, number).y;
-    if (job.accumulate) total = fold.join(load_as<Wide>(y, at), total);
+    if (job.accumulate) total = join(fold, load_as<Wide>(y, at), total);
     store_as(y, at, total);
 }
 
@@ -131,7 +128,7 @@ template <class Wide>
 __global__ void fold_pieces(const __grid_constant__ ReduceJob job, AnyFold fold, const Split split,
                             Wide* waiting) {
     Wide* const shared = shared_memory<Wide>();
-    const auto joins = [=](Wide a, Wide b) { return fold.join(a, b); };
+    const auto joins = [=](Wide a, Wide b) { return join(fold, a, b); };
     for (int64_t number = blockIdx.x; number < split.groups * split.pieces; number += gridDim.x) {
         const Share share(split, number, static_cast<int>(threadIdx.x));
         const bool there = share.result < split.results;
@@ -150,15 +147,15 @@ __global__ void join_pieces(const __grid_constant__ ReduceJob job, AnyFold fold,
                             const Wide* waiting) {
     Wide* const shared = shared_memory<Wide>();
     for (int64_t number = blockIdx.x; number < split.results; number += gridDim.x) {
-        Wide total = fold.template none<Wide>();
+        Wide total = none_of<Wide>(fold);
         for (int64_t piece = threadIdx.x; piece < split.pieces; piece += blockDim.x)
-            total = fold.join(total, waiting[piece * split.results + number]);
+            total = join(fold, total, waiting[piece * split.results + number]);
         __syncthreads();  // the result before may still be read
         shared[threadIdx.x] = total;
         for (unsigned half = blockDim.x / 2; half > 0; half /= 2) {
             __syncthreads();
             if (threadIdx.x < half)
-                shared[threadIdx.x] = fold.join(shared[threadIdx.x], shared[threadIdx.x + half]);
+                shared[threadIdx.x] = join(fold, shared[threadIdx.x], shared[threadIdx.x + half]);
         }
         if (threadIdx.x == 0) finish(job, fold, number, shared[0]);
     }
