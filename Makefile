@@ -3,6 +3,8 @@
 PYTHON = .venv/bin/python
 # ccache takes what a precompiled header hides, such as __TIME__, for an input that may change.
 export CCACHE_SLOPPINESS = pch_defines,time_macros
+# Nor does it matter in which folder of build/ an object was made: paths in it are relative.
+export CCACHE_NOHASHDIR = 1
 # Tests run in as many processes as there are cores; one may take 2 GB, so not in more than eight.
 PROCESSES = $(shell cores=$$(nproc); echo $$((cores < 8 ? cores : 8)))
 PARALLEL = -n $(PROCESSES) --dist worksteal

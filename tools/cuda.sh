@@ -8,7 +8,7 @@ PATH="$(pwd)/.venv/bin:$PATH"
 pkg_config_path=$(sh tools/build_starpu.sh cuda)
 if [ ! -f build/cuda/build.ninja ] || [ "$(cat build/cuda/starpu 2>/dev/null)" != "$pkg_config_path" ]; then
     rm -rf build/cuda
-    meson setup build/cuda -Dbuildtype=release -Dcuda=enabled -Dtorch=disabled -Dtests=enabled \
+    meson setup build/cuda -Dbuildtype=release -Ddebug=true -Dcuda=enabled -Dtorch=disabled -Dtests=enabled \
         -Dpkg_config_path="$pkg_config_path" > /dev/null
     echo "$pkg_config_path" > build/cuda/starpu
 fi
