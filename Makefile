@@ -64,7 +64,7 @@ cuda: setup  ## the core with workers for GPUs, in build/cuda; needs no GPU
 	@sh tools/cuda.sh
 
 test-cuda: setup-all  ## kernels, layers and models on an emulated GPU
-	@sh tools/test_cuda.sh
+	@PROCESSES=$(PROCESSES) sh tools/test_cuda.sh
 
 debug: setup  ## the core and its C++ tests without optimisation, in build/debug, for a debugger
 	@sh tools/debug.sh

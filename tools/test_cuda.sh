@@ -7,9 +7,9 @@ cd "$(dirname "$0")/.."
 root=$(pwd)
 sh tools/cuda.sh
 PATH="$root/.venv/bin:$PATH"
-meson test -C build/cuda --suite cuda --print-errorlogs --num-processes 2
+meson test -C build/cuda --suite cuda --print-errorlogs --num-processes "${PROCESSES:-2}"
 export LD_LIBRARY_PATH="$root/build/cuda/tests/cuda_emulation"
 export LD_PRELOAD="$root/build/cuda/libnntile_c/libnntile_c.so"
 export STARPU_NCUDA=1
 [ $# -gt 0 ] || set -- tests/cuda tests/torch/test_layers.py
-python -m pytest -q -m "not slow and not bench" "$@"
+python -m pytest -q -n "${PROCESSES:-2}" --dist worksteal -m "not slow and not bench" "$@"
