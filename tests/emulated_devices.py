@@ -9,9 +9,11 @@ import sys
 
 import pytest
 
-emulated = pytest.mark.skipif(
-    "cuda_emulation" not in os.environ.get("LD_LIBRARY_PATH", ""), reason="needs an emulated device"
-)
+EMULATED = "cuda_emulation" in os.environ.get("LD_LIBRARY_PATH", "")
+emulated = pytest.mark.skipif(not EMULATED, reason="needs an emulated device")
+shares_memory = pytest.mark.skipif(EMULATED, reason="emulated devices are part of the process")
+GPUS = os.environ.get("STARPU_NCUDA", "0") != "0"
+on_cores = pytest.mark.skipif(GPUS, reason="of cores alone")
 
 
 def alone(program: str, *arguments: str, timeout: float = 240, **environment: str) -> str:

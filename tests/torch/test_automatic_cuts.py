@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import torch
+from emulated_devices import on_cores
 from parity import runtime_mode
 from torch import Tensor, nn
 
@@ -26,9 +27,7 @@ from torch_nntile import (
     wait,
 )
 
-pytestmark = pytest.mark.skipif(
-    os.environ.get("STARPU_NCUDA", "0") != "0", reason="these are cuts for cores"
-)
+pytestmark = on_cores
 WIDTH, ROWS = 512, 1024  # a product of 5 ms
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from emulated_devices import on_cores
 from parity import runtime_mode
 from torch import nn
 
@@ -55,6 +56,7 @@ def test_workers_are_the_cores_unless_a_file_says_otherwise(
     load_cost(None)
 
 
+@on_cores
 def test_a_large_machine_gets_cuts_of_its_own(tmp_path: Path) -> None:
     """Of sixteen workers most are busy, though their cuts cost one worker a fifth more."""
     file = tmp_path / "cost.txt"

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from emulated_devices import GPUS
 from torch import Tensor, nn
 
 import torch_nntile
@@ -139,7 +140,8 @@ def test_a_model_larger_than_the_machine() -> None:
         e = estimate(lambda: model(x), memory="40GiB", swap_gbps=10)
     assert e.peak_bytes > 16 * 2**34
     assert 16 * 2**34 - 40 * 2**30 < e.read_bytes < 17 * 2**34
-    assert e.written_bytes == 0
+    # GPUs have other cuts: results of a layer wait for the next one.
+    assert e.written_bytes <= (e.read_bytes / 1000 if GPUS else 0)
     assert e.least_read_bytes <= e.read_bytes <= 1.2 * e.least_read_bytes
     assert e.seconds >= e.read_bytes / 10e9
 

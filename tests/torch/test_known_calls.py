@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from emulated_devices import on_cores
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
@@ -22,8 +23,7 @@ DEVICE = "nntile"
 OFTEN = 40  # above the default of NNTILE_SMALL_CALLS
 
 pytestmark = pytest.mark.usefixtures("runtime")
-# Beside GPUs calls wait in graphs: handing over few large ones is worth more there.
-on_cores = pytest.mark.skipif(os.environ.get("STARPU_NCUDA", "0") != "0", reason="has GPUs")
+# on_cores: beside GPUs calls wait in graphs, for handing over few large ones is worth more there.
 
 
 def is_known(call: Callable[[], Any], times: int = OFTEN) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from emulated_devices import on_cores
 from parity import runtime_mode
 
 import torch_nntile
@@ -56,6 +57,7 @@ def test_more_memory_than_there_is() -> None:
     assert whole.shape == (2**40,)  # a view costs nothing
 
 
+@on_cores  # beside GPUs main memory is pinned by regions, which go back as wholes
 @pytest.mark.parametrize("mode", ["eager", "graph"])
 def test_memory_of_a_deleted_tensor_goes_back(mode: str) -> None:
     """Neither the plan nor the texts of the graph that read it hold the data."""

@@ -11,6 +11,7 @@ import time
 
 import interpreter
 import pytest
+from emulated_devices import on_cores, shares_memory
 
 import torch_nntile
 
@@ -169,7 +170,7 @@ def test_an_unknown_setting_is_named_once() -> None:
     assert "NNTILE_MODE" in done.stderr and "NNTILE_MEMROY" in done.stderr
 
 
-@pytest.mark.skipif(os.environ.get("STARPU_NCUDA", "0") != "0", reason="there are GPUs")
+@on_cores
 def test_cuda_workers_of_the_environment() -> None:
     """One error, and no warning about the host before it."""
     done = python(
@@ -185,6 +186,7 @@ def test_cuda_workers_of_the_environment() -> None:
 
 
 @pytest.mark.multi
+@shares_memory
 def test_fork() -> None:
     passes("""
         import os
@@ -256,6 +258,7 @@ def test_starpu_knows_of_less_memory(environment: dict[str, str]) -> None:
     assert done.returncode == 0, done.stderr
 
 
+@shares_memory
 def test_limited_address_space() -> None:
     """`ulimit -v`: an OutOfMemoryError, whatever the budget, and room for threads that start later."""
     passes("""

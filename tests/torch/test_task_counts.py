@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from emulated_devices import on_cores
 from parity import runtime_mode
 from torch import Tensor, nn
 from torch.func import functional_call
@@ -338,6 +339,7 @@ def test_an_aligned_view_adds_no_task(name: str) -> None:
     assert not re.search(r"^  retile", text, re.MULTILINE), text
 
 
+@on_cores  # whose reductions compute what they read: on a GPU that is a task before them
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_tasks_and_copies_are_those_of_this_table(name: str) -> None:
     program = PROGRAMS[name]

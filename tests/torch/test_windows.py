@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from emulated_devices import on_cores
 from parity import begins_soon, runtime_mode
 from torch import Tensor, nn
 from torch.testing import assert_close
@@ -256,6 +257,7 @@ def test_a_copy_of_a_result_that_goes_is_that_result() -> None:
     assert tasks(alone) < tasks(both)
 
 
+@on_cores
 def test_a_little_work_is_done_by_who_waits() -> None:
     """To wake a worker, and then be woken by it, takes longer than a pass over 512 KiB."""
     x = torch.ones(256, 512, device="nntile")

@@ -118,7 +118,8 @@ void start_locked(const Config& config) {
     e.pool.workers = c.ncpu;
     cut_for(e.pool.budget);
     e.pool.set_page(disk ? memory::fine_page : memory::huge_page);
-    e.pool.set_pinning(backend::pinning());
+    // A pinned region stays as a whole: within a budget its pages must go back one by one.
+    e.pool.set_pinning(disk ? memory::Pinning{} : backend::pinning());
     e.stager.open(std::move(disk), c.ncpu);
     c.swap = std::move(swap);
     e.pool.reset_peaks();
