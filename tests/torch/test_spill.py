@@ -11,6 +11,7 @@ import time
 
 import interpreter
 import pytest
+from emulated_devices import GPUS
 
 PROGRAM = r"""
 import json, sys
@@ -472,7 +473,8 @@ def test_the_account_is_that_of_the_system(budget, spills, tmp_path):
     resident, account, evictions = run(budget, tmp_path, program=ACCOUNT)
     assert (evictions > 0) == spills
     plans = 4 << 20  # and what PyTorch keeps
-    assert 0.95 * account <= resident <= 1.05 * account + plans
+    least = 0 if GPUS else 0.95 * account  # nobody touches what only a GPU has written
+    assert least <= resident <= 1.05 * account + plans
 
 
 FORKED = r"""
