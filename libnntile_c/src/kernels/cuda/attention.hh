@@ -86,10 +86,6 @@ __device__ void find_planes(Plane* planes, const AttentionJob& job, int64_t numb
 }
 inline constexpr size_t planes_bytes = 10 * sizeof(Plane);
 
-template <class T, int n>
-struct alignas(sizeof(T) * n < 16 ? sizeof(T) * n : 16) Several {
-    T v[n];
-};
 template <class T>
 using Four = Several<T, 4>;
 
@@ -102,7 +98,7 @@ struct Whole {
     __device__ static T get(T x, DType) { return x; }
     __device__ static T put(T x, DType) { return x; }
 };
-struct Half {
+struct SixteenBits {
     using Storage = uint16_t;
     static constexpr int at_once = 1;
     __device__ static float get(uint16_t x, DType dtype) {
@@ -112,13 +108,13 @@ struct Half {
         return dtype == DType::bf16 ? bf16_of_f32(x) : f16_of_f32(x);
     }
 };
-// task(Whole<T>() or Half()) for what is computed as T in chunks of D columns: heads of floats of
-// 16 bits that are up to 128 wide go to tensor cores, so narrow chunks are none of them.
+// task(Whole<T>() or SixteenBits()) for what is computed as T in chunks of D columns: heads of
+// floats of 16 bits that are up to 128 wide go to tensor cores, so narrow chunks are none of them.
 template <class T, int D, class Task>
 __device__ void as_stored(DType dtype, Task&& task) {
     if constexpr (sizeof(T) == 8 || D < 128) task(Whole<T>());
     else if (dtype == DType::f32) task(Whole<T>());
-    else task(Half());
+    else task(SixteenBits());
 }
 
 // Elements column.. of a row, zeros from `columns` on; at once where they lie so.

@@ -221,26 +221,22 @@ struct Places {
         return offset;
     }
 };
-template <class S>
-struct alignas(lanes * sizeof(S)) Quad {
-    S x[lanes];
-};
 
 // The elements of an operand: four at `first`, or one for all of them; or others at both offsets.
 enum class Way : uint8_t { quad, one, loose };
 template <class T, DType D>
 __device__ void read_lanes(Lanes<T>& to, const JobBlock& b, Way way, const int64_t* offsets) {
     const auto* x = static_cast<const Storage<D>*>(b.data) + offsets[0];
-    Quad<Storage<D>> q;
+    Several<Storage<D>, lanes> q;
     if (way == Way::quad) {
-        q = *reinterpret_cast<const Quad<Storage<D>>*>(x);
+        q = *reinterpret_cast<const Several<Storage<D>, lanes>*>(x);
     } else {
-        q.x[0] = q.x[1] = *x;
-        if (way == Way::loose) q.x[1] = static_cast<const Storage<D>*>(b.data)[offsets[1]];
-        q.x[2] = q.x[3] = q.x[0];
+        q.v[0] = q.v[1] = *x;
+        if (way == Way::loose) q.v[1] = static_cast<const Storage<D>*>(b.data)[offsets[1]];
+        q.v[2] = q.v[3] = q.v[0];
     }
 #pragma unroll
-    for (int v = 0; v < lanes; ++v) to.x[v] = Element<D>::template get<T>(q.x[v]);
+    for (int v = 0; v < lanes; ++v) to.x[v] = Element<D>::template get<T>(q.v[v]);
 }
 template <class T>
 __device__ void load(int place, const JobBlock& b, Way way, const int64_t* offsets) {
@@ -263,10 +259,10 @@ __device__ void write_lanes(const Lanes<T>& from, const JobBlock& b, Way way,
                             const int64_t* offsets, int count) {
     auto* y = static_cast<Storage<D>*>(b.data);
     if (way == Way::quad) {
-        Quad<Storage<D>> q;
+        Several<Storage<D>, lanes> q;
 #pragma unroll
-        for (int v = 0; v < lanes; ++v) q.x[v] = Element<D>::put(from.x[v]);
-        *reinterpret_cast<Quad<Storage<D>>*>(y + offsets[0]) = q;
+        for (int v = 0; v < lanes; ++v) q.v[v] = Element<D>::put(from.x[v]);
+        *reinterpret_cast<Several<Storage<D>, lanes>*>(y + offsets[0]) = q;
         return;
     }
 #pragma unroll

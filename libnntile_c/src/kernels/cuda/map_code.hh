@@ -20,10 +20,6 @@ template <class T, int n, size_t outputs>
 struct Results {
     Values<T, n> of[outputs];
 };
-template <class S, int lanes>
-struct alignas(lanes * sizeof(S)) Side {
-    S x[lanes];
-};
 
 template <class To, class T, int n>
 __device__ Values<To, n> converted(const Values<T, n>& from) {
@@ -83,15 +79,15 @@ struct Here {
     __device__ Values<T, n> read(int k) const {
         const auto* data = static_cast<const Storage<D>*>(call.operands[k].data);
         constexpr int own = repeated ? 1 : lanes;
-        Side<Storage<D>, own> stored[pieces];
+        Several<Storage<D>, own> stored[pieces];
 #pragma unroll
         for (int p = 0; p < pieces; ++p)
-            stored[p] = *reinterpret_cast<const Side<Storage<D>, own>*>(
+            stored[p] = *reinterpret_cast<const Several<Storage<D>, own>*>(
                 data + offset(p, call.operands[k].strides));
         Values<T, n> all;
 #pragma unroll
         for (int v = 0; v < n; ++v)
-            all.x[v] = Element<D>::template get<T>(stored[v / lanes].x[v % lanes % own]);
+            all.x[v] = Element<D>::template get<T>(stored[v / lanes].v[v % lanes % own]);
         return all;
     }
     // A scalar of the run.
@@ -108,11 +104,11 @@ struct Here {
         auto* data = static_cast<Storage<D>*>(call.operands[k].data);
 #pragma unroll
         for (int p = 0; p < pieces; ++p) {
-            Side<Storage<D>, lanes> stored;
+            Several<Storage<D>, lanes> stored;
 #pragma unroll
-            for (int v = 0; v < lanes; ++v) stored.x[v] = Element<D>::put(all.x[p * lanes + v]);
+            for (int v = 0; v < lanes; ++v) stored.v[v] = Element<D>::put(all.x[p * lanes + v]);
             if (is_there(p))
-                *reinterpret_cast<Side<Storage<D>, lanes>*>(
+                *reinterpret_cast<Several<Storage<D>, lanes>*>(
                     data + offset(p, call.operands[k].strides)) = stored;
         }
     }

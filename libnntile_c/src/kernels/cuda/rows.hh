@@ -124,7 +124,7 @@ struct Elements {
         if constexpr (keeps)
             each_of_row<true>(row.job.d, [&](int64_t j, int i) { kept[i] = read(j); });
     }
-    __device__ T read(int64_t j) const { return Element<D>::template get<T>(data[j * step]); }
+    __device__ T read(int64_t j) const { return number_at<D, T>(data, j * step); }
     __device__ T get(int64_t j, int i) const {
         if constexpr (keeps) return kept[i];
         else return read(j);
@@ -147,9 +147,7 @@ struct Shared {
           same(block.dtype == D) {}
     __device__ T get_or(int64_t j, T absent) const {
         if (!present) return absent;
-        if (same)
-            return Element<D>::template get<T>(
-                static_cast<const Storage<D>*>(block.data)[j * step]);
+        if (same) return number_at<D, T>(block.data, j * step);
         return other(block, j * step);
     }
     __noinline__ __device__ static T other(const JobBlock& block, int64_t at) {

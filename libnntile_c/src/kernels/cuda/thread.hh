@@ -18,6 +18,12 @@ __device__ inline void refuse_at(Refused* at, const Refused& refused) {
     at->least = refused.least;
 }
 
+// Elements side by side, which are read and written at once.
+template <class T, int n>
+struct alignas(sizeof(T) * n < 16 ? sizeof(T) * n : 16) Several {
+    T v[n];
+};
+
 // The place along the innermost of the dims that are left: takes it off `rest`.
 NNTILE_FN inline int64_t take_place(int64_t& rest, int64_t size) {
     if (rest >> 32 == 0 && size >> 32 == 0) {  // a division of 64 bits takes many times as long
