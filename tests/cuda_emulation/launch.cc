@@ -5,6 +5,7 @@
 
 #include <cstdio>
 #include <cstring>
+#include <map>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -38,15 +39,15 @@ const Kernel* kernel_of(const void* function) {
     return nullptr;
 }
 
-// What a kernel may share, where that is more than any may.
-std::unordered_map<const Kernel*, size_t>& allowed() {
-    static auto* const all = new std::unordered_map<const Kernel*, size_t>;
+// What a kernel may share on a device, where that is more than any may.
+std::map<std::pair<const Device*, const Kernel*>, size_t>& allowed() {
+    static auto* const all = new std::map<std::pair<const Device*, const Kernel*>, size_t>;
     return *all;
 }
 bool may_share(const Kernel* kernel, size_t bytes) {
     if (bytes <= (48 << 10)) return true;
     std::lock_guard lock(names_mutex);
-    const auto found = allowed().find(kernel);
+    const auto found = allowed().find({&current_device(), kernel});
     return found != allowed().end() && bytes <= found->second;
 }
 
@@ -69,7 +70,7 @@ cudaError_t emulation_allow_shared(const Kernel* kernel, size_t bytes) {
     if (!kernel) return failed(cudaErrorInvalidDeviceFunction);
     if (bytes > max_shared) return failed(cudaErrorInvalidValue);
     std::lock_guard lock(names_mutex);
-    allowed()[kernel] = bytes;
+    allowed()[{&current_device(), kernel}] = bytes;
     return cudaSuccess;
 }
 

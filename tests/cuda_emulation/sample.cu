@@ -43,12 +43,12 @@ cudaError_t start_axpy(float a, const float* x, float* y, int64_t n, cudaStream_
                         n);
 }
 cudaError_t start_row_sums(bool with_barrier, const float* x, float* y, int64_t rows,
-                           int64_t columns, cudaStream_t stream) {
+                           int64_t columns, cudaStream_t stream, size_t shared) {
     const dim3 grid(static_cast<unsigned>(rows)), block(128);
-    return with_barrier
-               ? launch<row_sums<true>>(grid, block, 128 * sizeof(float), stream, x, y, columns)
-               : launch<row_sums<false>>(grid, block, 128 * sizeof(float), stream, x, y, columns);
+    return with_barrier ? launch<row_sums<true>>(grid, block, shared, stream, x, y, columns)
+                        : launch<row_sums<false>>(grid, block, shared, stream, x, y, columns);
 }
+cudaError_t let_row_sums_share(size_t bytes) { return allow_shared<row_sums<true>>(bytes); }
 cudaError_t start_lanes(int* greatest, int* threads, cudaStream_t stream) {
     return launch<lanes>(dim3(3), dim3(96), 0, stream, greatest, threads);
 }

@@ -89,6 +89,31 @@ void test_events() {
     CHECK(back(o.on_y, n)[n - 1] == 8);
 }
 
+// How much a kernel may share is said to each device.
+void test_shared() {
+    const size_t much = size_t{64} << 10;
+    cudaStream_t streams[2];
+    const auto start = [&](int device, size_t shared) {
+        const float* const x = on_device(std::vector<float>(n, 1));
+        float* const sum = on_device(std::vector<float>(1));
+        const cudaError_t error = start_row_sums(true, x, sum, 1, n, streams[device], shared);
+        CHECK(cudaStreamSynchronize(streams[device]) == cudaSuccess);
+        return error;
+    };
+    for (int device : {1, 0}) {
+        CHECK(cudaSetDevice(device) == cudaSuccess);
+        CHECK(cudaStreamCreateWithFlags(&streams[device], cudaStreamNonBlocking) == cudaSuccess);
+    }
+    CHECK(start(0, much) == cudaErrorInvalidValue);
+    CHECK(let_row_sums_share(much) == cudaSuccess);
+    CHECK(start(0, much) == cudaSuccess);
+    CHECK(cudaSetDevice(1) == cudaSuccess);
+    CHECK(start(1, much) == cudaErrorInvalidValue);
+    CHECK(let_row_sums_share(much - 1024) == cudaSuccess);
+    CHECK(cudaSetDevice(0) == cudaSuccess);
+    CHECK(start(0, much) == cudaSuccess);
+}
+
 // ---- failures on demand
 
 void test_failures() {
@@ -208,10 +233,12 @@ void test_mistakes(const char* self) {
 }  // namespace
 
 int main(int count, char** arguments) {
+    setenv("EMULATION_DEVICES", "2", 1);
     for (const Mistake& m : mistakes)
         if (count > 1 && std::strcmp(arguments[1], m.name) == 0) m.make();
     test_right();
     test_events();
+    test_shared();
     test_failures();
     test_mistakes(arguments[0]);
     return nntile::test::result();
