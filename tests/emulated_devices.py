@@ -11,7 +11,7 @@ import pytest
 
 EMULATED = "cuda_emulation" in os.environ.get("LD_LIBRARY_PATH", "")
 emulated = pytest.mark.skipif(not EMULATED, reason="needs an emulated device")
-shares_memory = pytest.mark.skipif(EMULATED, reason="emulated devices are part of the process")
+not_emulated = pytest.mark.skipif(EMULATED, reason="emulated devices are part of the process")
 GPUS = os.environ.get("STARPU_NCUDA", "0") != "0"
 on_cores = pytest.mark.skipif(GPUS, reason="of cores alone")
 

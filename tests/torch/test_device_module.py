@@ -14,7 +14,7 @@ from typing import Any
 import interpreter
 import pytest
 import torch
-from emulated_devices import shares_memory
+from emulated_devices import not_emulated
 from torch import Tensor, nn
 
 import torch_nntile  # noqa: F401
@@ -79,7 +79,7 @@ def test_memory_knows_the_budget() -> None:
     assert done.returncode == 0, done.stderr
 
 
-@shares_memory
+@not_emulated
 def test_budget_before_a_start_is_what_the_start_takes() -> None:
     """With a limit on the address space too: half of what it leaves."""
     code = """

@@ -11,7 +11,7 @@ import time
 
 import interpreter
 import pytest
-from emulated_devices import on_cores, shares_memory
+from emulated_devices import not_emulated, on_cores
 
 import torch_nntile
 
@@ -186,7 +186,7 @@ def test_cuda_workers_of_the_environment() -> None:
 
 
 @pytest.mark.multi
-@shares_memory
+@not_emulated
 def test_fork() -> None:
     passes("""
         import os
@@ -258,7 +258,7 @@ def test_starpu_knows_of_less_memory(environment: dict[str, str]) -> None:
     assert done.returncode == 0, done.stderr
 
 
-@shares_memory
+@not_emulated
 def test_limited_address_space() -> None:
     """`ulimit -v`: an OutOfMemoryError, whatever the budget, and room for threads that start later."""
     passes("""
