@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Each target first sees to its set-up, of what it needs; the second time that takes no time.
 PYTHON = .venv/bin/python
-# ccache takes what a precompiled header hides, such as __TIME__, for an input that may change.
-export CCACHE_SLOPPINESS = pch_defines,time_macros
+# ccache takes what a precompiled header hides, such as __TIME__, for an input that may change, and the
+# locale, which Python sets for the compilers that pip starts.
+export CCACHE_SLOPPINESS = pch_defines,time_macros,locale
 # Nor does it matter in which folder of build/ an object was made: paths in it are relative.
 export CCACHE_NOHASHDIR = 1
 # Tests run in as many processes as there are cores; one may take 2 GB, so not in more than eight.

@@ -58,7 +58,7 @@ def _rebuild(self, quietly=MesonpyMetaFinder._rebuild):
             if self._work_to_do({**os.environ, MARKER: marks}):
                 said = f'{self._name}: compiles what has changed, in {self._build_path}'
                 print(said, file=sys.stderr, flush=True)
-                os.environ.setdefault('CCACHE_SLOPPINESS', 'pch_defines,time_macros')
+                os.environ.setdefault('CCACHE_SLOPPINESS', 'pch_defines,time_macros,locale')
             else:
                 self._build_cmd = ['true']
         return quietly(self)
