@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from emulated_devices import not_emulated
 from parity import begins_soon
 from torch import Tensor, nn
 
@@ -82,7 +81,6 @@ def test_a_loop_finds_its_plans(calls: int) -> None:
     assert [counted(step)[2] for _ in range(4)].count(0) >= 3  # a thread may find one idle
 
 
-@not_emulated  # it takes the core of the caller, who then seems to have stopped
 def test_lengths_that_vary_make_a_bounded_number_of_plans() -> None:
     torch.manual_seed(0)
     layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True, dropout=0.0).to(DEVICE)
