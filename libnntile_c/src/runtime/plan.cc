@@ -158,6 +158,7 @@ private:
             }
             final_memory[m] = static_cast<uint32_t>(plan_.memories.size());
             add_memory(chains_.kind[m], work.size_class[m], work.accesses[m]);
+            plan_.memories.back().bytes = chains_.bytes[m];
         }
         plan_.external = plan_.memories.size();
         plan_.slots = schedule.slot_class.size();
@@ -267,8 +268,9 @@ private:
     }
 
     // The handles of a task: a memory that several operands lie in appears once, with all their
-    // modes. Only the first write of a tile is W for StarPU: a later one may cover a part of it. A
-    // tile that takes the memory of another one begins with its bytes, so they count as defined.
+    // modes. Only the first write of a tile is W for StarPU: a later one may cover a part of it. So
+    // may the first, but before it there is nothing that a worker would need. A tile that takes the
+    // memory of another one begins with its bytes, so they count as defined.
     void add_entries(const tile::Task& task) {
         const size_t first = plan_.entries.size();
         for (const Operand& o : task.operands) {
@@ -278,20 +280,21 @@ private:
             }
             const uint32_t m = memory_of_[o.tile];
             const bool reads = static_cast<uint8_t>(o.access) & static_cast<uint8_t>(Access::read);
+            const bool defined = chains_.written[chains_.memory_of[o.tile]] ||
+                                 plan_.memories[m].kind == MemoryKind::input;
             uint8_t mode = STARPU_R;
-            if (o.access != Access::read)
-                mode = o.access == Access::write && !written_[o.tile] ? STARPU_W : STARPU_RW;
-            const bool fresh = mode == STARPU_W && !chains_.written[chains_.memory_of[o.tile]] &&
-                               plan_.memories[m].kind != MemoryKind::input;
+            if (o.access != Access::read) {
+                const bool first = !defined || (o.access == Access::write && !written_[o.tile]);
+                mode = first ? STARPU_W : STARPU_RW;
+            }
+            const bool fresh = mode == STARPU_W && !defined;
             size_t e = first;
             while (e < plan_.entries.size() && plan_.entries[e].memory != m) ++e;
             if (e == plan_.entries.size()) plan_.entries.push_back({m, mode, fresh});
             Entry& entry = plan_.entries[e];
             entry.fresh = entry.fresh && fresh;
             if (entry.mode != mode) entry.mode = STARPU_RW;
-            entry.defined |=
-                (reads || mode == STARPU_RW) && (chains_.written[chains_.memory_of[o.tile]] ||
-                                                 plan_.memories[m].kind == MemoryKind::input);
+            entry.defined |= (reads || mode == STARPU_RW) && defined;
             OperandRef ref;
             ref.entry = e - first;
             ref.offset = static_cast<uint64_t>(o.offset * size_of(o.dtype));
