@@ -384,15 +384,15 @@ for _ in range(4):
     step()
 after = counts()
 tasks = torch.nntile.memory_stats()["device_tasks"] - tasks
-print(after.bytes_to - before.bytes_to, after.bytes_from - before.bytes_from)
+print(before.bytes_to, after.bytes_to - before.bytes_to, after.bytes_from - before.bytes_from)
 print(after.pageable - before.pageable, after.launches - before.launches, tasks)
 """
 
 
 def bytes_in(value: Any) -> int:
-    """Of the tensors of a batch, as tiles have them: of multiples of 64 bytes."""
+    """Of the tensors of a batch."""
     if isinstance(value, Tensor):
-        return -(-value.nbytes // 64) * 64
+        return value.nbytes
     parts = value.values() if isinstance(value, dict) else value
     return sum(map(bytes_in, parts)) if isinstance(value, dict | list | tuple) else 0
 
@@ -401,10 +401,13 @@ def bytes_in(value: Any) -> int:
 @pytest.mark.parametrize("name", ["gpt2", "llama", "resnet", "vit", "mlp_mixer", "lstm"])
 def test_a_step_moves_its_batch_there_and_its_loss_back(name: str) -> None:
     paths = os.pathsep.join(sys.path)
-    moved_there, moved_back, pageable, launches, tasks = map(
-        int, alone(COUNTED + STEPS, name, PYTHONPATH=paths).split()[-5:]
+    first, moved_there, moved_back, pageable, launches, tasks = map(
+        int, alone(COUNTED + STEPS, name, PYTHONPATH=paths).split()[-6:]
     )
     batch = bytes_in(family(name).inputs())
+    model = family(name).build()
+    parameters = bytes_in([*model.parameters(), *model.buffers()])
+    assert first <= (parameters + 3 * batch) * 1.05
     assert moved_there <= 4 * batch * 1.05
     # The loss, and a word of 40 bytes of each kernel that may refuse its data.
     assert moved_back <= 4 * (64 + 40 * 12)

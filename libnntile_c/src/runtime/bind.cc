@@ -64,9 +64,10 @@ void prepare(Run& run, std::shared_ptr<CompiledPlan> plan, int64_t number, bool 
 void link(Run& run, const CompiledPlan& plan) {
     for (size_t m = 0; m < run.memory.size(); ++m) {
         const Memory& a = plan.memories[m];
-        const Tile& tile = *run.memory[m];
+        Tile& tile = *run.memory[m];
         for (uint32_t head : plan.heads_of(a)) wait_for(run, tile.writer, run.tasks[head]);
         if (a.first_writer == tile::none) continue;
+        if (tile.data_bytes < a.bytes) tile.data_bytes = a.bytes;
         RunTask& writer = run.tasks[a.first_writer];
         wait_for(run, tile.writer, writer);
         for (const TaskRef& reader : tile.readers) wait_for(run, reader, writer);

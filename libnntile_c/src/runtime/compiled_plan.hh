@@ -76,7 +76,8 @@ struct Memory {
     MemoryKind kind = MemoryKind::slot;
     uint32_t size_class = 0;
     uint32_t first_writer = tile::none, last_writer = tile::none;
-    bool survives = false;  // what is there stays when a task that changes it fails
+    bool survives = false;      // what is there stays when a task that changes it fails
+    int64_t bytes = INT64_MAX;  // that a task may write; of a slot, whatever it has
     // Into CompiledPlan::readers: before and after the writers
     uint32_t heads = 0, tails = 0, end = 0;
 };

@@ -3,6 +3,7 @@
 
 #include <starpu.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <mutex>
@@ -65,6 +66,11 @@ struct Copy {
 
 Copy& copy_on(starpu_data_handle_t handle, unsigned node) {
     return *static_cast<Copy*>(starpu_data_get_interface_on_node(handle, node));
+}
+
+size_t bytes_of_data(const Copy& copy) {
+    const int64_t of_data = copy.tile->data_bytes.load(std::memory_order_relaxed);
+    return std::min(copy.variable.elemsize, static_cast<size_t>(of_data));
 }
 
 std::byte home_mark;
@@ -135,7 +141,7 @@ int copy_bytes(void* from, unsigned from_node, void* to, unsigned to_node, void*
     // StarPU waits for a stream of the nodes that it knows of.
     if (a.node != from_node || b.node != to_node) async = nullptr;
     const int result = starpu_interface_copy(a.address, 0, a.node, b.address, 0, b.node,
-                                             target.variable.elemsize, async);
+                                             bytes_of_data(target), async);
     if (result == 0 && (rooms[a.node].lost || rooms[b.node].lost))  // meanwhile
         return copy_bytes(from, from_node, to, to_node, nullptr);
     return result;
@@ -255,7 +261,7 @@ bool is_there(void* copy, starpu_data_access_mode mode) {
     if (!address) return false;
     if (mode & STARPU_R)
         starpu_interface_copy(reinterpret_cast<uintptr_t>(c.tile->ram.block), 0, STARPU_MAIN_RAM,
-                              address, 0, node, bytes, nullptr);
+                              address, 0, node, bytes_of_data(c), nullptr);
     if (lost(node)) return false;
     move_to(c, address);
     return true;

@@ -157,7 +157,9 @@ void copy_tiles(const Storage& storage, std::byte* host, Direction direction) {
             offset += grid.dims[i].starts[static_cast<size_t>(at[i])] * host_strides[i];
         std::byte* outside = host + offset * bytes;
         const bool in = direction == Direction::to_tiles;
-        const Pinned pinned(storage.tiles[static_cast<size_t>(t)].get(), in);
+        Tile* const tile = storage.tiles[static_cast<size_t>(t)].get();
+        const Pinned pinned(tile, in);
+        if (in) tile->data_bytes.store(product(sizes) * bytes, std::memory_order_relaxed);
         if (in) copy_block(pinned.block(), tile_strides, outside, host_strides, sizes, bytes);
         else copy_block(outside, host_strides, pinned.block(), tile_strides, sizes, bytes);
     }
