@@ -282,12 +282,10 @@ private:
             const bool reads = static_cast<uint8_t>(o.access) & static_cast<uint8_t>(Access::read);
             const bool defined = chains_.written[chains_.memory_of[o.tile]] ||
                                  plan_.memories[m].kind == MemoryKind::input;
+            const bool whole = o.access == Access::write && !written_[o.tile];
             uint8_t mode = STARPU_R;
-            if (o.access != Access::read) {
-                const bool first = !defined || (o.access == Access::write && !written_[o.tile]);
-                mode = first ? STARPU_W : STARPU_RW;
-            }
-            const bool fresh = mode == STARPU_W && !defined;
+            if (o.access != Access::read) mode = whole || !defined ? STARPU_W : STARPU_RW;
+            const bool fresh = whole && !defined;
             size_t e = first;
             while (e < plan_.entries.size() && plan_.entries[e].memory != m) ++e;
             if (e == plan_.entries.size()) plan_.entries.push_back({m, mode, fresh});
