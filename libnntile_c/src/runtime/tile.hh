@@ -54,7 +54,8 @@ public:
     uint64_t identity = 0;  // of the value: the object is used again
     uint32_t runs = 0;      // runs in flight that use it as a slot
     uint32_t holds = 0;     // runs in flight that it must not be taken from
-    // Of its block: what the program has written, or all of it. Replicas need no more.
+    // Of its block: as many as the program or a task in place has written, or all. Copies move no
+    // more.
     std::atomic<int64_t> data_bytes{INT64_MAX};
     // ---- order
     // The task that should have written it failed, or was skipped because its own data was lost.
