@@ -4,6 +4,7 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
+#include <algorithm>
 #include <memory>
 #include <vector>
 
@@ -69,28 +70,61 @@ void* seen(const Matrix& x, int64_t rows, int64_t columns, int64_t count, const 
     return emulation::emulation_view(x.data, bytes, who);
 }
 
+// Rows of op(x) of one product as doubles, those of a column together.
+std::vector<double> packed(const Matrix& x, const void* data, int64_t product, int64_t first,
+                           int64_t rows, int64_t columns, bool tf32) {
+    std::vector<double> all;
+    all.reserve(static_cast<size_t>(rows * columns));
+    for (int64_t column = 0; column < columns; ++column)
+        for (int64_t row = first; row < first + rows; ++row)
+            all.push_back(factor(data, product * x.stride + x.at(row, column), x.type, tf32));
+    return all;
+}
+
+// So many columns and rows of C at a time: a number of A that is loaded has several uses, and what
+// is added up stays in the first cache.
+constexpr int64_t wide = 4, high = 64;
+
+// Sums of `rows` times `wide`, over k one after the other.
+void add_up(const double* a, const double* b, int64_t rows, int64_t k, double (&sums)[wide][high]) {
+    for (int64_t l = 0; l < k; ++l) {
+        const double b0 = b[l], b1 = b[k + l], b2 = b[2 * k + l], b3 = b[3 * k + l];
+        for (int64_t r = 0; r < rows; ++r) {
+            const double x = a[l * rows + r];
+            sums[0][r] += b0 * x;
+            sums[1][r] += b1 * x;
+            sums[2][r] += b2 * x;
+            sums[3][r] += b3 * x;
+        }
+    }
+}
+
 void run(void* argument) {
     const std::unique_ptr<const Product> owned(static_cast<const Product*>(argument));
     const Product& p = *owned;
-    const void* a = seen(p.a, p.m, p.k, p.count, "cublas gemm: A");
-    const void* b = seen(p.b, p.k, p.n, p.count, "cublas gemm: B");
+    const void* at_a = seen(p.a, p.m, p.k, p.count, "cublas gemm: A");
+    const void* at_b = seen(p.b, p.k, p.n, p.count, "cublas gemm: B");
     void* c = seen(p.c, p.m, p.n, p.count, "cublas gemm: C");
-    std::vector<double> column(static_cast<size_t>(p.m));
-    for (int64_t i = 0; i < p.count; ++i)
-        for (int64_t j = 0; j < p.n; ++j) {
-            column.assign(column.size(), 0);
-            for (int64_t l = 0; l < p.k; ++l) {
-                const double y = factor(b, i * p.b.stride + p.b.at(l, j), p.b.type, p.tf32);
-                for (int64_t r = 0; r < p.m; ++r)
-                    column[static_cast<size_t>(r)] +=
-                        y * factor(a, i * p.a.stride + p.a.at(r, l), p.a.type, p.tf32);
-            }
-            for (int64_t r = 0; r < p.m; ++r) {
-                const int64_t at = i * p.c.stride + p.c.at(r, j);
-                const double old = p.beta == 0 ? 0 : p.beta * load(c, at, p.c.type);  // unread
-                store(c, at, p.c.type, old + p.alpha * column[static_cast<size_t>(r)]);
+    double sums[wide][high];
+    for (int64_t i = 0; i < p.count; ++i) {
+        std::vector<double> b = packed(p.b, at_b, i, 0, p.k, p.n, p.tf32);
+        b.resize(static_cast<size_t>((p.n + wide - 1) / wide * wide * p.k));
+        for (int64_t r0 = 0; r0 < p.m; r0 += high) {
+            const int64_t rows = std::min(high, p.m - r0);
+            const std::vector<double> a = packed(p.a, at_a, i, r0, rows, p.k, p.tf32);
+            for (int64_t j = 0; j < p.n; ++j) {
+                if (j % wide == 0) {
+                    for (auto& column : sums) std::fill_n(column, rows, 0.0);
+                    add_up(a.data(), b.data() + j * p.k, rows, p.k, sums);
+                }
+                for (int64_t r = 0; r < rows; ++r) {
+                    const int64_t at = i * p.c.stride + p.c.at(r0 + r, j);
+                    const double old = p.beta == 0 ? 0 : p.beta * load(c, at, p.c.type);  // unread
+                    store(c, at, p.c.type, old + p.alpha * sums[j % wide][r]);
+                }
             }
         }
+    }
 }
 
 double number(const void* p, cublasComputeType_t type) {

@@ -35,6 +35,12 @@ bool Queue::reached(uint64_t number) {
     return completed_ >= number;
 }
 
+bool Queue::reached_soon(uint64_t number) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, std::chrono::microseconds(50),
+                             [&] { return completed_ >= number; });
+}
+
 uint64_t Queue::last() {
     std::lock_guard lock(mutex_);
     return submitted_;
@@ -188,9 +194,12 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
 
 cudaError_t cudaEventQuery(cudaEvent_t event) {
     EMULATION_ENTER;
-    std::lock_guard lock(event->mutex);
-    const bool done = !event->queue || event->queue->reached(event->number);
-    return done ? cudaSuccess : cudaErrorNotReady;
+    std::unique_lock lock(event->mutex);
+    const QueueRef queue = event->queue;
+    const uint64_t number = event->number;
+    lock.unlock();
+    // A worker of StarPU asks all the time, and would take a core from what it waits for.
+    return !queue || queue->reached_soon(number) ? cudaSuccess : cudaErrorNotReady;
 }
 
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {

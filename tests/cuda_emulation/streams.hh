@@ -20,6 +20,7 @@ public:
     Queue(Device* device, bool blocking);
     uint64_t add(std::function<void()> operation);  // its number
     bool reached(uint64_t number);
+    bool reached_soon(uint64_t number);  // waits for it, 50 microseconds at the longest
     uint64_t last();
     void wait(uint64_t number);
     void end();
