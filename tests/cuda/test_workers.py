@@ -8,8 +8,10 @@ import copy
 import json
 import os
 import re
+import resource
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -254,6 +256,16 @@ def start(arguments: str, **environment: str) -> str:
 
 def test_more_workers_than_devices() -> None:
     assert "7 CUDA workers are asked for, but there are 1 GPUs" in start("ncuda=7")
+
+
+def test_the_worker_of_a_gpu_without_work_hardly_wakes_up() -> None:
+    model = mlp().to("nntile")
+    model(torch.ones(30, 20, device="nntile")).sum().item()
+    time.sleep(0.2)  # it naps for a hundredth of that now, by and by for a millisecond
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw
+    time.sleep(1)
+    woken = resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw - before
+    assert woken < 1500 * int(os.environ["STARPU_NCUDA"])
 
 
 @emulated

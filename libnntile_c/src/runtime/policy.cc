@@ -14,8 +14,8 @@
 // next (device_residency.hh); one that has none takes a late one of another, if to copy what it
 // needs costs less than what waits there. What a CUDA worker makes ready for cores goes into the
 // queue of all. It never sleeps in here: its thread makes all copies from and to its device and
-// sees when tasks there have ended, so it comes back at once, or after a nap of microseconds when
-// nothing has come for spin_seconds.
+// sees when tasks there have ended, so it comes back at once, or, when nothing has come for
+// spin_seconds, after a nap of a hundredth of the time for which nothing has come.
 //
 // A push wakes a sleeper only if nobody awake will take the task: the pushing worker will pop one
 // itself, each polling worker another. Without this rule each step of a chain costs a futex call
@@ -29,6 +29,7 @@
 #include <atomic>
 #include <cmath>
 #include <deque>
+#include <utility>
 #include <vector>
 
 #include "runtime/compiled_plan.hh"
@@ -40,7 +41,7 @@ namespace {
 
 constexpr double steal_after =
     3e-6;  // the owner gets this long to take what was just pushed for it
-constexpr long nap_ns = 10'000;
+constexpr double nap_share = 0.01, shortest_nap = 10e-6, longest_nap = 1e-3;
 constexpr long sleep_ns =
     50'000'000;  // StarPU's own requests (stop, transfers) are looked at this often
 
@@ -75,8 +76,9 @@ struct Worker {
     // Of a device
     bool device = false;
     unsigned node = 0;
-    double waiting = 0;  // seconds of its own tasks
-    double free_at = 0;  // when those that it has taken should have ended
+    double waiting = 0;   // seconds of its own tasks
+    double free_at = 0;   // when those that it has taken should have ended
+    uint64_t copies = 0;  // that it has seen begin
 };
 
 struct Policy {
@@ -327,12 +329,14 @@ starpu_task* pop_for_device(Worker& me) {
         task = take_for_device(me);
         pthread_mutex_unlock(&policy->mutex);
     }
-    if (task) {
+    const uint64_t copies = std::exchange(me.copies, replicas::copies(me.node));
+    if (task || me.copies != copies) {
         me.idle_since = 0;
     } else if (me.idle_since == 0) {
         me.idle_since = now();
-    } else if (now() - me.idle_since > spin_seconds) {
-        const timespec nap{0, nap_ns};
+    } else if (const double idle = now() - me.idle_since; idle > spin_seconds) {
+        const double seconds = std::clamp(nap_share * idle, shortest_nap, longest_nap);
+        const timespec nap{0, static_cast<long>(1e9 * seconds)};
         nanosleep(&nap, nullptr);
     }
     return task;

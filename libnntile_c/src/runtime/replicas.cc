@@ -29,6 +29,7 @@ constexpr int attempts = 3;  // StarPU makes room between them
 // Of a device.
 struct Room {
     std::atomic<int> running{0};
+    std::atomic<uint64_t> copies{0};
     std::atomic<bool> lost{false};
     // Something leaves now, or has, perhaps not enough: StarPU tries again.
     std::atomic<bool> making{false}, made{false};
@@ -138,6 +139,8 @@ int copy_bytes(void* from, unsigned from_node, void* to, unsigned to_node, void*
     };
     const Place a = place_of(source, from_node), b = place_of(target, to_node);
     if (a.node == b.node && a.address == b.address) return 0;
+    ++rooms[a.node].copies;
+    ++rooms[b.node].copies;
     // StarPU waits for a stream of the nodes that it knows of.
     if (a.node != from_node || b.node != to_node) async = nullptr;
     const int result = starpu_interface_copy(a.address, 0, a.node, b.address, 0, b.node,
@@ -181,6 +184,7 @@ void set_devices(int devices) {
     for (Room& room : rooms) room.lost = false;
 }
 int devices() { return number_of_devices; }
+uint64_t copies(unsigned node) { return rooms[node].copies; }
 
 // The memory of a tile is ours, so StarPU neither allocates nor counts in main memory, and a handle
 // may change its block while no task uses it.

@@ -11,7 +11,8 @@
 namespace nntile::runtime::replicas {
 
 void set_devices(int devices);
-int devices();  // GPUs; 0: all data is in main memory
+int devices();                   // GPUs; 0: all data is in main memory
+uint64_t copies(unsigned node);  // that have begun from a device, or to it
 
 void add(Tile& tile);                 // without a block
 void place(Tile& tile, void* block);  // gives it a block
