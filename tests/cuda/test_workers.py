@@ -463,6 +463,53 @@ def test_a_captured_gpt2_launches_hardly_more_kernels_than_cores_run_tasks() -> 
     assert 0 < launches <= 1.2 * tasks
 
 
+OF_ITS_KERNELS = """
+import re
+import sys
+
+import torch
+from torch import nn
+from transformers import GPT2Config, GPT2LMHeadModel
+
+import torch_nntile as nt
+
+width, layers, heads, words = map(int, sys.argv[1:])
+nt.init_context(ncpu=1, ncuda=1)
+with nt.estimate_only():
+    config = GPT2Config(n_embd=width, n_layer=layers, n_head=heads, vocab_size=words, use_cache=False)
+    model = GPT2LMHeadModel(config).to("nntile")
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+
+    def step():
+        x = torch.zeros(8, 512, dtype=torch.long, device="nntile")
+        mask = torch.ones(1, 1, 512, 512, dtype=torch.bool, device="nntile").tril()
+        logits = model(input_ids=x, attention_mask=mask).logits
+        nn.functional.cross_entropy(logits.flatten(0, 1), x.flatten()).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+    estimate = nt.estimate(step, workers=1)
+start = float(re.search("task_seconds = (.*)", nt.cost_text())[1].split()[0])
+print(estimate.seconds / (estimate.work_seconds - estimate.tasks * start), estimate.seconds)
+"""
+
+
+@emulated
+@pytest.mark.parametrize("architecture", ["80", "90"])
+def test_an_estimated_step_of_gpt2_is_little_more_than_its_kernels(architecture: str) -> None:
+    """With the constants of an A100 or an H200, and memory for all: nothing is cut."""
+    found = alone(
+        OF_ITS_KERNELS,
+        *["768", "12", "12", "50304"],
+        STARPU_NCUDA="1",
+        EMULATION_ARCHITECTURE=architecture,
+        EMULATION_MEMORY_MB="120000",
+    )
+    ratio, seconds = map(float, found.split())
+    assert 1 < ratio <= 1.15
+    assert (seconds > 0.2) == (architecture == "80")
+
+
 CHAINS = """
 torch_nntile.init_context(ncpu=1, ncuda=2)
 w = (torch.randn(128, 128) / 12).to("nntile")

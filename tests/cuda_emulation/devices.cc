@@ -295,7 +295,8 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* p, int number) {
     p->maxThreadsDim[2] = 64;
     p->maxGridSize[0] = 0x7fffffff;
     p->maxGridSize[1] = p->maxGridSize[2] = 65535;
-    p->major = 9;
+    p->major = settings().architecture / 10;
+    p->minor = settings().architecture % 10;
     p->multiProcessorCount = 4;
     p->concurrentKernels = 1;
     p->asyncEngineCount = 2;
@@ -309,7 +310,8 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int num
     if (number < 0 || number >= settings().devices) return failed(cudaErrorInvalidDevice);
     switch (attribute) {
         case cudaDevAttrMultiProcessorCount: *value = 4; break;
-        case cudaDevAttrComputeCapabilityMajor: *value = 9; break;
+        case cudaDevAttrComputeCapabilityMajor: *value = settings().architecture / 10; break;
+        case cudaDevAttrComputeCapabilityMinor: *value = settings().architecture % 10; break;
         case cudaDevAttrMaxSharedMemoryPerBlockOptin: *value = max_shared; break;
         case cudaDevAttrMaxThreadsPerBlock: *value = max_threads; break;
         default: *value = 0;

@@ -11,6 +11,7 @@ inline constexpr int max_devices = 8;
 
 struct Settings {
     int devices = static_cast<int>(number("DEVICES", 1));
+    int architecture = static_cast<int>(number("ARCHITECTURE", 90));
     int64_t memory_bytes = number("MEMORY_MB", 256) << 20;
     long delay_us = number("DELAY_US", 0);
     uint64_t seed = static_cast<uint64_t>(number("SEED", 1));

@@ -274,6 +274,13 @@ Memory memory_of(int device) {
     return {starpu_memory_get_total(node), static_cast<int64_t>(starpu_memory_get_used(node))};
 }
 
+int device_architecture() {
+    if constexpr (with_cuda) {
+        if (devices() > 0) return devices::architecture();
+    }
+    return 0;
+}
+
 memory::Pinning pinning() {
     if constexpr (with_cuda) {
         if (devices() > 0) return devices::pinning();

@@ -21,6 +21,7 @@ void start(const Wanted& wanted);
 void stop();  // no tile is left
 int cpu_workers();
 inline int devices() { return replicas::devices(); }  // of which each is a CUDA worker
+int device_architecture();  // the lowest compute capability of them (90: 9.0)
 enum class Kind { any, cpu, cuda };
 void restrict_to(Kind kind);       // what a task may run on, from now on
 void set_gpu_math(uint32_t math);  // kernels::GpuMath of what is launched from now on

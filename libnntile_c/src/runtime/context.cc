@@ -104,7 +104,7 @@ void start_locked(const Config& config) {
     kernels::single_thread_blas();
     const double spin_seconds = config.spin_seconds < 0 ? 100e-6 : config.spin_seconds;
     backend::start({ncpu, ncuda, spin_seconds, config.verbose});
-    tile::set_gpus(backend::devices());
+    tile::set_gpus(backend::devices(), backend::device_architecture());
     c.ncpu = backend::cpu_workers();
     c.verbose = config.verbose;
     if (!c.hooked) {
@@ -194,7 +194,7 @@ void shutdown() {
     e.forget_error();
     if (backend::devices() > 0) e.attendant.stop();
     backend::stop();
-    tile::set_gpus(0);
+    tile::set_gpus(0, 0);
     c.active = false;
     if (c.verbose) std::fprintf(stderr, "nntile: stopped\n");
 }

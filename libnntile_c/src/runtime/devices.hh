@@ -16,6 +16,7 @@ namespace nntile::runtime::devices {
 // how many bytes tiles may take on each, for other processes may use it, too; nothing where the
 // user says which GPUs have workers.
 std::vector<int64_t> open(int wanted);
+int architecture();         // of the GPU with the lowest compute capability (90: 9.0)
 std::string versions();     // of what was loaded, for a line of describe()
 void start();               // after StarPU has: from now on a device that fails is lost
 void stop();                // before StarPU does

@@ -45,9 +45,20 @@ constexpr Constant constants[] = {
 std::mutex current_mutex;
 CostRef current;  // null: to be made of its source
 enum class Source { file, defaults, caller } source;
-std::atomic<int> gpus{0};
+std::atomic<int> gpus{0}, architecture{0};
 std::atomic<uint64_t> versions{0};
 std::atomic<int64_t> task_bytes{INT64_MAX};
+
+// Of GPUs from this compute capability on, by our kernels: docs/develop/cost.md
+struct GpuConstants {
+    int architecture;
+    double product_flops, product_flops_f64, product_flops_16, product_bytes, functions;
+    double memory_bytes, cache_size;
+};
+constexpr GpuConstants gpu_constants[] = {
+    {80, 1.5e13, 3.5e12, 1.3e14, 1.6e12, 7e11, 5.5e11, 4e7},  // not measured
+    {90, 5e13, 1.2e13, 4e14, 3.7e12, 2.4e12, 1.3e12, 5e7},
+};
 
 Machine machine_of_file(const char* path) {
     std::ifstream file(path);
@@ -84,23 +95,26 @@ Machine this_machine() {
     machine.workers = available_cores();
     const int devices = gpus.load(std::memory_order_acquire);
     if (devices > 0) {
-        // Of an H200, by our kernels: docs/develop/cost.md
+        const GpuConstants* gpu = gpu_constants;
+        for (const GpuConstants& g : gpu_constants)
+            if (g.architecture <= architecture.load(std::memory_order_relaxed)) gpu = &g;
         machine.task_seconds = 1.3e-5;
-        machine.product_flops = 5e13;
-        machine.product_flops_f64 = 1.2e13;
-        machine.product_flops_16 = 4e14;
-        machine.product_bytes = 3.7e12;
-        machine.functions = 2.4e12;
-        machine.memory_bytes = machine.cache_bytes = 1.3e12;
-        machine.cache_size = 5e7;
+        machine.product_flops = gpu->product_flops;
+        machine.product_flops_f64 = gpu->product_flops_f64;
+        machine.product_flops_16 = gpu->product_flops_16;
+        machine.product_bytes = gpu->product_bytes;
+        machine.functions = gpu->functions;
+        machine.memory_bytes = machine.cache_bytes = gpu->memory_bytes;
+        machine.cache_size = gpu->cache_size;
         machine.workers = devices;
     }
     return machine;
 }
 
-void set_gpus(int count) {
+void set_gpus(int count, int oldest) {
     std::lock_guard lock(current_mutex);
-    if (gpus.exchange(count, std::memory_order_acq_rel) == count) return;
+    const bool other = architecture.exchange(oldest) != oldest;
+    if (gpus.exchange(count, std::memory_order_acq_rel) == count && !other) return;
     if (source == Source::caller) return;
     current.reset();
     ++versions;

@@ -36,7 +36,7 @@ struct Machine {
 // The defaults: for as many cores as this process has; or, if the context has GPUs (set_gpus), for
 // these. With one GPU no cut gains time, so only tasks that do not fit into its memory are cut.
 Machine this_machine();
-void set_gpus(int gpus);  // 0: the context has none
+void set_gpus(int gpus, int architecture);  // of compute capability 9.0: 90; 0: there are none
 bool has_gpus();
 
 // Names that are left out are those of this_machine(). Throws invalid_argument with `where`, the

@@ -128,20 +128,24 @@ Compiler& compiler() {
     return *one;
 }
 
-// Of the thread's device: 90 of a GPU of compute capability 9.0.
+// Of the thread's device.
 int architecture_of_this(int& device) {
     thread_local int known_device = -1, known = 0;
-    int major = 0, minor = 0;
     if (cudaGetDevice(&device) != cudaSuccess) return 0;
-    if (device == known_device) return known;
-    if (cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) != cudaSuccess ||
-        cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device) != cudaSuccess)
-        return 0;
-    known_device = device;
-    return known = 10 * major + minor;
+    if (device != known_device) known = architecture_of(device);
+    known_device = known ? device : -1;
+    return known;
 }
 
 }  // namespace
+
+int architecture_of(int device) {
+    int major = 0, minor = 0;
+    if (cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) != cudaSuccess ||
+        cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device) != cudaSuccess)
+        return 0;
+    return 10 * major + minor;
+}
 
 std::string compiled(const Source& source, int architecture, std::string& reason) {
     const Nvrtc& n = nvrtc();

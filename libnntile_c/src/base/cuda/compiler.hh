@@ -27,7 +27,9 @@ struct Source {
 // time. `write` is called at most once for a key and kind of device.
 cudaKernel_t kernel_of(const std::string& key, int64_t work, const std::function<Source()>& write);
 
-// Its code for a GPU of this compute capability (90: 9.0); "": there is none, for this reason.
+int architecture_of(int device);  // its compute capability, 90 for 9.0; 0: CUDA does not say
+
+// Its code for a GPU of this compute capability; "": there is none, for this reason.
 std::string compiled(const Source& source, int architecture, std::string& reason);
 
 // Ends the thread. What it has compiled stays.

@@ -3,6 +3,8 @@
 
 #include <starpu.h>
 
+#include <algorithm>
+#include <climits>
 #include <cstdlib>
 #include <iterator>
 #include <utility>
@@ -147,6 +149,14 @@ std::vector<int64_t> open(int wanted) {
     for (int device = 0; device < wanted; ++device) room.push_back(room_on(device, wanted));
     cudaSetDevice(before);
     return room;
+}
+
+int architecture() {
+    int all[STARPU_NMAXWORKERS], lowest = INT_MAX;
+    const unsigned count = starpu_worker_get_ids_by_type(STARPU_CUDA_WORKER, all, std::size(all));
+    for (unsigned k = 0; k < count; ++k)
+        lowest = std::min(lowest, cuda::architecture_of(starpu_worker_get_devid(all[k])));
+    return lowest;
 }
 
 std::string versions() {
