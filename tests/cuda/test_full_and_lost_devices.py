@@ -268,9 +268,9 @@ print((after.bytes_to - before.bytes_to + after.bytes_from - before.bytes_from) 
 def test_what_is_used_again_last_leaves_a_full_device_first() -> None:
     """Parameters, gradients and averages are 230 MiB, and tiles may take 140, large ones 108. What
     was used longest ago first, as StarPU has it, would move 441 MiB in a step; 200 are the least in
-    this order of tasks, if all gradients are kept to its end (decision 0088)."""
+    this order of tasks, if all gradients are kept to its end (decision 0088): at most 1.15 of it."""
     limited = alone(COUNTED + FULL_STEPS, EMULATION_MEMORY_MB="192").split()
     enough = alone(COUNTED + FULL_STEPS, EMULATION_MEMORY_MB="512").split()
     assert limited[:2] == enough[:2]
-    assert float(limited[2]) < 215 * 2**20
+    assert float(limited[2]) <= 1.15 * 200 * 2**20
     assert float(enough[2]) < 2**20

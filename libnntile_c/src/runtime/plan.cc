@@ -10,6 +10,7 @@
 #include "runtime/compiled_plan.hh"
 #include "runtime/engine.hh"
 #include "runtime/environment.hh"
+#include "runtime/replicas.hh"
 #include "runtime/sentinels.hh"
 #include "tile/cost.hh"
 
@@ -94,7 +95,7 @@ Workload workload_of(const TileGraph& graph, const Chains& chains) {
 }
 
 struct Machine {
-    int workers;
+    int cores;
     int64_t budget;
 };
 
@@ -110,9 +111,14 @@ Machine planned_for() {
 }
 
 // Slots for twice as many workers as there are, so that two row tiles that run at the same time do
-// not wait for each other's temporaries; fewer if they would fill the memory.
+// not wait for each other's temporaries; fewer if they would fill the memory. A GPU counts for
+// several: a task begins there as soon as it can, beside others. When it is full, it follows the
+// order of the schedule, and one for few workers would put off a layer's update until its
+// parameters have left.
 Schedule schedule_within(const Workload& work) {
-    const auto [workers, budget] = planned_for();
+    constexpr int of_a_gpu = 4;
+    const auto [cores, budget] = planned_for();
+    const int workers = cores + of_a_gpu * replicas::devices();
     Schedule schedule = make_schedule(work, 2 * workers);
     for (int w = workers; w >= 1 && schedule.bytes > budget / 2; w /= 2)
         schedule = make_schedule(work, w);
