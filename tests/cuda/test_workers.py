@@ -103,11 +103,12 @@ def test_a_profile_names_devices_after_cores() -> None:
     x = torch.randn(20000).to("nntile")
     with torch_nntile.profile() as p:
         (torch.topk(x * 2, 300).values + 1).sum().item()
-    *cores, gpu = p.worker_names
-    assert gpu == "GPU 0"
+    gpus = [name for name in p.worker_names if name.startswith("GPU")]
+    cores = p.worker_names[: -len(gpus)]
+    assert gpus == [f"GPU {k}" for k in range(len(gpus))]
     assert cores == [f"worker {k}" for k in range(len(cores))]
     ran = {task.kernel: p.worker_names[task.worker] for task in p.tasks}
-    assert ran["map"] == gpu
+    assert ran["map"] in gpus
     assert ran["topk"] in cores
 
 
@@ -255,7 +256,7 @@ def start(arguments: str, **environment: str) -> str:
 
 
 def test_more_workers_than_devices() -> None:
-    assert "7 CUDA workers are asked for, but there are 1 GPUs" in start("ncuda=7")
+    assert re.search("7 CUDA workers are asked for, but there are [1-6] GPUs", start("ncuda=7"))
 
 
 def test_the_worker_of_a_gpu_without_work_hardly_wakes_up() -> None:
