@@ -105,7 +105,7 @@ def test_a_profile_names_devices_after_cores() -> None:
         (torch.topk(x * 2, 300).values + 1).sum().item()
     gpus = [name for name in p.worker_names if name.startswith("GPU")]
     cores = p.worker_names[: -len(gpus)]
-    assert gpus == [f"GPU {k}" for k in range(len(gpus))]
+    assert gpus == [f"GPU {k}" for k in range(int(os.environ["STARPU_NCUDA"]))]
     assert cores == [f"worker {k}" for k in range(len(cores))]
     ran = {task.kernel: p.worker_names[task.worker] for task in p.tasks}
     assert ran["map"] in gpus
@@ -256,7 +256,8 @@ def start(arguments: str, **environment: str) -> str:
 
 
 def test_more_workers_than_devices() -> None:
-    assert re.search("7 CUDA workers are asked for, but there are [1-6] GPUs", start("ncuda=7"))
+    found = os.environ.get("EMULATION_DEVICES", "1")
+    assert f"7 CUDA workers are asked for, but there are {found} GPUs" in start("ncuda=7")
 
 
 def test_the_worker_of_a_gpu_without_work_hardly_wakes_up() -> None:
